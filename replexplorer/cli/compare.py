@@ -21,7 +21,7 @@ from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of, outside_of, provider_of
 from replexplorer.core.errors import NoSuchStack, UsageError
-from replexplorer.core.history.pair import Side, compared
+from replexplorer.core.history.pair import StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.session import Session, SessionOptions
@@ -112,8 +112,8 @@ def _is_recording(word: str) -> bool:
 
 
 def _recorded(call: Call) -> int:
-    """Two recordings, each since its last change."""
-    sides = Side(call.args.a), Side(call.args.b)
+    """Two recordings, of each the last stretch under load."""
+    sides = StackSide(call.args.a), StackSide(call.args.b)
     for side in sides:
         with closing(opened(side.name)) as reader:
             for tick in reader.ticks():
@@ -121,7 +121,7 @@ def _recorded(call: Call) -> int:
         side.name = Path(side.name).stem
     # Each has a stretch of its own: they did not run at once.
     for side in sides:
-        side.keep_since_change()
+        side.keep_last_stretch()
     a, b = sides
     found = compared(a, b, since_s=float("-inf"))
     document = compare_document(a, b, found, at_once=False)
@@ -133,7 +133,7 @@ class _Stand:
     """One stack that is measured."""
 
     session: Session
-    side: Side
+    side: StackSide
     counts: bool = field(default=False)
     """What is seen now belongs to it: its load runs and is warm."""
 
@@ -215,7 +215,7 @@ async def _stand(call: Call, name: str) -> AsyncIterator[_Stand]:
     """A stack that runs; raises NoSuchStack."""
     async with composed(call, "compare", name=name) as session:
         await session.attach()
-        yield _Stand(session, Side(name))
+        yield _Stand(session, StackSide(name))
 
 
 async def _both(*work: Coroutine[Any, Any, None]) -> None:

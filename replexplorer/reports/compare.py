@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replexplorer.core.epochs.epoch import EpochSide
 from replexplorer.core.epochs.table import loss_figure, with_interval
-from replexplorer.core.history.pair import Comparison, Side, differences, footing
+from replexplorer.core.history.pair import PairComparison, StackSide, differences, footing
 from replexplorer.core.knobs.knob import Knob
 from replexplorer.core.knobs.names import Value, format_value
 from replexplorer.core.load.pacing import CLOSED
@@ -23,9 +23,9 @@ _LACKED = "(none)"
 
 
 def compare_document(
-    a: Side,
-    b: Side,
-    found: Comparison,
+    a: StackSide,
+    b: StackSide,
+    found: PairComparison,
     *,
     at_once: bool,
     turns: int = 0,
@@ -51,7 +51,7 @@ def compare_document(
     )
 
 
-def compare_text(a: Side, b: Side, found: Comparison, document: CompareDocument) -> str:
+def compare_text(a: StackSide, b: StackSide, found: PairComparison, document: CompareDocument) -> str:
     """The same as a table of two columns and what follows from it."""
     knobs = [{} if side.tick is None else side.tick.knobs for side in (a, b)]
     rows: list[tuple[str, ...]] = [("server", document.a.server, document.b.server)]
@@ -80,7 +80,7 @@ def compare_text(a: Side, b: Side, found: Comparison, document: CompareDocument)
     )
 
 
-def _side(side: Side, figures: EpochSide) -> ComparedSideJson:
+def _side(side: StackSide, figures: EpochSide) -> ComparedSideJson:
     return ComparedSideJson(
         name=side.name,
         server=side.server,

@@ -9,7 +9,7 @@ import pytest
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.pair import Side, changes, compared, differences, footing
+from replexplorer.core.history.pair import StackSide, changes, compared, differences, footing
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.protection import ProtectionState
@@ -28,8 +28,8 @@ def second(start_s: float, tps: int, latency_ms: float = 2.0) -> Interval:
     )  # fmt: skip
 
 
-def side(name: str, tps: int, *, from_s: float = 0.0, seconds: int = 40, seed: int = 1) -> Side:
-    found, chance = Side(name), random.Random(seed)
+def side(name: str, tps: int, *, from_s: float = 0.0, seconds: int = 40, seed: int = 1) -> StackSide:
+    found, chance = StackSide(name), random.Random(seed)
     found.intervals.extend(second(from_s + at, tps + chance.randint(-5, 5)) for at in range(seconds))
     return found
 
@@ -91,13 +91,13 @@ def test_turns_with_rests_between_them_are_one_stretch_of_each() -> None:
 
 
 def test_nothing_measured_is_no_ratio() -> None:
-    found = compared(Side("a"), Side("b"))
+    found = compared(StackSide("a"), StackSide("b"))
     assert found.ratio is None
     assert found.words()
 
 
 def test_a_change_on_a_side_moves_where_the_stretch_begins() -> None:
-    one = Side("a")
+    one = StackSide("a")
     one.feed(make_tick(1.0), 100.0)
     assert one.changed_s == float("-inf")
     mark = Event(5.0, 0.0, Severity.INFO, "rtt 20 -> 85 ms", mark=1)
@@ -115,8 +115,8 @@ def test_differences_name_what_a_side_lacks() -> None:
 
 
 def test_one_change_made_on_both_is_one_row() -> None:
-    def with_epochs(name: str, offset_s: float, *epochs: Epoch) -> Side:
-        found = Side(name)
+    def with_epochs(name: str, offset_s: float, *epochs: Epoch) -> StackSide:
+        found = StackSide(name)
         found.feed(replace(make_tick(50.0), epochs=epochs), offset_s)
         return found
 

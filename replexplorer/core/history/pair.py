@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
@@ -28,13 +29,15 @@ from replexplorer.core.tick import Tick
 
 _KEPT: Final = 1200
 """Intervals of a side: ten minutes at two a second."""
+_LEAST_INTERVALS: Final = 20
+"""Without so many a stretch of a recording is none to compare: ten seconds."""
 _TOGETHER_S: Final = 10.0
 """Changes with one title so near each other on both sides are one row of the ledger."""
 _NO_STATE: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 
 
 @dataclass(slots=True)
-class Side:
+class StackSide:
     """One of two stacks. Times are seconds on the axis that both share."""
 
     name: str
@@ -47,6 +50,8 @@ class Side:
     """Added to its own clock for the axis."""
     changed_s: float = float("-inf")
     """When it was changed last."""
+    changed_at_s: list[float] = field(default_factory=list)
+    """When it was changed, oldest first."""
     intervals: deque[Interval] = field(default_factory=lambda: deque(maxlen=_KEPT))
     exposures: deque[tuple[float, Exposure]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     outages: deque[tuple[float, ProtectionState]] = field(default_factory=lambda: deque(maxlen=_KEPT))
@@ -57,9 +62,8 @@ class Side:
         """Take a tick; `offset_s` brings its clock to the axis."""
         self.offset_s, self.tick = offset_s, tick
         self.history.feed(tick)
-        self.changed_s = max(
-            [self.changed_s, *(event.at_s + offset_s for event in tick.events if event.mark is not None)]
-        )
+        self.changed_at_s += [event.at_s + offset_s for event in tick.events if event.mark is not None]
+        self.changed_s = max([self.changed_s, *self.changed_at_s[-1:]])
         self.see(tick, tick.at_s + offset_s)
         load = tick.load
         if load is not None and load.service is not None and load.service is not self._newest:
@@ -75,11 +79,21 @@ class Side:
         if tick.protection.state in _NO_STATE:
             self.outages.append((at_s, tick.protection.state))
 
-    def keep_since_change(self) -> None:
-        """Forget what was before the last change."""
-        for kept in (self.intervals, self.exposures, self.outages):
-            while kept and _moment(kept[0]) < self.changed_s:
-                kept.popleft()
+    def keep_last_stretch(self) -> None:
+        """Forget all but the last stretch between two changes that has a load to speak of."""
+        edges = [float("-inf"), *self.changed_at_s, float("inf")]
+        low, high = next(
+            (
+                (low, high)
+                for low, high in reversed(list(pairwise(edges)))
+                if sum(low <= one.start_s and one.end_s <= high for one in self.intervals) >= _LEAST_INTERVALS
+            ),
+            (float("inf"), float("inf")),
+        )
+        self.changed_s = low
+        self.intervals = deque(one for one in self.intervals if low <= one.start_s and one.end_s <= high)
+        self.exposures = deque(one for one in self.exposures if low <= one[0] <= high)
+        self.outages = deque(one for one in self.outages if low <= one[0] <= high)
 
     def points(self, name: str) -> tuple[tuple[float, float | None], ...]:
         """One figure of its history (`history.points.Point`) on the axis."""
@@ -94,7 +108,7 @@ class Side:
         return f"{source.flavor or '?'} {source.version or '?'}, {self.tick.system}"
 
 
-class Comparison(NamedTuple):
+class PairComparison(NamedTuple):
     """B against A over one stretch."""
 
     epoch: Epoch
@@ -140,7 +154,7 @@ class Comparison(NamedTuple):
         return f"{effect}: {word}" if effect else word
 
 
-def compared(a: Side, b: Side, *, since_s: float | None = None) -> Comparison:
+def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> PairComparison:
     """B against A over what both did since the last change on either, or since `since_s`."""
     both = [*a.intervals, *b.intervals]
     from_s = max(a.changed_s, b.changed_s) if since_s is None else since_s
@@ -164,10 +178,10 @@ def compared(a: Side, b: Side, *, since_s: float | None = None) -> Comparison:
         for letter, side in (("A", a), ("B", b))
         for state in dict.fromkeys(state for at_s, state in side.outages if begin_s <= at_s <= end_s)
     )
-    return Comparison(epochs.rows()[-1], end_s - begin_s, outage)
+    return PairComparison(epochs.rows()[-1], end_s - begin_s, outage)
 
 
-class Difference(NamedTuple):
+class KnobDifference(NamedTuple):
     """A knob that the two stacks have at other values."""
 
     name: KnobName
@@ -176,13 +190,13 @@ class Difference(NamedTuple):
     b: Value | None
 
 
-def differences(a: Mapping[KnobName, KnobView], b: Mapping[KnobName, KnobView]) -> tuple[Difference, ...]:
+def differences(a: Mapping[KnobName, KnobView], b: Mapping[KnobName, KnobView]) -> tuple[KnobDifference, ...]:
     """Knobs that one side lacks, or that are in effect at other values, A's first."""
     found = []
     for name in dict.fromkeys([*a, *b]):
         old, new = (None if name not in side else in_effect(side[name]) for side in (a, b))
         if old != new:
-            found.append(Difference(name, old, new))
+            found.append(KnobDifference(name, old, new))
     return tuple(found)
 
 
@@ -191,7 +205,7 @@ def in_effect(view: KnobView) -> Value:
     return view.requested if view.effective is None else view.effective
 
 
-class Change(NamedTuple):
+class SideChange(NamedTuple):
     """A change of one side, or the same one of both."""
 
     at_s: float
@@ -200,9 +214,9 @@ class Change(NamedTuple):
     b: Epoch | None
 
 
-def changes(a: Side, b: Side) -> tuple[Change, ...]:
+def changes(a: StackSide, b: StackSide) -> tuple[SideChange, ...]:
     """The epochs of both, a change that was made on both in one row, oldest first."""
-    rows: list[Change] = []
+    rows: list[SideChange] = []
     left = list(_epochs(b))
     for at_s, epoch in _epochs(a):
         twin = next(
@@ -210,18 +224,14 @@ def changes(a: Side, b: Side) -> tuple[Change, ...]:
         )
         if twin is not None:
             left.remove(twin)
-        rows.append(Change(at_s, epoch.title, epoch, None if twin is None else twin[1]))
-    rows += [Change(at_s, epoch.title, None, epoch) for at_s, epoch in left]
+        rows.append(SideChange(at_s, epoch.title, epoch, None if twin is None else twin[1]))
+    rows += [SideChange(at_s, epoch.title, None, epoch) for at_s, epoch in left]
     return tuple(sorted(rows, key=lambda row: row.at_s))
 
 
-def _epochs(side: Side) -> Iterator[tuple[float, Epoch]]:
+def _epochs(side: StackSide) -> Iterator[tuple[float, Epoch]]:
     found: Sequence[Epoch] = () if side.tick is None else side.tick.epochs
     return ((epoch.at_s + side.offset_s, epoch) for epoch in found if epoch.number)
-
-
-def _moment(one: Interval | tuple[float, object]) -> float:
-    return one.start_s if isinstance(one, Interval) else one[0]
 
 
 def _interval(load: LoadView, service: Histogram, end_s: float) -> Interval:

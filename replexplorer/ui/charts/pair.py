@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Final
 
-from replexplorer.core.history.pair import Side
+from replexplorer.core.history.pair import StackSide
 from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Points
 from replexplorer.ui.charts.contents import in_page
 from replexplorer.ui.words import figures
@@ -19,7 +19,7 @@ _LOG_FROM: Final = 30.0
 
 
 def pair_models(
-    sides: Iterable[Side], *, page: tuple[float, float], origin_s: float
+    sides: Iterable[StackSide], *, page: tuple[float, float], origin_s: float
 ) -> tuple[ChartModel, ChartModel, ChartModel]:
     """TPS, latency p95 and exposure to the loss of the source, of both sides."""
     both = tuple(sides)

@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.history.pair import Side, changes, compared, footing
+from replexplorer.core.history.pair import StackSide, changes, compared, footing
 from replexplorer.core.history.series import page_of
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad, Turn, Undo
@@ -26,6 +26,7 @@ from replexplorer.ui.keys.actions import COMPARED, PAIR_FOOTER
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import Ticked
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.layout import Layout
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.lines import Cadence, Lines
@@ -58,7 +59,7 @@ class CompareScreen(Screen[None]):
         """`machine`: what the machine of both has worked so far."""
         super().__init__()
         self._views, self._settings, self._machine_of = views, settings, machine
-        self.sides = tuple(map(Side, views.names))
+        self.sides = tuple(map(StackSide, views.names))
         """A and B as they are drawn."""
         self.twins = Twins()
         """The knobs."""
@@ -164,10 +165,12 @@ class CompareScreen(Screen[None]):
 
     def _footing(self) -> str:
         resting = [
-            f"{letter} rests: what the other does now it does alone"
+            f"{letter} rests: the other has the machine for itself"
             for letter, side in zip(LETTERS, self.sides, strict=True)
             if side.tick is not None and (side.tick.load is None or side.tick.load.state == "stopped")
         ]
+        if len(resting) == len(self.sides):
+            return "no load of ours runs on either: nothing is compared"
         cores = None if self._machine is None else self._machine.cores
         return "; ".join(resting) or footing(at_once=True, cores=cores, percent=self._percent)
 
@@ -282,6 +285,7 @@ class CompareScreen(Screen[None]):
         wide = self.app.size.width >= _WIDE_COLUMNS
         self.query_one("#latency-chart").display = wide or not self._exposure
         self.query_one("#exposure-chart").display = wide or self._exposure
+        self.query_one(Footer).layout_name = Layout.WIDE if wide else Layout.COMPACT
 
     def _restyle(self) -> None:
         for widget in self.query(Lines):

@@ -9,7 +9,7 @@ from textual.reactive import reactive
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.epochs.table import interval_of, ratio_of
-from replexplorer.core.history.pair import Change, Side
+from replexplorer.core.history.pair import SideChange, StackSide
 from replexplorer.core.knobs.names import format_value
 from replexplorer.ui.charts.pair import INKS
 from replexplorer.ui.desks.twins import BOTH, LETTERS, Twins
@@ -31,7 +31,7 @@ class PairHead(Lines):
     """B against A, in words."""
     footing: reactive[str] = reactive("")
     """What it rests on."""
-    sides: Sequence[Side] = ()
+    sides: Sequence[StackSide] = ()
     """A and B."""
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -41,7 +41,7 @@ class PairHead(Lines):
         return [*rows, *([(row, "warn")] for row in wrapped(self.footing, width))]
 
 
-def _side_row(at: int, side: Side) -> Line:
+def _side_row(at: int, side: StackSide) -> Line:
     tick, ink = side.tick, INKS[at]
     head: list[Run] = [(f"{LETTERS[at]} ", f"{ink} b"), (side.name, f"{ink} b")]
     if tick is None:
@@ -80,7 +80,7 @@ class PairKnobs(Lines):
         for name in names[top : top + room]:
             picked = name == twins.selected
             ground = " on select" if picked else ""
-            label = name.knob.label if name.node in ("primary", "load") else f"{name.knob.label} {name.node}"
+            label = next(board.label(name) for board in twins.boards if name in board.views)
             row: list[Run] = [
                 ("▸ " if picked else "  ", f"accent{ground}"),
                 (f"{label[:_LABEL_CELLS]:<{_LABEL_CELLS}}", f"text{ground}"),
@@ -102,7 +102,7 @@ class PairLedger(Lines):
 
     DEFAULT_CSS = "PairLedger { width: 1fr; }"
 
-    changes: reactive[tuple[Change, ...]] = reactive(())
+    changes: reactive[tuple[SideChange, ...]] = reactive(())
     """Oldest first."""
     origin_s: float = 0.0
     """When elapsed time began."""
