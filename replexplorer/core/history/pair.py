@@ -30,7 +30,7 @@ from replexplorer.core.tick import Tick
 _KEPT: Final = 1200
 """Intervals of a side: ten minutes at two a second."""
 _LEAST_INTERVALS: Final = 20
-"""Without so many a stretch of a recording is none to compare: ten seconds."""
+"""A stretch of a recording with fewer is too short to compare: ten seconds."""
 _TOGETHER_S: Final = 10.0
 """Changes with one title so near each other on both sides are one row of the ledger."""
 _NO_STATE: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED)

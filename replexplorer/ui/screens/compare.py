@@ -170,7 +170,7 @@ class CompareScreen(Screen[None]):
             if side.tick is not None and (side.tick.load is None or side.tick.load.state == "stopped")
         ]
         if len(resting) == len(self.sides):
-            return "no load of ours runs on either: nothing is compared"
+            return "no load runs on either side from here: nothing is compared"
         cores = None if self._machine is None else self._machine.cores
         return "; ".join(resting) or footing(at_once=True, cores=cores, percent=self._percent)
 
