@@ -108,6 +108,12 @@ async def test_a_known_mix_is_found_and_runs_again(live_stack: LiveStack, tmp_pa
                 assert interval.errors == 0
                 break
         await other.stop()
+    known = await live_stack.value(
+        "db1",
+        "SELECT n_rows FROM mysql.innodb_table_stats"
+        " WHERE database_name = 'capture_test_imitation' AND table_name = 'item'",
+    )
+    assert known == pytest.approx(2000, rel=0.2), "ranges are planned by the rows that are there"
     rows = await live_stack.value("db1", "SELECT COUNT(*) FROM capture_test_imitation.item")
     assert rows == pytest.approx(2000, rel=0.2)
 
