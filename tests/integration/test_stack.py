@@ -9,6 +9,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from replexplorer.adapters.docker.inventory import take
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.adapters.docker.removal import remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.formats.json.compare import CompareDocument
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
@@ -313,6 +315,24 @@ async def test_a_stack_that_cannot_grow_is_left_as_it_was(
     assert ids(docker_client, rough.name) == before
     assert len(take(docker_client, rough.name).volumes) == volumes
     await own.ready()
+
+
+async def test_two_stacks_are_compared_under_load(live_stack: LiveStack, rough: DockerProvider) -> None:
+    await bring_up(rough, UpOptions())
+    words = ("compare", live_stack.stack.name, rough.name, "--duration", "4", "--warmup", "1", "--json")
+    ran = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-m", "replexplorer", *words], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = CompareDocument.model_validate_json(ran.stdout)
+    assert (found.a.name, found.b.name) == (live_stack.stack.name, rough.name)
+    for side in (found.a, found.b):
+        assert side.commits > 0
+        assert 2.5 <= side.measured_s <= 6.0
+        assert side.server.startswith("mysql ")
+    assert found.at_once
+    assert "take CPU from each other" in found.footing
+    assert found.cores == os.cpu_count()
 
 
 async def test_two_stacks_a_second_replica_and_down(

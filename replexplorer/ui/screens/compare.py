@@ -18,7 +18,7 @@ from replexplorer.core.history.series import page_of
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad, Turn, Undo
 from replexplorer.engine.pair import PairedViews
-from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, zoomed
+from replexplorer.ui.charts.contents import zoomed
 from replexplorer.ui.charts.pair import pair_models
 from replexplorer.ui.desks.commander import CommandDone, Commander, CommandFailed
 from replexplorer.ui.desks.twins import LETTERS, Twins
@@ -34,6 +34,8 @@ from replexplorer.ui.widgets.pair_rows import PairHead, PairKnobs, PairLedger
 
 _WIDE_COLUMNS: Final = 110
 """From this width on the exposure stands beside the latency."""
+_PAGE_S: Final = 60.0
+"""Length of the page at start: these charts are half and a third as wide as the dashboard's."""
 _MACHINE_EVERY_S: Final = 2.0
 _COMPARED_EVERY_S: Final = 2.0
 _CHARTS_EVERY_S: Final = 1.0
@@ -68,7 +70,7 @@ class CompareScreen(Screen[None]):
         )
         self._machine: Machine | None = None
         self._percent: float | None = None
-        self._page_s = DEFAULT_PAGE_S
+        self._page_s = _PAGE_S
         self._exposure = False
         self._compared = Cadence(_COMPARED_EVERY_S)
         self._charted = Cadence(_CHARTS_EVERY_S)

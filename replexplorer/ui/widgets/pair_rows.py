@@ -18,7 +18,7 @@ from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, rule, wrapped
 
-_LABEL_CELLS: Final = 17
+_LABEL_CELLS: Final = 16
 _VALUE_CELLS: Final = 10
 
 
