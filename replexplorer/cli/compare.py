@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from replexplorer.cli.sessions import opened
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of, outside_of, provider_of
-from replexplorer.core.errors import NoSuchStack, UsageError
+from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
 from replexplorer.core.history.pair import StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _DURATION_S: Final = 20.0
 _WARMUP_S: Final = 3.0
 _MOST_TURNS: Final = 100
+_END_IT: Final = "end what drives it, then compare again"
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -151,7 +152,10 @@ class _Stand:
                 f"stack {self.side.name} has no clients",
                 f"`replexplorer set clients=8 --stack {self.side.name}`",
             )
-        await load.drive(load.requested(), lambda _: None)
+        try:
+            await load.drive(load.requested(), lambda _: None)
+        except StackUnavailable as error:
+            raise StackUnavailable(f"stack {self.side.name}: {error.message}", _END_IT) from None
 
     async def measure(self, duration_s: float, warmup_s: float) -> None:
         """Take what its load does for this long."""
@@ -172,14 +176,14 @@ async def _measured(call: Call) -> int:
     args, console = call.args, call.console
     duration_s, turns = args.duration or _DURATION_S, args.turns or 0
 
-    def hear(event: Event) -> None:
-        console.hear(event)
+    def hear(name: str) -> Callable[[Event], None]:
+        return lambda event: console.hear(replace(event, text=f"{name}: {event.text}"))
 
     async with (
         _stand(call, args.a) as a,
         _stand(call, args.b) as b,
-        a.session.observed(hear, a.see),
-        b.session.observed(hear, b.see),
+        a.session.observed(hear(args.a), a.see),
+        b.session.observed(hear(args.b), b.see),
     ):
         before = await a.session.machine()
         if turns:
@@ -214,6 +218,7 @@ async def _measured(call: Call) -> int:
 async def _stand(call: Call, name: str) -> AsyncIterator[_Stand]:
     """A stack that runs; raises NoSuchStack."""
     async with composed(call, "compare", name=name) as session:
+        call.console.stack = name
         await session.attach()
         yield _Stand(session, StackSide(name))
 

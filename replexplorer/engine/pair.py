@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 from replexplorer.core.tick import Tick
@@ -23,15 +24,14 @@ class PairedViews:
         """`names` are the stacks'."""
         self.sides = (a, b)
         self.names = names
+        self._started = 0
 
     async def start(self, progress: ProgressCallback) -> None:
-        """Start A, then B; where B cannot be started A is closed, and its error raised."""
-        await self.sides[0].start(lambda step: progress(_named(step, self.names[0])))
-        try:
-            await self.sides[1].start(lambda step: progress(_named(step, self.names[1])))
-        except BaseException:
-            await self.sides[0].close(keep=True)
-            raise
+        """Start A, then B; asked again after a failure, only what does not run yet."""
+        for at, (side, name) in enumerate(zip(self.sides, self.names, strict=True)):
+            if at >= self._started:
+                await side.start(partial(_tell, progress, name))
+                self._started = at + 1
 
     def ticks(self) -> AsyncIterator[Tick]:
         """A's picture; whoever shows both listens to each of `sides`."""
@@ -43,5 +43,5 @@ class PairedViews:
         return "\n".join(str(line) for line in left if str(line))
 
 
-def _named(step: Progress, name: str) -> Progress:
-    return Progress(f"{name}: {step.text}", step.done)
+def _tell(progress: ProgressCallback, name: str, step: Progress) -> None:
+    progress(Progress(f"{name}: {step.text}", step.done))
