@@ -87,8 +87,8 @@ async def _serve(
     runner = web.AppRunner(server.application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        taken = await _listen(runner, host, port)
-        call.console.print(_url(host, taken))
+        taken = await listen(runner, host, port)
+        call.console.print(address_of(host, taken))
         call.console.out.flush()
         call.console.narrate("the first tab drives, those beside it watch; Ctrl-C ends all")
         if not encrypted_elsewhere:
@@ -106,7 +106,7 @@ async def _serve(
     return 0
 
 
-async def _listen(runner: AppRunner, host: str, port: int) -> int:
+async def listen(runner: AppRunner, host: str, port: int) -> int:
     """Begin to listen and answer the port; raises MissingPiece or UsageError where that cannot be."""
     from aiohttp import web
 
@@ -127,7 +127,7 @@ async def _listen(runner: AppRunner, host: str, port: int) -> int:
     return int(runner.addresses[0][1])
 
 
-def _url(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
     """What to open; the machine's name where it listens to all of its addresses."""
     bare = host.strip("[]")
     name = socket.gethostname() if bare in ("0.0.0.0", "::", "") else bare  # noqa: S104

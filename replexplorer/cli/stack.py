@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.question import can_ask, says_yes
 from replexplorer.cli.render import render_status
 from replexplorer.cli.running import run_async
-from replexplorer.cli.typed import whole_number
+from replexplorer.cli.typed import positive, whole_number
 from replexplorer.cli.wiring import (
     attached,
     composed,
@@ -22,6 +22,7 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
+from replexplorer.core.limits import Limits
 from replexplorer.core.system import SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster
 from replexplorer.engine.session import Session
@@ -34,6 +35,15 @@ from replexplorer.reports.documents import status_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+
+LEAST_MEMORY_MIB: Final = 512
+"""With less the kernel kills a server while it makes its data or starts."""
+
+
+def limits_of(cpus: float | None, memory_mib: int | None) -> Limits:
+    """What each server may take, as --cpus and --memory are typed."""
+    return Limits(cpus, None if memory_mib is None else memory_mib << 20)
 
 
 def up_arguments(parser: ArgumentParser) -> None:
@@ -66,6 +76,18 @@ def up_arguments(parser: ArgumentParser) -> None:
         "--flavor",
         choices=("mysql", "mariadb"),
         help="which server a new stack runs; default: mysql, for galera mariadb",
+    )
+    parser.add_argument(
+        "--cpus",
+        type=positive(1024),
+        metavar="N",
+        help="the most cores of each server of a new stack, as 0.5; default: no limit",
+    )
+    parser.add_argument(
+        "--memory",
+        type=whole_number(LEAST_MEMORY_MIB),
+        metavar="MIB",
+        help="the most memory of each server of a new stack, in MiB; default: no limit",
     )
     parser.add_argument(
         "--on",
@@ -117,6 +139,7 @@ async def _up(call: Call) -> int:
         image=call.args.image,
         flavor=call.args.flavor,
         system=call.args.system,
+        limits=limits_of(call.args.cpus, call.args.memory),
         hosts=hosts_of(call.args.on),
     )
     async with composed(call, "up", up=options) as session:

@@ -54,6 +54,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("failover", "promote a replica in place of a source that is gone", "roles:failover"),
     Verb("switchover", "swap the roles of the source and a replica", "roles:switchover"),
     Verb("rejoin", "let a node follow the source again, rebuilt if necessary", "roles:rejoin"),
+    Verb("classroom", "a stack for each student: up, status, do, serve, down", "classroom:run"),
     Verb("sweep", "measure every combination of some knobs", "sweep:run"),
     Verb("compare", "two stacks side by side, and one against the other", "compare:run"),
     Verb("replay", "play a recorded session in the dashboard", "recorded:replay"),

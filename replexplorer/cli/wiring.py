@@ -271,6 +271,7 @@ async def new_stack_options(stack: DockerProvider, values: Configuration, asked:
         image=asked.image if names_server else values.image,
         flavor=asked.flavor if names_server or values.image is not None else values.flavor,
         system=system,
+        limits=asked.limits,
         hosts=asked.hosts,
     )
 

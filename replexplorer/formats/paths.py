@@ -123,6 +123,11 @@ def ledgers_directory(stack: str) -> Path:
     return state_directory() / "ledgers" / stack
 
 
+def class_directory(name: str) -> Path:
+    """What is kept of one class: its students, and a file with each one's password."""
+    return state_directory() / "classes" / name
+
+
 def attached_directory() -> Path:
     """The journals of changes on servers that somebody else made, a file a source while there are any."""
     return state_directory() / "attached"

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.limits import Limits
 from replexplorer.core.printable import one_line
 from replexplorer.core.topology import node_name, node_number
 from replexplorer.formats.small_file import read_text
@@ -23,6 +24,11 @@ SERVICE_NETWORK: Final = "service:"
 
 LABEL: Final = "dev.replexplorer."
 """The prefix of all our labels."""
+
+CPUS: Final = f"{LABEL}cpus"
+"""On the network: the most cores of each server."""
+MEMORY: Final = f"{LABEL}memory"
+"""On the network: the most memory of each server, in bytes."""
 
 _FIRST: Final = node_name(1)
 _FURTHER: Final = node_name(2)
@@ -97,6 +103,10 @@ class Service(_Strict):
     cap_add: tuple[str, ...] = ()
     cpu_shares: Annotated[int, Field(ge=2, le=262_144)] | None = None
     """The weight among containers that want the same core; None: Docker's 1024."""
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    """The most cores that it takes; None: no limit."""
+    mem_limit: Annotated[int, Field(gt=0)] | None = None
+    """The most memory in bytes, above which the kernel kills it; None: no limit."""
     group_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
     sysctls: dict[str, str] = {}
@@ -172,6 +182,20 @@ class StackFile(_Strict):
         found = next(s for s in self.services.values() if (s.node, s.role) == (written, role))
         return found if node == written else _renamed(found, node)
 
+    def limited(self, limits: Limits) -> StackFile:
+        """The same with these limits for each server, and labels on the network that say so."""
+        services = {
+            name: service.model_copy(update={"cpus": limits.cpus, "mem_limit": limits.memory_bytes})
+            if service.role == "mysqld"
+            else service
+            for name, service in self.services.items()
+        }
+        networks = {
+            name: network.model_copy(update={"labels": {**network.labels, **limits_labels(limits)}})
+            for name, network in self.networks.items()
+        }
+        return self.model_copy(update={"services": services, "networks": networks})
+
     def volume_labels(self, role: str, node: str | None = None) -> dict[str, str]:
         """The labels of the volume of a role (`data`, `tools`), of a node where it has one."""
         written = _FURTHER if node not in (None, _FIRST) else node
@@ -185,6 +209,22 @@ class StackFile(_Strict):
     def network_labels(self) -> dict[str, str]:
         """The labels of the one network."""
         return next(iter(self.networks.values())).labels
+
+
+def limits_labels(limits: Limits) -> dict[str, str]:
+    """Labels by which a stack keeps its limits; none for what has no limit."""
+    labels = {}
+    if limits.cpus is not None:
+        labels[CPUS] = f"{limits.cpus:g}"
+    if limits.memory_bytes is not None:
+        labels[MEMORY] = str(limits.memory_bytes)
+    return labels
+
+
+def limits_in(labels: Mapping[str, str]) -> Limits:
+    """The limits that such labels say."""
+    cpus, memory = labels.get(CPUS), labels.get(MEMORY)
+    return Limits(float(cpus) if cpus else None, int(memory) if memory else None)
 
 
 def _renamed(service: Service, node: str) -> Service:

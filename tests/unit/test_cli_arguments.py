@@ -31,6 +31,7 @@ CONTRACT = [
     "failover",
     "switchover",
     "rejoin",
+    "classroom",
     "sweep",
     "compare",
     "replay",

@@ -17,6 +17,7 @@ from replexplorer.adapters.docker.base_image import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.limits import Limits
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_names
 from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file
@@ -55,9 +56,11 @@ class Builder:
         system, flavor = self._check_system(options, found)
         nodes = self._nodes(options, found, system)
         self._check_image(options, found)
+        limits = self._limits(options, found)
         if _whole(found, nodes) and not any(self._is_cut_off(found, node) for node in nodes):
             return False
         topology, server_image = self._topology(options.image, flavor, found.image(), system)
+        topology = topology.limited(limits)
         if created and not found.empty:
             self._report("removing what a broken start left", None)
             self._remove()
@@ -114,6 +117,18 @@ class Builder:
                 f"a live stack only grows: `replexplorer down --stack {self._stack}` first",
             )
         return node_names(wanted)
+
+    def _limits(self, options: UpOptions, found: Inventory) -> Limits:
+        """What each server may take; a live stack keeps what it has."""
+        has = found.limits()
+        if not found.containers:
+            return has if options.limits == Limits() else options.limits
+        if options.limits not in (Limits(), has):
+            raise UsageError(
+                f"stack {self._stack} has other limits for each server ({has}), not {options.limits}",
+                f"`replexplorer down --stack {self._stack}` first, or another --stack",
+            )
+        return has
 
     def _check_image(self, options: UpOptions, found: Inventory) -> None:
         servers = [container for container in found.containers if container.role == "mysqld"]
@@ -378,6 +393,8 @@ class Steps:
             cap_drop=list(service.cap_drop),
             cap_add=list(service.cap_add),
             cpu_shares=service.cpu_shares,
+            nano_cpus=None if service.cpus is None else round(service.cpus * 1e9),
+            mem_limit=service.mem_limit,
             group_add=list(service.group_add) or None,
             security_opt=list(service.security_opt),
             sysctls=dict(service.sysctls) or None,

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.limits import Limits
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
-from replexplorer.formats.stack_file import LABEL
+from replexplorer.formats.stack_file import LABEL, limits_in
 from replexplorer.ports import NodeAddress
 
 STACK: Final = f"{LABEL}stack"
@@ -101,6 +102,10 @@ class Inventory:
             if name := (network.get("Labels") or {}).get(IMAGE):
                 return str(name)
         return None
+
+    def limits(self) -> Limits:
+        """What each server may take."""
+        return limits_in((self.networks[0].get("Labels") or {}) if self.networks else {})
 
     def system(self) -> str | None:
         """What the stack is; None where nothing of it says so."""

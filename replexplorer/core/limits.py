@@ -1,0 +1,21 @@
+"""What a server of a stack may take of its machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that each server takes; None: as much as there is."""
+
+    cpus: float | None = None
+    """Cores."""
+    memory_bytes: int | None = None
+    """Above it the kernel kills the server."""
+
+    def __str__(self) -> str:
+        """`0.5 cores and 1024 MiB`."""
+        cores = "no limit of CPU" if self.cpus is None else f"{self.cpus:g} cores"
+        memory = "no limit of memory" if self.memory_bytes is None else f"{self.memory_bytes >> 20} MiB"
+        return f"{cores}, {memory}"
