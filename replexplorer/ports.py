@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.load.places import Places
@@ -162,7 +162,7 @@ class UpOptions:
     """mysql or mariadb."""
     system: str | None = None
     """How its nodes keep the same rows (`core.system.SYSTEMS`)."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     """What each server of a new stack may take."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """The host of each node by its name, where they are on several (`unix:///path`, `tcp://...`, a context's

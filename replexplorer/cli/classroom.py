@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json, parse, sentence
 from replexplorer.cli.running import run_async
 from replexplorer.cli.stack import LEAST_MEMORY_MIB, limits_of, status_of
-from replexplorer.cli.students import Ended, for_each, outcome, run_verb
+from replexplorer.cli.students import Ended, for_each, outcome
 from replexplorer.cli.typed import positive, seconds, whole_number
 from replexplorer.cli.wiring import composed
 from replexplorer.core.classroom import (
@@ -81,7 +81,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const=2.0,
         metavar="S",
-        help="print it again every S seconds (2) until Ctrl-C; with --json a document each time is refused",
+        help="print it again every S seconds (default 2) until Ctrl-C",
     )
     for name, default in (("do", 4), ("down", 2)):
         children[name].add_argument(
@@ -209,14 +209,12 @@ async def _up(call: Call, roll: ClassRoll) -> int:
     def words_of(student: str) -> list[str]:
         return ["up", *roll.words(student), "--json"]
 
-    pools: list[tuple[str, Ended]] = []
+    def pools_of(student: str) -> list[str]:
+        """Small buffer pools for a new stack; what a student turns later stays."""
+        names = [f"innodb_buffer_pool_size@db{node}" for node in range(1, roll.replicas + 2)]
+        return ["set", *(f"{name}={POOL_MIB * MIB}" for name in names), "--json"]
 
-    async def small(student: str) -> None:
-        """Make the buffer pools of a new stack small; what a student turns later stays."""
-        nodes = range(1, roll.replicas + 2)
-        words = [f"innodb_buffer_pool_size@db{node}={POOL_MIB * MIB}" for node in nodes]
-        ended = await run_verb(call, roll.stack(student), ["set", *words, "--json"])
-        pools.append((student, ended))
+    def settle(student: str, ended: Ended) -> None:
         if ended.exit_code == 0:
             settled.add(student)
             write_class(replace(roll, settled=frozenset(settled)))
@@ -224,9 +222,7 @@ async def _up(call: Call, roll: ClassRoll) -> int:
     began_s = time.monotonic()
     ends = await for_each(call, roll, students, words_of, at_once=args.at_once)
     new = [student for student, ended in ends if ended.exit_code == 0 and student not in settled]
-    for student in new:
-        call.console.progress(f"{student}: a buffer pool of {POOL_MIB} MiB")
-        await small(student)
+    pools = await for_each(call, roll, new, pools_of, at_once=args.at_once, after=settle)
     failed = [each for each in (*ends, *pools) if each[1].exit_code]
     code = worst(ended.exit_code for _, ended in failed)
     for student, ended in failed:
@@ -241,9 +237,10 @@ async def _up(call: Call, roll: ClassRoll) -> int:
             for student, ended in ends
         ]
         call.console.print(table(rows, ("student", "stack", "host", "outcome")))
-    stopped = len({student for student, _ in failed})
+    up = len(students) - len({student for student, _ in failed})
+    took_s = time.monotonic() - began_s
     call.console.narrate(
-        f"{len(students) - stopped} of {len(students)} stacks are up after {time.monotonic() - began_s:.0f} s:"
+        f"{up} of {len(students)} stacks are up after {took_s:.0f} s:"
         " `replexplorer classroom serve` lets the students in"
     )
     if failed:
@@ -429,7 +426,7 @@ def _tps(before: Look, after: Look) -> float | None:
 def _logged(seen: Status | ReplexplorerError) -> int | None:
     if isinstance(seen, ReplexplorerError):
         return None
-    source = next((node for node in seen.nodes if node.is_source and node.gtid_executed), None)
+    source = next((node for node in seen.nodes if node.is_source), None)
     return None if source is None or source.gtid_executed is None else gtid_count(source.gtid_executed)
 
 

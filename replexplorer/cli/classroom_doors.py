@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.serve import address_of, listen
+from replexplorer.cli.students import program_words
 from replexplorer.core.text import table
 
 if TYPE_CHECKING:
@@ -58,7 +57,5 @@ async def open_doors(
 
 def _words_of(call: Call, stack: str) -> Callable[[bool], Sequence[str]]:
     """What starts a process of this stack's dashboard."""
-    words = [sys.executable, "-P", "-m", "replexplorer", "--stack", stack]
-    if call.args.config is not None:
-        words += ["--config", os.path.abspath(call.args.config)]
+    words = program_words(call, stack)
     return lambda drives: words if drives else [*words, "--view"]

@@ -22,7 +22,7 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 from replexplorer.core.system import SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster
 from replexplorer.engine.session import Session
@@ -41,9 +41,9 @@ LEAST_MEMORY_MIB: Final = 512
 """With less the kernel kills a server while it makes its data or starts."""
 
 
-def limits_of(cpus: float | None, memory_mib: int | None) -> Limits:
+def limits_of(cpus: float | None, memory_mib: int | None) -> ServerLimits:
     """What each server may take, as --cpus and --memory are typed."""
-    return Limits(cpus, None if memory_mib is None else memory_mib << 20)
+    return ServerLimits(cpus, None if memory_mib is None else memory_mib << 20)
 
 
 def up_arguments(parser: ArgumentParser) -> None:

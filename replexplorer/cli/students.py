@@ -32,18 +32,21 @@ class Ended:
     err: str
 
 
+def program_words(call: Call, stack: str) -> list[str]:
+    """What starts this program on a stack, with the caller's configuration."""
+    words = [sys.executable, "-P", "-m", "replexplorer", "--stack", stack]
+    return words if call.args.config is None else [*words, "--config", os.path.abspath(call.args.config)]
+
+
 async def run_verb(call: Call, stack: str, words: Sequence[str]) -> Ended:
     """Run one verb on a stack to its end; a cancel interrupts it and waits until it has cleaned up.
 
     It is in a session of its own: a terminal's Ctrl-C does not reach it twice, and a kill of this process
     leaves it to end its own work.
     """
-    command = [sys.executable, "-P", "-m", "replexplorer", "--stack", stack]
-    if call.args.config is not None:
-        command += ["--config", os.path.abspath(call.args.config)]
     began_s = time.monotonic()
     process = await asyncio.create_subprocess_exec(
-        *command,
+        *program_words(call, stack),
         *words,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 
 MOST_STUDENTS: Final = 200
 STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
@@ -20,6 +20,8 @@ SERVER_BYTES: Final = 560 << 20
 """Memory of an idle server of a class with its sidecar (docs/classroom.md), and a little more."""
 SERVER_DISK_BYTES: Final = 420 << 20
 """Disk of a server: data that is as it was made, redo log, and binlogs of a lesson."""
+SERVER_AIO: Final = 2800
+"""Requests of the kernel's asynchronous I/O that a MySQL server sets aside when it starts, and a few more: all servers of a machine share `fs.aio-max-nr`, 65,536 where nobody has raised it."""
 RESERVED_BYTES: Final = 2 << 30
 """Memory, and disk as well, that is left to the machine itself."""
 
@@ -46,7 +48,7 @@ class ClassRoll:
     hosts: Mapping[str, str]
     """Student to Docker host; empty: this machine."""
     replicas: int = 1
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     settled: frozenset[str] = frozenset()
     """Students whose stack once came up whole and has its small buffer pool."""
 
@@ -74,6 +76,8 @@ class Room:
     memory_bytes: int
     disk_bytes: int | None
     """None: not known from here."""
+    aio: int | None = None
+    """Requests of asynchronous I/O that nobody has set aside yet; None: not known from here."""
 
 
 def numbered(count: int) -> list[str]:
@@ -125,6 +129,8 @@ def fitting(room: Room, replicas: int) -> int:
     fits = max(room.memory_bytes - RESERVED_BYTES, 0) // memory
     if room.disk_bytes is not None:
         fits = min(fits, max(room.disk_bytes - RESERVED_BYTES, 0) // disk)
+    if room.aio is not None:
+        fits = min(fits, max(room.aio, 0) // (SERVER_AIO * (replicas + 1)))
     return fits
 
 
@@ -133,10 +139,17 @@ def shortage(room: Room, wanted: int, replicas: int, where: str) -> str | None:
     if wanted <= fitting(room, replicas):
         return None
     memory, disk = stack_bytes(replicas)
+    aio = SERVER_AIO * (replicas + 1) * wanted
+    if room.aio is not None and aio > room.aio:
+        return (
+            f"{wanted} more stacks need {aio} requests of asynchronous I/O, and {where} has {room.aio} left"
+            " of fs.aio-max-nr: `sysctl fs.aio-max-nr=1048576` raises it"
+        )
     has = "" if room.disk_bytes is None else f" and {_gib(room.disk_bytes)} of disk"
+    needs = [_gib(wanted * each + RESERVED_BYTES) for each in (memory, disk)]
     return (
-        f"{wanted} more stacks need {_gib(wanted * memory + RESERVED_BYTES)} of memory and"
-        f" {_gib(wanted * disk + RESERVED_BYTES)} of disk, and {where} has {_gib(room.memory_bytes)}{has} left"
+        f"{wanted} more stacks need {needs[0]} of memory and {needs[1]} of disk, and {where} has"
+        f" {_gib(room.memory_bytes)}{has} left"
     )
 
 

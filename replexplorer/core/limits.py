@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """The most that each server takes; None: as much as there is."""
 
     cpus: float | None = None

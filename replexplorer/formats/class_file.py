@@ -13,7 +13,7 @@ from typing import Final
 
 from replexplorer.core.classroom import STUDENT, ClassRoll
 from replexplorer.core.errors import MissingPiece, UsageError
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 from replexplorer.formats import paths
 from replexplorer.formats.small_file import read_bytes
 from replexplorer.formats.whole_file import whole_file
@@ -38,7 +38,7 @@ def read_class(name: str) -> ClassRoll | None:
         hosts = {str(student): str(host) for student, host in content["hosts"].items()}
         if not hosts or not all(map(STUDENT.fullmatch, hosts)):
             raise ValueError("no names of students")
-        limits = Limits(content["cpus"], content["memory_bytes"])
+        limits = ServerLimits(content["cpus"], content["memory_bytes"])
         return ClassRoll(name, hosts, int(content["replicas"]), limits, frozenset(content["settled"]))
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 from replexplorer.core.printable import one_line
 from replexplorer.core.topology import node_name, node_number
 from replexplorer.formats.small_file import read_text
@@ -182,7 +182,7 @@ class StackFile(_Strict):
         found = next(s for s in self.services.values() if (s.node, s.role) == (written, role))
         return found if node == written else _renamed(found, node)
 
-    def limited(self, limits: Limits) -> StackFile:
+    def limited(self, limits: ServerLimits) -> StackFile:
         """The same with these limits for each server, and labels on the network that say so."""
         services = {
             name: service.model_copy(update={"cpus": limits.cpus, "mem_limit": limits.memory_bytes})
@@ -211,7 +211,7 @@ class StackFile(_Strict):
         return next(iter(self.networks.values())).labels
 
 
-def limits_labels(limits: Limits) -> dict[str, str]:
+def limits_labels(limits: ServerLimits) -> dict[str, str]:
     """Labels by which a stack keeps its limits; none for what has no limit."""
     labels = {}
     if limits.cpus is not None:
@@ -221,10 +221,10 @@ def limits_labels(limits: Limits) -> dict[str, str]:
     return labels
 
 
-def limits_in(labels: Mapping[str, str]) -> Limits:
+def limits_in(labels: Mapping[str, str]) -> ServerLimits:
     """The limits that such labels say."""
     cpus, memory = labels.get(CPUS), labels.get(MEMORY)
-    return Limits(float(cpus) if cpus else None, int(memory) if memory else None)
+    return ServerLimits(float(cpus) if cpus else None, int(memory) if memory else None)
 
 
 def _renamed(service: Service, node: str) -> Service:

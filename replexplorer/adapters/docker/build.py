@@ -17,7 +17,7 @@ from replexplorer.adapters.docker.base_image import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_names
 from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file
@@ -118,12 +118,12 @@ class Builder:
             )
         return node_names(wanted)
 
-    def _limits(self, options: UpOptions, found: Inventory) -> Limits:
+    def _limits(self, options: UpOptions, found: Inventory) -> ServerLimits:
         """What each server may take; a live stack keeps what it has."""
         has = found.limits()
         if not found.containers:
-            return has if options.limits == Limits() else options.limits
-        if options.limits not in (Limits(), has):
+            return has if options.limits == ServerLimits() else options.limits
+        if options.limits not in (ServerLimits(), has):
             raise UsageError(
                 f"stack {self._stack} has other limits for each server ({has}), not {options.limits}",
                 f"`replexplorer down --stack {self._stack}` first, or another --stack",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.limits import Limits
+from replexplorer.core.limits import ServerLimits
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.formats.stack_file import LABEL, limits_in
@@ -103,7 +103,7 @@ class Inventory:
                 return str(name)
         return None
 
-    def limits(self) -> Limits:
+    def limits(self) -> ServerLimits:
         """What each server may take."""
         return limits_in((self.networks[0].get("Labels") or {}) if self.networks else {})
 

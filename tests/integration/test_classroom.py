@@ -1,0 +1,54 @@
+"""A class of two students, by the program as a trainer's shell runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker import inventory
+from tests.integration.conftest import PREFIX
+from tests.integration.shell import Shell
+from tests.waiting import until_true
+
+pytestmark = [pytest.mark.docker, pytest.mark.content("compose/**/*", "replexplorer/**/*classroom*.py")]
+
+CLASS = f"{PREFIX}cl".replace("-", "_")
+HERE = ("--class", CLASS)
+
+
+def stacks(client: Any) -> list[str]:
+    return [name for name in inventory.stack_names(client) if name.startswith(f"{CLASS}-")]
+
+
+def test_two_students(docker_client: Any, tmp_path: Path) -> None:
+    """An `up` that was killed is finished by the next; one verb turns both stacks, one page shows them."""
+    shell = Shell(tmp_path, "unused")
+    names = tmp_path / "names"
+    names.write_text("anna\nben\n")
+    try:
+        up = ("classroom", "up", *HERE, "--names", str(names), "--memory", "768")
+        with shell.started(*up, "--at-once", "1"):  # and killed as the block ends
+            until_true(lambda: stacks(docker_client) != [], "the first stack is begun")
+        done = shell.json("classroom", "up", *HERE)
+        assert [each["exit_code"] for each in done["students"]] == [0, 0]
+
+        server = next(
+            each for each in inventory.containers(docker_client, f"{CLASS}-ben") if each.role == "mysqld"
+        )
+        limits = docker_client.inspect_container(server.id)["HostConfig"]
+        assert (limits["Memory"], limits["NanoCpus"]) == (768 << 20, 1_000_000_000)
+
+        turned = shell.json("classroom", "do", *HERE, "set", "rtt=20ms")
+        assert turned["exit_code"] == 0
+        for each in turned["students"]:
+            assert [change["effective"] for change in each["answer"]["changed"]] == [20.0]
+
+        seen = shell.json("classroom", "status", *HERE)["students"]
+        assert [(each["student"], each["state"]) for each in seen] == [("anna", "up"), ("ben", "up")]
+        assert all(each["memory_bytes"] > 100 << 20 for each in seen)
+    finally:
+        shell.run("classroom", "down", *HERE, "--yes")
+    assert stacks(docker_client) == []
+    assert not (tmp_path / "state" / "replexplorer" / "classes" / CLASS).exists()
