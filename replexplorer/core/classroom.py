@@ -16,12 +16,13 @@ STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
 CLASS: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,17}")
 """What a class may be called."""
 
-SERVER_BYTES: Final = 560 << 20
+SERVER_BYTES: Final = 500 << 20
 """Memory of an idle server of a class with its sidecar (docs/classroom.md), and a little more."""
 SERVER_DISK_BYTES: Final = 420 << 20
 """Disk of a server: data that is as it was made, redo log, and binlogs of a lesson."""
-SERVER_AIO: Final = 2800
-"""Requests of the kernel's asynchronous I/O that a MySQL server sets aside when it starts, and a few more: all servers of a machine share `fs.aio-max-nr`, 65,536 where nobody has raised it."""
+SERVER_AIO: Final = 2305
+"""Requests of asynchronous I/O that the kernel sets aside for a MySQL server when it starts. All servers of a
+machine share `fs.aio-max-nr`, 65,536 where nobody has raised it (docs/classroom.md)."""
 RESERVED_BYTES: Final = 2 << 30
 """Memory, and disk as well, that is left to the machine itself."""
 

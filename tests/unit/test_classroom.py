@@ -17,6 +17,7 @@ from replexplorer.cli.output import Output
 from replexplorer.cli.students import Ended, for_each, outcome
 from replexplorer.core.classroom import (
     RESERVED_BYTES,
+    SERVER_AIO,
     ClassRoll,
     Room,
     fitting,
@@ -83,7 +84,7 @@ def test_what_fits_leaves_the_machine_its_own_part() -> None:
 
 
 def test_a_kernel_that_has_no_asynchronous_io_left_is_named() -> None:
-    room = Room(100 * GIB, None, 20_000)
+    room = Room(100 * GIB, None, 7 * SERVER_AIO)
     assert fitting(room, 1) == 3
     said = shortage(room, 4, 1, "this machine")
     assert said is not None
