@@ -180,24 +180,32 @@ class Faults:
         if not meant and text is not None:
             in_force = ", ".join(map(str, self.in_force())) or "none is"
             raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
-        if self._fleet.system.starts_together:
-            await self._start_ended(meant)
-        elif self._fleet.system.is_group and any(fault.kind in _ENDS_A_SERVER for fault in meant):
-            async with self._turns.change(anyway=True):
-                await go_on_without_the_ended(self._fleet, self._report)
+        if self._fleet.system.is_group:
+            await self._ready_to_start(meant)
         ahead = await self._take_all_back(meant)
         if meant and self._fleet.system.is_group:
             await self._let_in()
         return tuple(Cleared(fault, ahead.get(fault.number, {})) for fault in meant)
 
-    async def _start_ended(self, faults: Sequence[Fault]) -> None:
-        """Start each server that these have ended: one alone would wait for the others, and answer nobody.
-        Links heal before, and a server whose links another fault cuts is started when that is over."""
-        ended = {fault.node for fault in faults if fault.kind in ("kill", "stop", "power_cut")}
-        healed = {fault.node for fault in faults if fault.kind in _ISOLATES}
+    async def _ready_to_start(self, faults: Sequence[Fault]) -> None:
+        """Heal links before servers start: a member that is cut off meanwhile cannot join, and takes no
+        settings while it tries (error 3724). Then let what is left of a group go on, or start all that have
+        ended."""
         for fault in faults:
             if fault.kind in _ISOLATES:
                 await self._give_back(fault)
+        if not self._fleet.system.starts_together and any(each.kind in _ENDS_A_SERVER for each in faults):
+            async with self._turns.change(anyway=True):
+                await go_on_without_the_ended(self._fleet, self._report)
+        await self._start_ended(faults)
+
+    async def _start_ended(self, faults: Sequence[Fault]) -> None:
+        """Start each server that these have ended where one alone would wait for the others, and answer
+        nobody; and each whose links another fault had cut when its own was over."""
+        together = self._fleet.system.starts_together
+        ended = {each.node for each in faults if together and each.kind in ("kill", "stop", "power_cut")}
+        healed = {fault.node for fault in faults if fault.kind == "isolate"}
+        healed -= {fault.node for fault in faults if fault.kind in _ENDS_A_SERVER}
         await self._fleet.discover()
         left = {node for node in healed if not self._fleet.member(node).address.server_running}
         others = (fault for fault in self.in_force() if fault not in faults)
@@ -212,7 +220,7 @@ class Faults:
         placed = self._fleet.roster.placed
         links = (KnobName(keys.PARTITION, placed(link)) for link in self._links_of(node))
         is_cut = all(self._sight.requested_value(name) == CUT for name in links)
-        return is_cut and self._fleet.system.starts_together
+        return is_cut and self._fleet.system.is_group
 
     async def _let_in(self) -> None:
         """Nodes of a group that were away are members again."""
