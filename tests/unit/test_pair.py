@@ -90,6 +90,12 @@ def test_turns_with_rests_between_them_are_one_stretch_of_each() -> None:
     assert found.a.length_s == pytest.approx(29, abs=1.1)
 
 
+def test_few_seconds_are_still_measured_on_the_screen_and_too_short_once_over() -> None:
+    a, b = side("a", 100, seconds=12), side("b", 105, seconds=6)
+    assert compared(a, b).verdict == "measuring"
+    assert compared(a, b, since_s=0.0).verdict == "too short"
+
+
 def test_nothing_measured_is_no_ratio() -> None:
     found = compared(StackSide("a"), StackSide("b"))
     assert found.ratio is None

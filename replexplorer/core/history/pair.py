@@ -155,7 +155,8 @@ class PairComparison(NamedTuple):
 
 
 def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> PairComparison:
-    """B against A over what both did since the last change on either, or since `since_s`."""
+    """B against A over what both did since the last change on either; with `since_s` over all since then, of
+    two runs that have ended."""
     both = [*a.intervals, *b.intervals]
     from_s = max(a.changed_s, b.changed_s) if since_s is None else since_s
     taken = [one for one in both if one.start_s >= from_s]
@@ -173,6 +174,8 @@ def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> Pai
         for at_s, exposure in side.exposures:
             if begin_s <= at_s <= end_s:
                 epochs.expose(at_s + shift_s, exposure)
+    if since_s is not None:  # no more is to come
+        epochs.end(2 * apart_s)
     outage = "; ".join(
         f"{letter} was {state.value}"
         for letter, side in (("A", a), ("B", b))
