@@ -112,7 +112,7 @@ class Mark(Command[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Point(Command[None]):
+class Select(Command[None]):
     """Show who watches which knob is selected here; None: none."""
 
     knob: KnobName | None

@@ -27,12 +27,12 @@ from replexplorer.engine.console import (
     GiveBack,
     Inject,
     Mark,
-    Point,
     Rejoin,
     Repair,
     Reset,
     Run,
     Scale,
+    Select,
     Switchover,
     ToggleLoad,
     Turn,
@@ -89,7 +89,7 @@ class LiveConsole:
             Switchover: self._switchover,
             Rejoin: self._rejoin,
             Mark: self._mark,
-            Point: self._point,
+            Select: self._select,
             ToggleLoad: self._toggle_load,
             Repair: self._repair,
             Scale: self._scale,
@@ -209,7 +209,7 @@ class LiveConsole:
         self._chronicle.change_effective(number, command.text, command.text)
         await self._share_mark(command.text)
 
-    async def _point(self, command: Point) -> None:
+    async def _select(self, command: Select) -> None:
         await self._driving.point(None if command.knob is None else str(command.knob))
 
     async def _run(self, command: Run[R]) -> R:

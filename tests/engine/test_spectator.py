@@ -11,7 +11,7 @@ import pytest
 from replexplorer.core.errors import NoSuchStack
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.engine.console import Mark, Point
+from replexplorer.engine.console import Mark, Select
 from replexplorer.engine.progress import Progress
 from replexplorer.engine.spectator import Spectator
 from tests.engine.test_session import load_runs
@@ -58,10 +58,10 @@ async def test_the_knob_that_the_driver_looks_at_is_seen() -> None:
     world = World()
     async with world.started("tui") as driver, watching(world) as spectator:
         await until_tick(driver, load_runs)
-        await driver.console.do(Point(KnobName("rtt", "db2")))
+        await driver.console.do(Select(KnobName("rtt", "db2")))
         await until_tick(spectator, lambda tick: tick.driver_selects == "rtt@db2")
         await turn(driver, "sync_binlog=0")
-        await driver.console.do(Point(None))
+        await driver.console.do(Select(None))
         await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
 
 

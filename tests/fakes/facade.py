@@ -57,11 +57,11 @@ from replexplorer.engine.console import (
     GiveBack,
     Inject,
     Mark,
-    Point,
     Rejoin,
     Repair,
     Reset,
     Run,
+    Select,
     Switchover,
     ToggleLoad,
     Turn,
@@ -356,7 +356,7 @@ class FakeFacade:
                 return True
             case Mark():
                 await self._note("mark", command.text)
-            case Point():
+            case Select():
                 self.pointed.append(str(command.knob))
             case Repair():
                 return await self._repair(command.progress)

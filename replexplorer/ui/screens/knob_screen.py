@@ -12,7 +12,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.engine.console import Point, Turn, Undo
+from replexplorer.engine.console import Select, Turn, Undo
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Fold
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
@@ -147,7 +147,7 @@ class KnobScreen(WatchingScreen):
         """One at a time; where it does not get through, the next one is tried."""
         try:
             with suppress(ReplexplorerError):
-                await self._commander.do(Point(knob))
+                await self._commander.do(Select(knob))
         finally:
             self._is_pointing = False
 
