@@ -215,7 +215,7 @@ async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> Non
     with pytest.raises(MissingPiece, match="iptables-nft: no"):
         await agent.set_link("moon", "10.0.0.9", Shape(1))
     await agent.close()
-    sidecar.version = 9
+    sidecar.version = wire.PROTOCOL_VERSION + 1
     with pytest.raises(StackUnavailable, match="another version"):
         await agent.link("db2")
     sidecar.version, sidecar.node = wire.PROTOCOL_VERSION, "db2"
