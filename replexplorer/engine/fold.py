@@ -53,7 +53,7 @@ class TickFold:
         load = self._load_view()
         ceiling = self._compared(self.outlook.ceiling(protection, load), intervals, protection)
         anatomy = lookback.anatomy(since_s) if self.load.is_running else None
-        if load.state == SERVER:
+        if load.is_by_server:
             anatomy = lookback.anatomy_at_server(since_s)
         exposure = self.sight.exposures.exposure()
         if exposure is not None:
@@ -120,6 +120,7 @@ class TickFold:
                 connected=0,
                 workload=workload,
                 tps=rates.tps if rates else None,
+                mean_ms=self.sight.lookback.commit_ms,
                 state="viewer",
                 driver=str(viewed),
                 mode=mode,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.load.load_view import SERVER, LoadView
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.stats.histogram import Histogram
 
 ENOUGH: Final[Mapping[str, int]] = {"p50": 5, "p95": 20, "p99": 100}
@@ -83,8 +83,8 @@ def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = Fa
         p95_ms=figures["p95"],
         p99_ms=figures["p99"],
         max_ms=figures["max"],
-        mean_ms=newest.mean_ms if newest.state == SERVER else None,
-        is_by_server=newest.state == SERVER,
+        mean_ms=newest.mean_ms if newest.is_by_server else None,
+        is_by_server=newest.is_by_server,
         is_mixed=is_mixed,
         is_told=newest.latency is None,
         counts=counts,

@@ -75,6 +75,11 @@ class LoadView:
     """Generator processes; 0 when none runs or it is another app's."""
 
     @property
+    def is_by_server(self) -> bool:
+        """The clients are not this app's: TPS and mean are the server's counters, no percentile is known."""
+        return self.state == SERVER or (self.mean_ms is not None and self.latency_ms("p50") is None)
+
+    @property
     def latency(self) -> Histogram | None:
         """What a screen draws: in the open loop the response, from when each was due, else the service."""
         return self.service if self.response is None else self.response

@@ -13,7 +13,7 @@ from replexplorer.core.history.points import Point
 from replexplorer.core.history.recent import Recent
 from replexplorer.core.history.series import History, page_of
 from replexplorer.core.link_view import partition_words
-from replexplorer.core.load.load_view import SERVER, LoadView
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -176,7 +176,7 @@ class Picture:
             qps=qps_of(recent),
             window=window_words(recent, titled=True),
         )
-        if load is not None and load.state == SERVER:
+        if load is not None and load.is_by_server:
             latency = server_latency_model(
                 [(point.at_s, point.mean_ms) for point in page.points],
                 page=page.edges,

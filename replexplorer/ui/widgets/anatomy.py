@@ -96,7 +96,7 @@ class AnatomyPanel(Lines):
         if anatomy is None or width < WIDE_FROM:
             return title, []
         mean = f"mean of {figures.count(anatomy.commits)} commits"
-        if tick.load is not None and tick.load.state == SERVER:
+        if tick.load is not None and tick.load.is_by_server:
             mean = f"the server's mean of {figures.count(anatomy.commits)} commits"
         words = "; ".join(filter(None, (anatomy.untimed_words, mean)))
         return title, [(words if len(words) + width_of(title) + 4 < width else mean, "muted")]

@@ -48,7 +48,7 @@ class ValueStrip(Lines):
         if tick is None or tick.load is None:
             return []
         load, recent = tick.load, self.recent
-        if load.state == SERVER:
+        if recent.is_by_server:
             return [cut(spread(_by_server(recent), _joined(_risks(tick)), width), width)]
         state = load.mode if load.state in ("running", "viewer") else load.state
         drives: Run = (f"{state} ×{load.clients}", "text")
@@ -163,17 +163,15 @@ class BigStrip(Lines):
         recent, link = self.recent, tick.rtt
         asked = f"{link.rtt_asked_ms:g} ms" if link is not None else ""
         window = f"in {figures.span(recent.length_s)}" if recent.length_s > 0 else ""
+        tps = _Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23)
+        latencies = [_latency("p50", recent), _latency("p99", recent)]
         if recent.is_by_server:
-            mean = _Figure(("commit", "mean ms", "by server"), figures.millis(recent.mean_ms), "p50", 23)
-            return [_Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23), mean]
+            labels = ("commit", "mean ms", "by server")
+            latencies = [_Figure(labels, figures.millis(recent.mean_ms), "p50", 23)]
+        if tick.load is not None and tick.load.state == SERVER:
+            return [tps, *latencies]
         trip = figures.round_trip(link.rtt_measured_ms if link else None)
-        return [
-            _Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23),
-            _bound(tick),
-            _latency("p50", recent),
-            _latency("p99", recent),
-            _Figure(("RTT", "asked", asked), trip, "title", 24),
-        ]
+        return [tps, _bound(tick), *latencies, _Figure(("RTT", "asked", asked), trip, "title", 24)]
 
 
 class _Figure(NamedTuple):
