@@ -81,6 +81,12 @@ rates = st.floats(0.001, 1e6)
 clients_of_each = st.lists(st.integers(0, 300), min_size=1, max_size=12)
 
 
+@pytest.mark.parametrize(("rate_tps", "clients"), [(0.9, [1, 2]), (3.1, [1, 2]), (6.3, [3, 4])])
+def test_a_rate_whose_last_bit_is_odd_has_parts_as_well(rate_tps: float, clients: list[int]) -> None:
+    """Of these no last part, added to a rounded first one, rounds to the rate."""
+    assert reduce(add, rate_parts(rate_tps, clients), 0.0) == rate_tps
+
+
 @given(rates, clients_of_each)
 def test_the_parts_of_a_rate_are_the_rate_to_the_last_bit(rate_tps: float, clients: list[int]) -> None:
     parts = rate_parts(rate_tps, clients)

@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from math import ceil, floor, inf, nextafter
-from operator import add
+from math import ceil, floor, ulp
 from random import Random
 from typing import Final
 
@@ -183,12 +181,11 @@ def rate_parts(rate_tps: float, clients: Sequence[int]) -> list[float]:
     total = sum(clients)
     if not total:
         return [rate_tps, *[0.0] * (len(clients) - 1)]
-    parts = [rate_tps * each / total for each in clients]
+    # Whole multiples of the rate's last bit: neither their sums nor what is left of the rate are rounded.
+    grain = ulp(rate_tps)
+    parts = [round(rate_tps * each / total / grain) * grain for each in clients]
     last = max(at for at, each in enumerate(clients) if each)
-    before = reduce(add, parts[:last], 0.0)  # `sum` rounds otherwise than whoever adds them two by two
-    parts[last] = rate_tps - before
-    while (reached := before + parts[last]) != rate_tps:
-        parts[last] = nextafter(parts[last], -inf if reached > rate_tps else inf)
+    parts[last] = rate_tps - sum(parts[:last])
     return parts
 
 
