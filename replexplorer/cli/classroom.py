@@ -234,7 +234,7 @@ async def _up(call: Call, roll: ClassRoll) -> int:
     else:
         rows = [
             (student, roll.stack(student), roll.hosts[student] or "here", _word(ended))
-            for student, ended in ends
+            for student, ended in dict((*ends, *pools)).items()
         ]
         call.console.print(table(rows, ("student", "stack", "host", "outcome")))
     up = len(students) - len({student for student, _ in failed})

@@ -80,7 +80,8 @@ async def for_each(
 ) -> list[tuple[str, Ended]]:
     """Run a verb for each of these students, at most `at_once` together, and answer in their order.
 
-    `after` hears of each end as it comes. A cancel interrupts those that run and begins no other.
+    `after` hears of each end as it comes. A cancel, and what `after` raises, interrupts those that run and
+    begins no other.
     """
     slots = asyncio.Semaphore(at_once)
     done = 0
@@ -99,8 +100,11 @@ async def for_each(
             after(student, ended)
         return student, ended
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(student)) for student in students]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(student)) for student in students]
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
     return [task.result() for task in tasks]
 
 

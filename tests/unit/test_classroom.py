@@ -225,3 +225,16 @@ async def test_each_student_has_a_process_few_at_once_and_an_outcome(monkeypatch
     assert [each.exit_code for each in document.students] == [0, 4, 0, 0, 0, 0]
     assert document.students[0].answer == {"a": 1}
     assert document.students[1].said == ["replexplorer: db1 is down"]
+
+
+async def test_what_fails_beside_a_verb_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(call: Call, stack: str, words: Any) -> Ended:
+        return Ended(0, 0.1, "", "")
+
+    def after(student: str, ended: Ended) -> None:
+        raise MissingPiece("cannot write class.json", "No space left on device")
+
+    monkeypatch.setattr("replexplorer.cli.students.run_verb", run)
+    roll = ClassRoll("class", dict.fromkeys(numbered(3), ""))
+    with pytest.raises(MissingPiece, match=r"class\.json"):
+        await for_each(call_of(), roll, numbered(3), lambda _: ["up"], at_once=2, after=after)
