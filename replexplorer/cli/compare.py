@@ -6,8 +6,8 @@ import asyncio
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ from replexplorer.cli.sessions import opened
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of, outside_of, provider_of
-from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
+from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, UsageError
 from replexplorer.core.history.pair import StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
@@ -152,10 +152,8 @@ class _Stand:
                 f"stack {self.side.name} has no clients",
                 f"`replexplorer set clients=8 --stack {self.side.name}`",
             )
-        try:
+        with naming(self.side.name):
             await load.drive(load.requested(), lambda _: None)
-        except StackUnavailable as error:
-            raise StackUnavailable(f"stack {self.side.name}: {error.message}", _END_IT) from None
 
     async def measure(self, duration_s: float, warmup_s: float) -> None:
         """Take what its load does for this long."""
@@ -163,13 +161,26 @@ class _Stand:
             await self.session.outside.clock.sleep(warmup_s)
         load = self.session.foreground()
         self.counts = True
-        await load.measure(duration_s=duration_s, warmup_s=0.0, on_interval=lambda _: None)
+        with naming(self.side.name):
+            await load.measure(duration_s=duration_s, warmup_s=0.0, on_interval=lambda _: None)
         self.counts = False
         self.side.intervals.extend(load.measured.intervals)
 
     async def rest(self) -> None:
         """Stop the load."""
         await self.session.console.do(ToggleLoad())
+
+
+@contextmanager
+def naming(stack: str) -> Iterator[None]:
+    """What fails within says of which of the two stacks; there is no load beside another one here."""
+    try:
+        yield
+    except StackUnavailable as error:
+        error.message = f"stack {stack}: {error.message}"
+        if isinstance(error, LoadTaken):
+            error.hint = _END_IT
+        raise
 
 
 async def _measured(call: Call) -> int:

@@ -59,6 +59,10 @@ class NoSuchStack(StackUnavailable):
     """Nothing of the stack is there."""
 
 
+class LoadTaken(StackUnavailable):
+    """Another driver holds the load."""
+
+
 class TakenAway(StackUnavailable):
     """The stack was removed by somebody else while it was worked on."""
 

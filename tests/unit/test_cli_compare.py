@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli import main
+from replexplorer.cli.compare import naming
+from replexplorer.core.errors import LoadTaken, ReplexplorerError, ServerUnreachable
 from replexplorer.formats import paths
 from replexplorer.formats.json.compare import CompareDocument
 
@@ -61,3 +63,22 @@ def test_wrong_usage_is_one_line(words: list[str], said: str, capsys: pytest.Cap
     assert captured.out == ""
     assert said in captured.err
     assert len(captured.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            LoadTaken("tui drives the load of this stack", "end it, or add a load with --beside"),
+            "stack mine: tui drives the load of this stack: end what drives it, then compare again",
+        ),
+        (
+            ServerUnreachable("the primary is down", "`replexplorer up` brings it back"),
+            "stack mine: the primary is down: `replexplorer up` brings it back",
+        ),
+    ],
+)
+def test_a_failure_names_its_stack_and_keeps_its_remedy(error: ReplexplorerError, says: str) -> None:
+    with pytest.raises(type(error)) as caught, naming("mine"):
+        raise error
+    assert str(caught.value) == says

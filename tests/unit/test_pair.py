@@ -140,8 +140,8 @@ def test_one_change_made_on_both_is_one_row() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"at_once": True, "cores": 2, "percent": 97.0}, "2 cores, 97 % busy: they take CPU from each other"),
-        ({"at_once": True}, "both loads at once on one machine: they take CPU from each other"),
+        ({"at_once": True, "cores": 2, "percent": 97.0}, "each other; A's source has 2 cores, 97 % busy"),
+        ({"at_once": True}, "both loads at once: where they share a machine they take CPU from each other"),
         ({"at_once": False, "turns": 2}, "in turns, 2 times each"),
         ({"at_once": False}, "two recordings"),
     ],

@@ -263,6 +263,8 @@ def footing(*, at_once: bool, turns: int = 0, cores: int | None = None, percent:
         return f"in turns, {each} each: while one ran the other rested, so neither took CPU from the other"
     if not at_once:
         return "two recordings: each ran by itself, and nothing says whether their machines were alike"
-    of = "" if cores is None else f" of {cores} {'core' if cores == 1 else 'cores'}"
+    together = "both loads at once: where they share a machine they take CPU from each other"
+    if cores is None:
+        return together
     busy = "" if percent is None else f", {percent:.0f} % busy"
-    return f"both loads at once on one machine{of}{busy}: they take CPU from each other"
+    return f"{together}; A's source has {cores} {'core' if cores == 1 else 'cores'}{busy}"

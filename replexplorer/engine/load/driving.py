@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
+from replexplorer.core.errors import LoadTaken, ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
@@ -81,10 +81,10 @@ class Driving:
         return LoadTarget(view.host, view.port, user, password, path, readers)
 
     async def drive(self, settings: LoadSettings) -> None:
-        """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""
+        """Run a load of our own; raises LoadTaken naming the driver when somebody drives."""
         holder = await self._take_the_lease()
         if holder is not None:
-            raise StackUnavailable(
+            raise LoadTaken(
                 f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
                 "end it, or add a load with --beside",
             )
