@@ -47,7 +47,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         "--duration",
         type=seconds(positive=True),
         metavar="S",
-        help=f"print what so long a run shows, without the dashboard (default {_DURATION_S:g} s)",
+        help=f"measure for this long and print it, without the dashboard (default {_DURATION_S:g} s)",
     )
     parser.add_argument(
         "--warmup",

@@ -21,7 +21,7 @@ class FigureJson(JsonObject):
 class ComparedSideJson(JsonObject):
     """One of the two."""
 
-    name: str = Field(description="the stack, or the recording as it was named")
+    name: str = Field(description="the stack, or the recording's file name without its ending")
     server: str
     tps: FigureJson
     p50_ms: FigureJson
