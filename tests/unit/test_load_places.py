@@ -81,7 +81,7 @@ rates = st.floats(0.001, 1e6)
 clients_of_each = st.lists(st.integers(0, 300), min_size=1, max_size=12)
 
 
-@pytest.mark.parametrize(("rate_tps", "clients"), [(0.9, [1, 2]), (3.1, [1, 2]), (6.3, [3, 4])])
+@pytest.mark.parametrize(("rate_tps", "clients"), [(0.9, [1, 2]), (3.1, [1, 2]), (1.8, [3, 4])])
 def test_a_rate_whose_last_bit_is_odd_has_parts_as_well(rate_tps: float, clients: list[int]) -> None:
     """Of these no last part, added to a rounded first one, rounds to the rate."""
     assert reduce(add, rate_parts(rate_tps, clients), 0.0) == rate_tps
