@@ -1,4 +1,4 @@
-"""`make bench`: the targets, measured side by side in one run on a stack of its own.
+"""`make bench`: the targets, measured side by side in one run on stacks of its own.
 
 QUICK=1 shortens it and leaves the failures out, HOUR=1 adds the hour of P12, WHOLE=1 makes every power cut
 and failure; `python -m tests.bench NAME...` measures these only, `NAME:PATTERN` those failures of a section
@@ -9,15 +9,17 @@ table; every raw figure goes to build/bench.json, those of a part to build/bench
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 from replexplorer.adapters.docker.provider import DockerProvider
@@ -102,6 +104,8 @@ that lost commits uses their GTIDs again, and its replica differs from then on."
 _IN_PARTS = ("lossless", "power_cut", "exposure")
 _FAILURES = (*_IN_PARTS, "faults", "roles")
 """What kills servers; not with QUICK=1, unless it is named."""
+_ALONE = ("roles",)
+"""On a stack of its own: it needs a third node, and any of them may be the source afterwards."""
 
 
 @dataclass
@@ -116,30 +120,43 @@ class Measured:
 
 async def measured(names: list[str], *, quick: bool) -> Measured:
     """All figures of these sections, or of their parts; what one of them lacks is told in its place."""
+    found = Measured()
+    for _, together in groupby(names, lambda text: text if text in _ALONE else ""):
+        async with _stack() as session:
+            found.server = session.seen.server
+            for text in together:
+                await _measure(session, text, found, quick=quick)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _stack() -> AsyncIterator[Session]:
+    """A new stack, removed at the end."""
     stack = DockerProvider(f"bench-{os.getpid()}")
     session = Session(outside_of(stack), SessionOptions(holder="bench"))
-    found = Measured()
     try:
         await session.up(lambda progress: tell(progress.text))
-        found.server = session.seen.server
-        for text in names:
-            name, _, part = text.partition(":")
-            began_s = time.monotonic()
-            try:
-                figures = await SECTIONS[name](session, Wanted(quick, part))
-            except (ReplexplorerError, RuntimeError, AssertionError, OSError) as error:
-                told = " ".join(f"{type(error).__name__}: {error}".split())
-                figures = [Figure("?", name, "", f"not measured: {told}", None)]
-            for figure in figures:
-                tell(f"{figure.number} {figure.what}: {figure.measured}")
-            found.sections[text] = time.monotonic() - began_s
-            tell(f"{name}: {found.sections[text]:.0f} s")
-            found.figures += figures
+        yield session
     finally:
         await session.disconnect()
         await stack.down()
         await stack.close()
-    return found
+
+
+async def _measure(session: Session, text: str, found: Measured, *, quick: bool) -> None:
+    """One section, or its part."""
+    name, _, part = text.partition(":")
+    began_s = time.monotonic()
+    try:
+        figures = await SECTIONS[name](session, Wanted(quick, part))
+    except (ReplexplorerError, RuntimeError, AssertionError, OSError) as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        figures = [Figure("?", name, "", f"not measured: {told}", None)]
+    for figure in figures:
+        tell(f"{figure.number} {figure.what}: {figure.measured}")
+    found.sections[text] = time.monotonic() - began_s
+    tell(f"{name}: {found.sections[text]:.0f} s")
+    found.figures += figures
 
 
 def main() -> int:

@@ -68,7 +68,8 @@ async def rounds_of(
 
 
 async def figures(session: Session, *, quick: bool) -> list[Figure]:
-    """The parts of five failovers and five switchovers; the stack has three nodes afterwards."""
+    """The parts of five failovers and five switchovers. The stack has three nodes afterwards, and any of
+    them may be the source."""
     rounds = 2 if quick else ROUNDS
     await session.console.do(Scale(2))
     closed = LoadSettings(CLIENTS, "update_index", 10_000)
