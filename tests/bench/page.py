@@ -15,9 +15,9 @@ from tests.bench.figure import HOLDS, Figure, by_number
 
 _BEGINNING = """# Benchmarks
 
-What `make bench` measured, whole. Each figure compares two sides that took turns in one run; it says little
-about another machine, and absolute figures say nothing. `NO`: the target was missed. `?`: it could not be
-decided, since the interval has the target inside it.
+What `make bench` measured, section by section. Each figure compares two sides that took turns in one run; it
+says little about another machine, and absolute figures say nothing. `NO`: the target was missed. `?`: it
+could not be decided, since the interval has the target inside it.
 """
 
 
