@@ -6,11 +6,11 @@ import asyncio
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.dashboard import look, settings_of, told
@@ -24,6 +24,7 @@ from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, U
 from replexplorer.core.history.pair import StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
+from replexplorer.engine.finish import all_of
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.reports.compare import compare_document, compare_text
 
@@ -207,10 +208,10 @@ async def _measured(call: Call) -> int:
                     await stand.rest()
         else:
             console.progress("preparing the tables")
-            await _both(a.begin(), b.begin())
+            await all_of(a.begin(), b.begin())
             before = await a.session.machine()
             console.progress(f"both run for {args.warmup + duration_s:g} s")
-            await _both(a.measure(duration_s, args.warmup), b.measure(duration_s, args.warmup))
+            await all_of(a.measure(duration_s, args.warmup), b.measure(duration_s, args.warmup))
         after: Machine | None = await a.session.machine()
     found = compared(a.side, b.side, since_s=float("-inf"))
     document = compare_document(
@@ -232,14 +233,3 @@ async def _stand(call: Call, name: str) -> AsyncIterator[_Stand]:
         call.console.stack = name
         await session.attach()
         yield _Stand(session, StackSide(name))
-
-
-async def _both(*work: Coroutine[Any, Any, None]) -> None:
-    """Do both at once; when one fails the other is given up."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

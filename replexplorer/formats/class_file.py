@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from replexplorer.core.classroom import STUDENT, ClassRoll
-from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.errors import MissingPiece
 from replexplorer.core.limits import ServerLimits
 from replexplorer.formats import paths
 from replexplorer.formats.small_file import read_bytes
-from replexplorer.formats.whole_file import whole_file
+from replexplorer.formats.whole_file import keep_record
 
 _MOST_BYTES: Final = 1 << 18
 
@@ -57,16 +56,15 @@ def write_class(roll: ClassRoll) -> None:
         "memory_bytes": roll.limits.memory_bytes,
         "settled": sorted(roll.settled),
     }
-    file = _file(roll.name)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with whole_file(file, mode=0o600) as stream:
-            stream.write(json.dumps(content, indent=1) + "\n")
-    except (OSError, UsageError) as error:
-        raise MissingPiece(f"cannot write {file}", str(error)) from None
+    keep_record(_file(roll.name), content)
 
 
 def forget_class(name: str) -> None:
-    """Remove all that is kept of the class, passwords too."""
-    with suppress(OSError):
-        shutil.rmtree(paths.class_directory(name))
+    """Remove all that is kept of the class, passwords too; raises MissingPiece when it cannot be removed."""
+    directory = paths.class_directory(name)
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MissingPiece(f"cannot remove {directory}", (error.strerror or str(error)).lower()) from None

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import MissingPiece, UsageError
 
 
 def unwritable(path: Path, error: OSError) -> UsageError:
@@ -62,6 +63,17 @@ def whole_binary_file(file: Path, *, parents: bool = False, mode: int | None = N
                 part.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(file, error) from None
+
+
+def keep_record(file: Path, content: Mapping[str, object]) -> None:
+    """Write one of the program's own records as JSON, mode 0600 in directories of mode 0700; raises
+    MissingPiece when it cannot be written."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with whole_file(file, mode=0o600) as stream:
+            stream.write(json.dumps(content, indent=1) + "\n")
+    except (OSError, UsageError) as error:
+        raise MissingPiece(f"cannot write {file}", str(error)) from None
 
 
 def _mode_of(target: Path, wanted: int | None) -> int:

@@ -125,6 +125,14 @@ def test_a_class_is_kept_where_only_its_trainer_reads_it() -> None:
     assert not file.parent.exists()
 
 
+def test_what_is_kept_of_a_class_and_cannot_be_removed_is_named() -> None:
+    directory = paths.class_directory("class")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.write_text("no directory")
+    with pytest.raises(MissingPiece, match=r"cannot remove .*class"):
+        forget_class("class")
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"hosts": {"../x": ""}}'])
 def test_a_broken_file_of_a_class_is_named(text: str) -> None:
     file = paths.class_directory("class") / "class.json"

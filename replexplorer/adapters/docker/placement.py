@@ -17,7 +17,7 @@ from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.topology import in_order, node_number
 from replexplorer.formats import paths
 from replexplorer.formats.small_file import read_bytes
-from replexplorer.formats.whole_file import whole_file
+from replexplorer.formats.whole_file import keep_record
 
 _FILE: Final = "hosts.json"
 _MOST_BYTES: Final = 1 << 16
@@ -146,13 +146,7 @@ def write(stack: str, placement: Placement) -> None:
         "system": placement.system,
         "roles": placement.roles,
     }
-    file = _file(stack)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with whole_file(file, mode=0o600) as stream:
-            stream.write(json.dumps(content, indent=1) + "\n")
-    except (OSError, UsageError) as error:
-        raise MissingPiece(f"cannot write {file}", str(error)) from None
+    keep_record(_file(stack), content)
 
 
 def forget(stack: str) -> None:
