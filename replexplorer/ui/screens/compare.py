@@ -25,6 +25,7 @@ from replexplorer.ui.desks.twins import LETTERS, Twins
 from replexplorer.ui.keys.actions import COMPARED, PAIR_FOOTER
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import Ticked
+from replexplorer.ui.screens.knob_keys import KnobKeys
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.layout import Layout
 from replexplorer.ui.widgets.chart import Chart
@@ -41,7 +42,7 @@ _COMPARED_EVERY_S: Final = 2.0
 _CHARTS_EVERY_S: Final = 1.0
 
 
-class CompareScreen(Screen[None]):
+class CompareScreen(KnobKeys, Screen[None]):
     """The picture of two sessions; a knob turns on the side that is chosen, or on both."""
 
     AUTO_FOCUS = ""
@@ -182,30 +183,6 @@ class CompareScreen(Screen[None]):
         """Turn both, A, B."""
         self.twins.choose_next()
         self.query_one(PairKnobs).repaint()
-
-    def action_knob_prev(self) -> None:
-        """Select the knob above."""
-        self._move(-1)
-
-    def action_knob_next(self) -> None:
-        """Select the knob below."""
-        self._move(1)
-
-    def action_knob_less(self) -> None:
-        """Stage one step less."""
-        self._step(-1)
-
-    def action_knob_more(self) -> None:
-        """Stage one step more."""
-        self._step(1)
-
-    def action_knob_coarse_less(self) -> None:
-        """Stage a coarse step less."""
-        self._step(-1, coarse=True)
-
-    def action_knob_coarse_more(self) -> None:
-        """Stage a coarse step more."""
-        self._step(1, coarse=True)
 
     def action_knob_apply(self) -> None:
         """Apply what is staged now."""

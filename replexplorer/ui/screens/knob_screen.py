@@ -17,6 +17,7 @@ from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Fold
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
 from replexplorer.ui.keys.actions import LEAVE_KEY
+from replexplorer.ui.screens.knob_keys import KnobKeys
 from replexplorer.ui.screens.watching import WatchingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.layout import Layout
@@ -29,7 +30,7 @@ _POINT_EVERY_S: Final = 0.3
 NOTHING_TO_REPAIR: Final = "nothing to repair: every server answers and no replication thread is stopped"
 
 
-class KnobScreen(WatchingScreen):
+class KnobScreen(KnobKeys, WatchingScreen):
     """The picture with the keys and the mouse of the knobs."""
 
     def __init__(self, view: View, settings: Settings) -> None:
@@ -51,30 +52,6 @@ class KnobScreen(WatchingScreen):
     @work(exclusive=True, group="commands", exit_on_error=False)
     async def _work_off(self) -> None:
         await self._commander.run()
-
-    def action_knob_prev(self) -> None:
-        """Select the knob above."""
-        self._move(-1)
-
-    def action_knob_next(self) -> None:
-        """Select the knob below."""
-        self._move(1)
-
-    def action_knob_less(self) -> None:
-        """Stage one step less."""
-        self._step(-1)
-
-    def action_knob_more(self) -> None:
-        """Stage one step more."""
-        self._step(1)
-
-    def action_knob_coarse_less(self) -> None:
-        """Stage a coarse step less."""
-        self._step(-1, coarse=True)
-
-    def action_knob_coarse_more(self) -> None:
-        """Stage a coarse step more."""
-        self._step(1, coarse=True)
 
     def action_knob_apply(self) -> None:
         """Apply what is staged now; with nothing staged, turn the fold under the cursor, else open or
