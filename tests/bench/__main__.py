@@ -81,7 +81,8 @@ async def _packet_loop(session: Session, wanted: Wanted) -> list[Figure]:
 
 
 SECTIONS: Mapping[str, Section] = {
-    "parity": lambda session, wanted: load_parity.figures(session, quick=wanted.quick),
+    "parity": lambda session, wanted: load_parity.closed_figures(session, quick=wanted.quick),
+    "open_loop": lambda session, wanted: load_parity.open_figures(session, quick=wanted.quick),
     "semi_sync": lambda session, wanted: semi_sync.figures(session, quick=wanted.quick),
     "dashboard": lambda session, wanted: dashboard.figures(session, quick=wanted.quick),
     "anatomy": lambda session, wanted: anatomy_cost.figures(session, quick=wanted.quick),
