@@ -64,7 +64,7 @@ def switchover(call: Call) -> int:
 
 
 def rejoin(call: Call) -> int:
-    """A node follows the source again."""
+    """A node follows the source again, or is a member of its group again."""
     return run_async(_change(call, Rejoin(call.args.node, _consent(call), call.args.anyway, call.args.copy)))
 
 
@@ -97,18 +97,18 @@ async def _change(call: Call, command: Command[RoleChange]) -> int:
         console.print(f"{step.took_ms:8.0f} ms  {step.node}: {step.name}")
         for statement in step.statements:
             console.print(f"             {statement}")
-    console.print(_outcome(done))
+    console.print(outcome_words(done))
     return 0
 
 
-def _outcome(done: RoleChange) -> str:
+def outcome_words(done: RoleChange) -> str:
     """The change in one line, and what it lost in another."""
     if done.kind is ChangeKind.REJOIN:
         if not done.steps:
-            return f"{done.source_before} follows {done.source} already: nothing was done"
+            return f"{done.source_before} {done.standing} already: nothing was done"
         lost = done.rpo.commits or 0
         lost_words = f", and lost {lost:,} transaction{'' if lost == 1 else 's'}" if lost else ""
-        return f"{done.source_before} follows {done.source}{lost_words}"
+        return f"{done.source_before} {done.standing} again{lost_words}"
     rto = done.rto
     parts = (("detect", rto.detect_ms), ("promote", rto.promote_ms), ("first write", rto.first_write_ms))
     times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in parts if ms is not None)

@@ -82,6 +82,13 @@ class RoleChange:
     fenced: bool = False
     """The node that was the source can take no writes, also when its server starts again."""
     warnings: tuple[str, ...] = ()
+    in_group: bool = False
+    """Its nodes are members of one group, in which nobody follows anybody."""
+
+    @property
+    def standing(self) -> str:
+        """What a node that came back does: `follows db1`, `is a member of the group`."""
+        return "is a member of the group" if self.in_group else f"follows {self.source}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.cli.roles import outcome_words
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.role_change import (
     BootRoles,
     Candidate,
     ChangeKind,
     Ending,
+    RecoveryPoint,
+    RoleChange,
+    RoleStep,
     UnderWay,
     choose,
     ending_of,
@@ -19,6 +23,7 @@ from replexplorer.core.role_change import (
     to_record,
 )
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
+from replexplorer.ui.desks.roles import change_words
 
 A, B = "aaaa", "bbbb"
 
@@ -132,3 +137,15 @@ def test_what_is_no_record_is_none(content: object) -> None:
 
 def test_boot_roles_are_lines_for_the_start_script() -> None:
     assert BootRoles("db2", frozenset({"db3", "db1"})).text == "source=db2\ndetached=db1\ndetached=db3\n"
+
+
+@pytest.mark.parametrize(
+    ("in_group", "standing"), [(False, "db3 follows db1"), (True, "db3 is a member of the group")]
+)
+def test_who_comes_back_to_a_group_is_said_to_follow_nobody(in_group: bool, standing: str) -> None:
+    done = RoleChange(ChangeKind.REJOIN, "db3", "db1", in_group=in_group)
+    assert outcome_words(done) == f"{standing} already: nothing was done"
+    step = RoleStep("join", "db3", (), 5.0)
+    back = RoleChange(ChangeKind.REJOIN, "db3", "db1", (step,), RecoveryPoint(2), in_group=in_group)
+    assert outcome_words(back) == f"{standing} again, and lost 2 transactions"
+    assert change_words(back) == f"rejoin: {standing} again, 2 transactions are lost"

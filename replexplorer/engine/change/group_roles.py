@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from replexplorer.core.errors import ServerUnreachable, StackUnavailable, UsageError
@@ -93,6 +92,7 @@ class GroupRoles:
             rpo=RecoveryPoint(0, 0.0),
             rto=recovery(began_s, began_s, opened_s, written_s),
             warnings=tuple(course.warnings),
+            in_group=True,
         )
 
     async def rejoin(self, node: str, consent: Consent | None, *, rebuild: bool) -> RoleChange:
@@ -103,7 +103,7 @@ class GroupRoles:
         await self._nodes.look()
         name, source = self._nodes.node(node), self._fleet.source
         if self._is_member(name) and not rebuild:
-            return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True)
+            return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True, in_group=True)
         if name == source.name or not self._is_member(source.name):
             raise StackUnavailable(
                 f"no member takes writes, so there is no group for {name} to come back to",
@@ -116,9 +116,16 @@ class GroupRoles:
             await to_the_end(self._nodes.forget())
         await self._nodes.sight.refresh()
         await self._nodes.sight.look_at_gtids()
-        done = RoleChange(ChangeKind.REJOIN, name, source.name, tuple(course.steps), fenced=True)
-        errant_gtids = {name: errant} if errant else {}
-        return replace(done, rpo=RecoveryPoint(gtid_count(errant)), errant_gtids=errant_gtids)
+        return RoleChange(
+            ChangeKind.REJOIN,
+            name,
+            source.name,
+            tuple(course.steps),
+            rpo=RecoveryPoint(gtid_count(errant)),
+            errant_gtids={name: errant} if errant else {},
+            fenced=True,
+            in_group=True,
+        )
 
     async def _come_back(
         self, course: RoleCourse, name: str, consent: Consent | None, *, rebuild: bool

@@ -117,7 +117,7 @@ def change_words(change: RoleChange) -> str:
     what = "acknowledged rows" if change.kind is ChangeKind.FAILOVER else "transactions"
     told = "" if lost is None else "nothing is lost" if not lost else f"{lost:,} {what} are lost"
     if change.kind is ChangeKind.REJOIN:
-        done = f"{change.source_before} follows {change.source}"
+        done = f"{change.source_before} {change.standing} again"
     else:
         total_ms = change.rto.total_ms
         after = "" if total_ms is None else f" after {total_ms:,.0f} ms"
