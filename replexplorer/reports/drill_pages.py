@@ -71,6 +71,7 @@ def _facts(document: DrillRunJson) -> list[str]:
         ]
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
+    facts += [f"Repaired: {line}" for line in document.repaired]
     facts += [f"Not restored: {line}" for line in document.unrestored]
     return facts
 

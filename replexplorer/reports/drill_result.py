@@ -77,6 +77,7 @@ def drill_document(result: DrillResult) -> DrillRunJson:
             for each in result.expectations
         ],
         verdict=cast(Literal["holds", "deviates", "aborted"], result.verdict),
+        repaired=list(result.repaired),
         aborted=result.aborted,
         unrestored=list(result.unrestored),
     )
@@ -213,5 +214,6 @@ def render_drill(document: DrillRunJson) -> str:
         )
     if document.aborted is not None:
         blocks.append(f"aborted: {document.aborted}")
+    blocks += [f"repaired: {line}" for line in document.repaired]
     blocks += [f"not restored: {line}" for line in document.unrestored]
     return "\n\n".join([*blocks, f"verdict: {document.verdict}"])

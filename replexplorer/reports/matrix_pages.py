@@ -73,6 +73,7 @@ def _cell(found: CellResult) -> CellJson:
         else LossJson(commits=meter.commits, low=meter.low, high=meter.high, age_ms=meter.age_ms),
         in_meter=found.in_meter,
         as_theory=found.as_theory,
+        repaired=list(found.repaired),
         aborted=found.aborted,
         unrestored=list(found.unrestored),
     )
@@ -88,7 +89,8 @@ def cell_line(found: CellResult) -> str:
     row, title = cell_row(_cell(found)), cell_title(found.cell)
     if found.aborted is not None:
         return f"{title}: aborted, {found.aborted}"
-    return f"{title}: {row[5]} lost of {row[4]} (theory: {row[3]}; meter: {row[6]})"
+    repaired = "".join(f"; {text}" for text in found.repaired)
+    return f"{title}: {row[5]} lost of {row[4]} (theory: {row[3]}; meter: {row[6]}){repaired}"
 
 
 def cell_row(cell: CellJson) -> tuple[str, ...]:
@@ -139,6 +141,7 @@ def render_matrix(document: MatrixJson) -> str:
             for cell in document.cells
             if cell.aborted
         ),
+        *(f"repaired: {cell}: {text}" for cell, text in _repairs(document)),
         matrix_summary(document),
         f"verdict: {document.verdict}",
     ]
@@ -169,11 +172,17 @@ def _facts(document: MatrixJson) -> list[str]:
 
 
 def _why(document: MatrixJson) -> Sequence[tuple[str, str]]:
-    return [
-        (f"{_WORDS[cell.failure]}, {_WORDS[cell.mode]} {cell.sync_binlog}/"
-         f"{cell.innodb_flush_log_at_trx_commit}", cell.theory.why)
-        for cell in document.cells
-    ]  # fmt: skip
+    return [(_title(cell), cell.theory.why) for cell in document.cells]
+
+
+def _repairs(document: MatrixJson) -> Sequence[tuple[str, str]]:
+    """Cells whose member was let in only with a copy, and why."""
+    return [(_title(cell), text) for cell in document.cells for text in cell.repaired]
+
+
+def _title(cell: CellJson) -> str:
+    durability = f"{cell.sync_binlog}/{cell.innodb_flush_log_at_trx_commit}"
+    return f"{_WORDS[cell.failure]}, {_WORDS[cell.mode]} {durability}"
 
 
 def matrix_markdown(document: MatrixJson) -> str:
@@ -181,6 +190,7 @@ def matrix_markdown(document: MatrixJson) -> str:
     lines = [f"# matrix: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
     for row in (MATRIX_HEADS, ["---"] * len(MATRIX_HEADS), *map(cell_row, document.cells)):
         lines.append(f"| {' | '.join(row)} |")
+    lines += ["", *(f"- {cell}: {text}" for cell, text in _repairs(document))] if _repairs(document) else []
     lines += ["", "## Why", "", *(f"- {cell}: {why}" for cell, why in _why(document))]
     return "\n".join([*lines, "", "## Again", "", *(f"    {line}" for line in document.again), ""])
 
@@ -203,6 +213,7 @@ def _html(document: MatrixJson) -> str:
         f"<h1>matrix: {cell(document.verdict)}</h1>",
         *(f"<p>{escape(fact)}</p>" for fact in _facts(document)),
         f"<table><tr>{head}</tr>{body}</table>",
+        *(f"<p>{escape(name)}: {escape(text)}</p>" for name, text in _repairs(document)),
         "<h2>Why</h2><ul>",
         *(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in _why(document)),
         "</ul><h2>Again</h2>",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.errors import ServerRefused, UsageError
+from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import (
     Doing,
     Drill,
@@ -20,12 +20,16 @@ from replexplorer.core.experiment.drill import (
 )
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
+from replexplorer.core.fault import Fault
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.commit_cost import CostSample, CpuUsed
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.membership import Membership
 from replexplorer.core.system import GALERA, GROUP
+from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
@@ -333,6 +337,75 @@ async def test_a_member_that_may_lack_rows_gets_a_copy_before_it_is_elected_agai
     await run(rig, lossy)
     done = [step for step in rig.steps if step.split()[0] in ("rejoin", "switchover")]
     assert (done, rig.rebuilt) == (["rejoin db1", "switchover to db1"], ["db1"])
+
+
+class Group(FakeRig):
+    """Three members; db2 is elected when db1 fails, and db1 is let in only with a copy."""
+
+    def __init__(self) -> None:
+        super().__init__(replicas=2, system=GROUP)
+        self.members = {name: Membership(Belonging.MEMBER, "ONLINE") for name in self.names}
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        done = await super().inject(text)
+        self.promoted = "db2"
+        self.members["db1"] = Membership(Belonging.OUTSIDE, "ERROR")
+        return done
+
+    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+        if "db1" in self.down:
+            await self.process("db1").start()
+        if not self.members["db1"].is_ready:
+            raise StackUnavailable("db1 is no member of the group (ERROR)", "its log")
+        return await super().clear(text)
+
+    async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
+        done = await super().rejoin(node, rebuild=rebuild)
+        if rebuild:
+            self.members[node] = Membership(Belonging.MEMBER, "ONLINE")
+        return done
+
+
+@virtual
+async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on() -> None:
+    rig, steps = Group(), (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
+    before = rig.taken
+    for settings in (("innodb_flush_log_at_trx_commit=1",), ("innodb_flush_log_at_trx_commit=0",)):
+        rig.rebuilt.clear()
+        result = await run(rig, replace(KILL, systems=("group",), settings=settings, steps=steps, expects=()))
+        assert (result.verdict, result.unrestored) == ("holds", ())
+        assert rig.rebuilt == ["db1"], "once, also where it is known to lack rows"
+        assert result.repaired == (
+            "db1 is no member of the group (ERROR): a copy of the group's data brought it back",
+        )
+        assert rig.taken == before
+        for text in (render_drill(drill_document(result)), drill_markdown(drill_document(result))):
+            assert "db1 is no member of the group (ERROR)" in text
+
+
+@virtual
+async def test_a_drill_that_is_ended_lets_all_members_in_as_well() -> None:
+    rig = Group()
+    before = rig.taken
+    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.UNTIL, "protected", lasts=span(1, 1)))
+    result = await run(rig, replace(KILL, systems=("group",), settings=(), steps=steps))
+    assert (result.verdict, rig.rebuilt, rig.taken) == ("aborted", ["db1"], before)
+    assert len(result.repaired) == 1
+
+
+@virtual
+async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None:
+    rig = Group()
+
+    def lose_all(number: int) -> None:
+        if rig.steps[number] == "inject kill":
+            rig.members["db2"] = Membership(Belonging.CUT_OFF, "ONLINE")
+
+    rig.on_step = lose_all
+    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
+    result = await run(rig, replace(KILL, systems=("group",), settings=(), steps=steps))
+    assert result.aborted == "db1 is no member of the group (ERROR): its log"
+    assert (rig.rebuilt, result.repaired) == ([], ())
 
 
 @virtual

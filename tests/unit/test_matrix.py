@@ -240,6 +240,19 @@ def test_of_a_group_nothing_is_said_of_the_meter_which_reckons_with_one_server()
     assert CellResult.from_wire(json.loads(json.dumps(result.cells[0].to_wire()))) == result.cells[0]
 
 
+def test_a_cell_says_what_its_member_needed(tmp_path: Path) -> None:
+    why = "db1 is no member of the group (ERROR): a copy of the group's data brought it back"
+    one = replace(found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0), repaired=(why,))
+    assert CellResult.from_wire(json.loads(json.dumps(one.to_wire()))) == one
+    assert cell_line(one).endswith(f"; {why}")
+    document = matrix_document(MatrixResult("mysql 9.7.4", True, 8, cells=[one]))
+    write_matrix_report(tmp_path, document, None)
+    told = f"power cut, Group Replication 0/0: {why}"
+    assert told in render_matrix(document)
+    assert told in (tmp_path / "report.md").read_text()
+    assert "db1 is no member of the group" in (tmp_path / "report.html").read_text()
+
+
 def test_the_report_is_written(tmp_path: Path) -> None:
     result = MatrixResult("mysql 9.7.4", True, 8, cells=[found(CELL, 7)])
     write_matrix_report(tmp_path, matrix_document(result), None)

@@ -71,6 +71,8 @@ class DrillResult:
     told: tuple[tuple[float, str], ...] = ()
     """What was done and seen, each at its second since the drill began."""
     expectations: tuple[Judged, ...] = ()
+    repaired: tuple[str, ...] = ()
+    """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
     aborted: str | None = None
     """Why nothing is judged; None: it ran to its end."""
     unrestored: tuple[str, ...] = ()

@@ -36,6 +36,8 @@ class CellResult:
     """What the exposure meter said of this failure just before it, its `high` with the commits between its
     reading and the failure; None where it could not say, and of a group: the meter reckons what one server
     has, and others have it too."""
+    repaired: tuple[str, ...] = ()
+    """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
     aborted: str | None = None
     """Why it was not run to its end; None: it was."""
     unrestored: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ class CellResult:
             oldest_lost_age_ms=None if ledger is None else ledger.oldest_lost_age_ms,
             recovery_ms=found.recovery_ms,
             meter=None if reading is None or cell.mode.system != DEFAULT else reading.of(cell.failure),
+            repaired=found.repaired,
             aborted=found.aborted,
             unrestored=found.unrestored,
         )
@@ -79,7 +82,8 @@ class CellResult:
         """A JSON-ready form that `from_wire` reads back."""
         wire = {each.name: getattr(self, each.name) for each in fields(self)}
         meter = None if self.meter is None else asdict(self.meter)
-        return wire | {"cell": asdict(self.cell), "meter": meter, "unrestored": list(self.unrestored)}
+        lines = {"repaired": list(self.repaired), "unrestored": list(self.unrestored)}
+        return wire | {"cell": asdict(self.cell), "meter": meter, **lines}
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
@@ -89,7 +93,8 @@ class CellResult:
             Mode(cell["mode"]), int(cell["sync_binlog"]), int(cell["flush"]), FailureKind(cell["failure"])
         )
         loss = None if meter is None else Loss(**meter)
-        return cls(**{**wire, "cell": known, "meter": loss, "unrestored": tuple(wire["unrestored"])})
+        lines = {name: tuple(wire[name]) for name in ("repaired", "unrestored")}
+        return cls(**{**wire, "cell": known, "meter": loss, **lines})
 
 
 @dataclass(slots=True)

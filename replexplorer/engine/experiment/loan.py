@@ -56,6 +56,8 @@ class Loan:
     report: Report
     """Hears what is done to the stack."""
     baseline: Baseline = field(default_factory=Baseline)
+    repaired: list[str] = field(default_factory=list)
+    """Members of a group that were let in only with a copy of its data, each in a line with why."""
     unrestored: tuple[str, ...] = ()
     """What could not be restored yet, each in a line; known once the loan is over."""
     outcome: str = "is done"
@@ -138,10 +140,34 @@ class Loan:
         return tuple(over)
 
     async def _mend(self, fault: Fault) -> None:
-        """Clear one; nothing where somebody has cleared it already."""
+        """Clear one; nothing where somebody has cleared it already. A member that is not let in after it gets
+        a copy of the group's data first."""
         with suppress(UsageError):
-            await self.rig.clear(f"{fault.kind}@{fault.node}")
+            try:
+                await self.rig.clear(f"{fault.kind}@{fault.node}")
+            except StackUnavailable as error:
+                if not await self._is_left_out(fault.node):
+                    raise
+                await self._copy_to(fault.node, error.message)
+                await self.rig.clear(f"{fault.kind}@{fault.node}")
         self._faults.pop(fault.number, None)
+
+    async def _is_left_out(self, node: str) -> bool:
+        """Whether a node answers and is no member of a group that others are members of, and that gives a
+        copy of its data only to who asks."""
+        seen = await self.rig.look()
+        ready = {each.name: each.member is not None and each.member.is_ready for each in seen.nodes}
+        left = seen.system.elects and node != seen.source and node not in seen.nodes_down
+        return left and ready.get(seen.source, False) and not ready.get(node, True)
+
+    async def _copy_to(self, node: str, why: str) -> None:
+        """Let a node be a member by a copy of the group's data."""
+        self.report(f"copying the group's data to {node}", None)
+        self.rig.log.tell(Severity.WARN, f"{why}: it gets a copy of the group's data")
+        await self.rig.rejoin(node, rebuild=True)
+        self.repaired.append(f"{why}: a copy of the group's data brought it back")
+        self._differing.discard(node)
+        await self._owe_all()
 
     async def rebuild(self, nodes: Iterable[str]) -> None:
         """These may have rows that the source lost or is about to lose; they get a copy of its data in the

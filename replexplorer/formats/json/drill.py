@@ -93,6 +93,7 @@ class DrillRunJson(JsonObject):
     told: list[MomentJson] = Field(default=[], description="what was done and seen, in order")
     expectations: list[ExpectationJson]
     verdict: Literal["holds", "deviates", "aborted"]
+    repaired: list[str] = Field(default=[], description="members that were let in only with a copy, and why")
     aborted: str | None = None
     unrestored: list[str] = Field(default=[], description="what could not be returned yet")
     conditions: Conditions | None = Field(default=None, description="before it began")
@@ -130,6 +131,7 @@ class CellJson(JsonObject):
     )
     in_meter: bool | None = Field(description="whether what was lost lies in it; null: not known")
     as_theory: bool | None
+    repaired: list[str] = Field(default=[], description="members that were let in only with a copy, and why")
     aborted: str | None = None
     unrestored: list[str] = Field(default=[], description="what could not be returned yet")
 

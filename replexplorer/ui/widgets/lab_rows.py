@@ -149,7 +149,7 @@ def _matrix_rows(result: MatrixResult, width: int) -> list[Line]:
         rows += [[], *_table_rows(columns, width)]
     for cell in result.cells:
         told = [f"aborted: {cell.aborted}"] if cell.aborted else []
-        told += [f"not restored: {line}" for line in cell.unrestored]
+        told += [*cell.repaired, *(f"not restored: {line}" for line in cell.unrestored)]
         for text in (
             part for line in told for part in wrapped(f"{cell_title(cell.cell)}: {line}", max(20, width - 2))
         ):

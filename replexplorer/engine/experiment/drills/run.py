@@ -78,7 +78,7 @@ class DrillRun:
                 _keep(result, work)
             if result.aborted is not None:
                 loan.outcome = "was aborted"
-        result.unrestored = loan.unrestored
+        result.repaired, result.unrestored = tuple(loan.repaired), loan.unrestored
         if result.aborted is None:
             result.expectations = judge(self.drill.expects, figures_of(result), result.timeline)
         else:
