@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replexplorer.core.hints import command
-from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
+from replexplorer.core.knobs.names import (
+    BY_KEY,
+    Knob,
+    describe_default,
+    describe_range,
+    format_value,
+    same_value,
+)
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.transfer import Transfer, TransferKind
 from replexplorer.core.system import system_of
@@ -73,7 +80,8 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
     parts.append(f"load        {_load_words(status.load)}")
     if status.footprint_bytes is not None:
         parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
-    changed = {key: knob for key, knob in status.knobs.items() if _is_worth_telling(key, knob)}
+    flavor = next((node.flavor for node in status.nodes if node.flavor), None)
+    changed = {key: knob for key, knob in status.knobs.items() if _is_worth_telling(key, knob, flavor)}
     if changed:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
@@ -282,7 +290,7 @@ def knob_catalogue_markdown() -> str:
     rows = ["| knob | values | default | what it does |", "|---|---|---|---|"]
     for knob in BY_KEY.values():
         values = describe_range(knob).replace("|", "\\|")
-        rows.append(f"| `{knob.key}` | {values} | {format_value(knob, knob.default)} | {knob.help} |")
+        rows.append(f"| `{knob.key}` | {values} | {describe_default(knob)} | {knob.help} |")
     return "\n".join(rows)
 
 
@@ -383,13 +391,9 @@ def _knob(key: str) -> Knob:
     return BY_KEY[key.partition("@")[0]]
 
 
-def _default_of(key: str) -> Scalar:
-    return _knob(key).default
-
-
-def _is_worth_telling(key: str, knob: StatusKnob) -> bool:
-    """It is not at its default, asked or in effect."""
-    default = _default_of(key)
+def _is_worth_telling(key: str, knob: StatusKnob, flavor: str | None) -> bool:
+    """It is not at the default of these servers, asked or in effect."""
+    default = _knob(key).default_of(flavor)
     return knob.requested != default or _differs(key, knob.effective, default)
 
 

@@ -184,6 +184,8 @@ class Reading:
     _fields: dict[str, Any] = field(default_factory=dict)
     _knobs: dict[KnobName, KnobView] = field(default_factory=dict)
     _epochs: dict[int, Epoch] = field(default_factory=dict)
+    _flavor: str | None = None
+    """Of the servers, as the nodes last said."""
     _knobs_now: Mapping[KnobName, KnobView] | None = None
     """As the next tick has them; None after a change."""
     _epochs_now: tuple[Epoch, ...] | None = None
@@ -196,9 +198,17 @@ class Reading:
         found = self._fields[name] = _read(adapter, text, name)
         if name == "nodes":
             self._fields[name] = _with_source(found)
+            self._found_flavor(next((node.flavor for node in found if node.flavor), None))
         for link in found if name in ("links", "pairs") else ():
             if link.values is not None and keys.PARTITION not in link.values:
                 raise UnreadableRow(f"{name}: values without partition")
+
+    def _found_flavor(self, flavor: str | None) -> None:
+        if flavor in (None, self._flavor):
+            return
+        self._flavor = flavor
+        self._knobs = {name: replace(view, flavor=flavor) for name, view in self._knobs.items()}
+        self._knobs_now = None
 
     def setting(self, setting: KnobRow) -> None:
         """Take a setting; a knob of a later version is left out. Raises UnreadableRow."""
@@ -213,7 +223,7 @@ class Reading:
         if setting.effective is not None and not _is_value(name.knob, setting.effective):
             raise UnreadableRow(f"a setting of {key} that is no value of it")
         note = None if setting.note is None else _text(setting.note, "a setting's note")
-        self._knobs[name] = KnobView(name, setting.requested, setting.effective, note)
+        self._knobs[name] = KnobView(name, setting.requested, setting.effective, note, self._flavor)
         self._knobs_now = None
         if len(self._knobs) > MOST_KNOBS:
             raise UnreadableRow(f"more than {MOST_KNOBS} settings")

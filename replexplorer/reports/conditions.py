@@ -13,6 +13,7 @@ from replexplorer import __version__
 from replexplorer.core.experiment.sighting import UNKNOWN
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
+from replexplorer.core.system import DEFAULT, system_of
 from replexplorer.formats.calibration import this_machine
 from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
 from replexplorer.formats.json.model import Scalar
@@ -34,6 +35,7 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
         program=__version__,
         server=None if seen.server == UNKNOWN else seen.server,
         replicas=len(seen.replicas),
+        system=seen.system.name,
         machine=machine(),
         settings={
             str(name): SettingJson(requested=view.requested, effective=view.effective)
@@ -86,19 +88,29 @@ def rows(conditions: Conditions) -> list[tuple[str, str]]:
 
 
 def settings_words(conditions: Conditions) -> str:
-    """The settings that are not at their defaults, requested and, where it differs, in effect."""
-    told = [_setting(name, each) for name, each in conditions.settings.items()]
+    """The settings that are not at their server's defaults, requested and, where it differs, in effect."""
+    told = [_setting(name, each, _default(conditions, name)) for name, each in conditions.settings.items()]
     return ", ".join(text for text in told if text) or "all knobs at their defaults"
 
 
-def _setting(name: str, setting: SettingJson) -> str | None:
+def _default(conditions: Conditions, name: str) -> Value:
+    """What a reset makes of a setting on the server that was measured."""
+    return parse_name(name).knob.default_of(_flavor(conditions))
+
+
+def _flavor(conditions: Conditions) -> str | None:
+    """The first word of `mariadb 11.8.9`; None where nobody knows the server."""
+    return conditions.server.partition(" ")[0] if conditions.server else None
+
+
+def _setting(name: str, setting: SettingJson, default: Value) -> str | None:
     """`rtt@db2 85 ms`; None at the default."""
     knob = parse_name(name).knob
     requested, effective = setting.requested, setting.effective
     # The load's own line tells the load.
     as_asked = effective is None or knob.backing is Backing.LOAD or same_value(knob, requested, effective)
     if as_asked:
-        return None if same_value(knob, requested, knob.default) else f"{name} {_shown(name, requested)}"
+        return None if same_value(knob, requested, default) else f"{name} {_shown(name, requested)}"
     return f"{name} {_shown(name, requested)} ({_shown(name, effective)} in effect)"
 
 
@@ -111,9 +123,16 @@ def again(conditions: Conditions, command: Sequence[str], varied: Container[str]
     turned = [
         f"{name}={value}"
         for name, value in _short(conditions.settings).items()
-        if name not in varied and not same_value(parse_name(name).knob, value, parse_name(name).knob.default)
+        if name not in varied and not same_value(parse_name(name).knob, value, _default(conditions, name))
     ]
-    lines = [["replexplorer", "up", "--replicas", str(conditions.replicas)], ["replexplorer", "reset"]]
+    system, flavor = system_of(conditions.system), _flavor(conditions)
+    kind = [] if system.name == DEFAULT else ["--system", system.name]
+    if flavor in system.flavors[1:]:
+        kind += ["--flavor", flavor]
+    lines = [
+        ["replexplorer", "up", *kind, "--replicas", str(conditions.replicas)],
+        ["replexplorer", "reset"],
+    ]
     if turned:
         lines.append(["replexplorer", "set", *turned])
     told = [shlex.join(line) for line in (*lines, command)]

@@ -172,7 +172,7 @@ def knob_document(view: KnobView, source: str) -> GetKnob:
     return GetKnob(
         requested=view.requested,
         effective=view.effective,
-        default=knob.default,
+        default=view.default,
         min=_whole(knob.minimum),
         max=_whole(knob.maximum),
         unit=knob.unit or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -407,6 +408,20 @@ async def test_reset_is_one_change_with_one_undo() -> None:
         await session.console.do(Undo())
         assert world.state() == turned
         assert world.requested["clients"] == 2
+
+
+@virtual
+async def test_a_knob_s_default_is_that_of_the_server_it_stands_on() -> None:
+    name = KnobName("wait_point", SOURCE)
+    async with World().attached() as session:
+        assert session.knobs()[name].default == "after_sync"
+        assert session.sight.default_value(name) == "after_sync"
+        source = session.sight.fleet.source
+        maria = replace(mysql_9().capabilities, flavor="mariadb")
+        source.probed = replace(mysql_9(), capabilities=maria)
+        assert session.knobs()[name].default == session.sight.default_value(name) == "after_commit"
+        assert session.sight.requested_value(name) == "after_commit", "where nobody asked for anything"
+        assert session.controls.reset_values()[name] == "after_commit"
 
 
 # -- semi-sync

@@ -14,6 +14,7 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import parse_fault
+from replexplorer.core.knobs.names import SOURCE, Backing, KnobName
 from replexplorer.core.server.commit_counters import Source
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
@@ -120,6 +121,14 @@ async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_com
         await turn(session, "wait_point=after_sync")
         await session.console.do(Reset())
         assert (await session.status()).protection.wait_point == "after_commit", "as the server comes"
+        view = session.knobs()[KnobName("wait_point", SOURCE)]
+        assert (view.requested, view.default) == ("after_commit", "after_commit")
+        others = {
+            str(name): (each.default, each.effective)
+            for name, each in session.knobs().items()
+            if name.knob.backing is Backing.SERVER and each.effective not in (None, each.default)
+        }
+        assert not others, "a reset leaves every variable at what `get` calls its default"
 
 
 async def test_tables_are_checked_and_mended_as_on_mysql(maria: LiveStack) -> None:

@@ -23,7 +23,7 @@ from replexplorer.formats.json.load import LoadReport
 from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
 from replexplorer.formats.json.model import Scalar
 from replexplorer.ports import LoadSettings
-from replexplorer.reports.conditions import again
+from replexplorer.reports.conditions import again, settings_words
 from replexplorer.reports.load import Circumstances, IntervalLines, interval_line, load_report, render
 
 SYSBENCH_LINE = re.compile(
@@ -347,6 +347,29 @@ def test_the_same_can_be_run_again_elsewhere() -> None:
         "replexplorer load --clients 8 --workload insert --rate 500 --arrivals poisson --table-size 10000"
         " --duration 30 --warmup 2 --statements",
     ]
+
+
+@pytest.mark.parametrize(
+    ("server", "system", "asked", "up", "settings"),
+    [
+        ("mysql 9.7.4", "async", "after_commit", "up", "wait_point AFTER_COMMIT"),
+        ("mariadb 11.8.9", "async", "after_sync", "up --flavor mariadb", "wait_point AFTER_SYNC"),
+        ("mariadb 11.8.9", "async", "after_commit", "up --flavor mariadb", "all knobs at their defaults"),
+        ("mariadb 11.8.9", "galera", None, "up --system galera", "all knobs at their defaults"),
+        ("mysql 9.7.4", "group", None, "up --system group", "all knobs at their defaults"),
+    ],
+)
+def test_the_same_is_run_again_on_such_a_server(
+    server: str, system: str, asked: Scalar | None, up: str, settings: str
+) -> None:
+    """A reset leaves there what that server comes with: what was asked beyond it has to be set."""
+    turned = {} if asked is None else {"wait_point": (asked, asked)}
+    under = conditions(**turned).model_copy(update={"server": server, "system": system})
+    lines = again(under, ["replexplorer", "load"])
+    assert lines[0] == f"replexplorer {up} --replicas 2"
+    at_default = settings.startswith("all")
+    assert lines[2:-1] == ([] if at_default else [f"replexplorer set wait_point={asked}"])
+    assert settings_words(under) == settings
 
 
 def test_a_workload_of_one_s_own_is_kept_with_the_report_and_named_where_somebody_else_has_it() -> None:

@@ -18,7 +18,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import ASYNC
 from replexplorer.core.text import folded, number, table
-from replexplorer.core.topology import SOURCE
+from replexplorer.core.topology import SOURCE, Role
 from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.status import Status
 from replexplorer.formats.json.text import to_json
@@ -234,6 +234,29 @@ def test_a_set_says_what_else_the_user_waited_for(took_ms: float | None, line: s
     assert report.took_ms == took_ms
     assert waiting_words(report, 4.4) == line
     assert waiting_words(set_report(SetResult(changed=()), "db1", took_ms), 4.4) is None
+
+
+def test_get_and_status_know_the_server_s_own_default() -> None:
+    """MariaDB comes with after_commit: that is nothing turned there, and after_sync is."""
+    name = KnobName("wait_point", SOURCE)
+    for flavor, usual, other in (
+        ("mysql", "after_sync", "after_commit"),
+        ("mariadb", "after_commit", "after_sync"),
+    ):
+        shown = knob_document(KnobView(name, other, other, flavor=flavor), "db1")
+        assert shown.default == usual
+        assert f" {usual.upper()} " in render_knobs({str(name): shown})
+        for value in (usual, other):
+            status = status_document(
+                stack="default",
+                state="up",
+                nodes=[NodeView("db1", Role.PRIMARY, reachable=True, flavor=flavor, is_source=True)],
+                protection=Protection(ProtectionState.OFF, requested=False),
+                links=[],
+                disks=[],
+                knobs={name: KnobView(name, value, value, flavor=flavor)},
+            )
+            assert (str(name) in render_status(status)) == (value == other)
 
 
 def test_get_tells_all_that_the_catalogue_knows() -> None:

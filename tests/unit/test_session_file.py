@@ -128,6 +128,16 @@ async def test_ticks_are_read_back_as_they_were(tmp_path: Path) -> None:
     assert read(tmp_path / "a.rxs") == told
 
 
+async def test_a_replay_knows_the_default_of_the_servers_that_were_recorded(tmp_path: Path) -> None:
+    name = KnobName("wait_point", SOURCE)
+    tick = rich_tick(0.0)
+    nodes = tuple(replace(node, flavor="mariadb") for node in tick.nodes)
+    knobs = {name: KnobView(name, "after_commit", "after_commit", flavor="mariadb")}
+    await write(tmp_path / "a.rxs", [replace(tick, nodes=nodes, knobs=knobs)])
+    (read_back,) = read(tmp_path / "a.rxs")
+    assert read_back.knobs[name].default == "after_commit"
+
+
 def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
     _written(tmp_path / "a.rxs")
     assert list(tmp_path.iterdir()) == [tmp_path / "a.rxs"]

@@ -238,7 +238,7 @@ def _settings(tick: Tick) -> Iterator[str]:
 def settings_turned(tick: Tick) -> Iterator[tuple[str, str, str]]:
     """What is not at its default, or not as requested: the knob, what was requested, what is in effect."""
     for name, view in tick.knobs.items():
-        if view.requested == name.knob.default and view.effective in (None, view.requested):
+        if view.requested == view.default and view.effective in (None, view.requested):
             continue
         effective = "unknown" if view.effective is None else format_value(name.knob, view.effective)
         yield str(name), format_value(name.knob, view.requested), effective

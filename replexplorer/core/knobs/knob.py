@@ -138,9 +138,9 @@ class Knob:
         """Every name that is accepted for it on input, its own first."""
         return tuple(dict.fromkeys((self.key, *self.aliases, *self.variables)))
 
-    def default_of(self, flavor: str) -> Value:
-        """What a reset makes of it on a server of this flavour."""
-        return dict(self.flavor_defaults).get(flavor, self.default)
+    def default_of(self, flavor: str | None) -> Value:
+        """What a reset makes of it on a server of this flavour; None where the flavour is not known."""
+        return dict(self.flavor_defaults).get(flavor or "", self.default)
 
     def is_file(self, text: str) -> bool:
         """Whether a user's file is meant."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.knobs.names import KnobName
@@ -17,3 +17,10 @@ class KnobView:
     effective: Value | None
     """What the server, the agents or the load really have; None when unknown."""
     note: str | None = None
+    flavor: str | None = field(default=None, compare=False)
+    """Of the stack's servers; None when unknown."""
+
+    @property
+    def default(self) -> Value:
+        """What a reset makes of it here."""
+        return self.name.knob.default_of(self.flavor)

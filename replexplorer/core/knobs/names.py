@@ -48,6 +48,7 @@ __all__ = (
     "Value",
     "addressed",
     "defaults",
+    "describe_default",
     "describe_range",
     "desired_of",
     "expand",
@@ -327,6 +328,14 @@ def describe_range(knob: Knob) -> str:
         return f"{low}{unit} or more"
     high = f"{int(knob.maximum)}" if knob.maximum == int(knob.maximum) else f"{knob.maximum:g}"
     return f"{low} to {high}{unit}{word}" if low else f"up to {high}{unit}{word}"
+
+
+def describe_default(knob: Knob) -> str:
+    """What a server comes with, and those flavours that come with another: `AFTER_SYNC (mariadb:
+    AFTER_COMMIT)`."""
+    usual = format_value(knob, knob.default)
+    others = [f"{flavor}: {format_value(knob, value)}" for flavor, value in knob.flavor_defaults]
+    return f"{usual} ({', '.join(others)})" if others else usual
 
 
 def format_value(knob: Knob, value: Value, unit: bool = True) -> str:

@@ -141,4 +141,5 @@ class Accounts:
     def _is_newly_requested(self, name: KnobName, value: Value) -> bool:
         """Another app asked for it, which `news` will say."""
         wanted = self._sight.requested_value(name)
-        return self._noted.get(name, name.knob.default) != wanted and same_value(name.knob, wanted, value)
+        noted = self._noted.get(name, self._sight.default_value(name))
+        return noted != wanted and same_value(name.knob, wanted, value)

@@ -204,12 +204,7 @@ class Controls:
 
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have: of their flavour, where that has its own."""
-        return {name: self._default(name) for name in self._sight.names()}
-
-    def _default(self, name: KnobName) -> Value:
-        member = self._fleet.members.get(self._fleet.named(name.node))
-        known = None if member is None else member.capabilities
-        return name.knob.default if known is None else name.knob.default_of(known.flavor)
+        return {name: self._sight.default_value(name) for name in self._sight.names()}
 
 
 def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from replexplorer.core.change.planner import Observed
+from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
@@ -368,7 +369,20 @@ class Sight:
 
     def requested_value(self, name: KnobName) -> Value:
         """What is requested of a knob: what somebody asked, else its default."""
-        return self.requested.values.get(name, name.knob.default)
+        return self.requested.values.get(name, self.default_value(name))
+
+    def default_value(self, name: KnobName) -> Value:
+        """A knob's default on the server of its node, as far as that is known."""
+        return name.knob.default_of(self._flavor(name))
+
+    def _flavor(self, name: KnobName) -> str | None:
+        known = self._capabilities(name)
+        return None if known is None else known.flavor
+
+    def _capabilities(self, name: KnobName) -> Capabilities | None:
+        """What the server of a knob's node has; None until it was probed."""
+        member = self.fleet.members.get(self.fleet.named(name.node))
+        return None if member is None else member.capabilities
 
     def effective_value(self, name: KnobName) -> Value | None:
         """What a knob really is; None when unknown or when no load runs."""
@@ -409,8 +423,7 @@ class Sight:
 
     def _is_of_its_server(self, name: KnobName) -> bool:
         """Whether the server of its node has a knob, as far as that is known."""
-        member = self.fleet.members.get(self.fleet.named(name.node))
-        known = member.capabilities if member else None
+        known = self._capabilities(name)
         return known is None or known.has(name.key)
 
     def views(self) -> dict[KnobName, KnobView]:
@@ -432,7 +445,7 @@ class Sight:
     def _view(self, name: KnobName) -> KnobView:
         effective = self.effective_value(name)
         note = self.no_effect() if name.knob.backing is Backing.LOAD and effective is None else None
-        return KnobView(name, self.requested_value(name), effective, note)
+        return KnobView(name, self.requested_value(name), effective, note, self._flavor(name))
 
     def observed(self) -> Observed:
         """What the planner has to know, from what was last seen."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from replexplorer.core.system import DEFAULT
 from replexplorer.formats.json.model import JsonObject, Scalar
 
 
@@ -54,6 +55,7 @@ class Conditions(JsonObject):
     program: str = Field(description="version of replexplorer")
     server: str | None
     replicas: int
+    system: str = Field(default=DEFAULT, description="what the stack was")
     systems: list[str] = Field(
         default=[], description="that had a stack each, one after the other; empty: one stack with `replicas`"
     )

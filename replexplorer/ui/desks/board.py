@@ -201,8 +201,8 @@ class Board:
 
     def _is_quiet(self, name: KnobName) -> bool:
         """Nothing is to be seen of this knob: at its default, and nobody is about to change that."""
-        view, default = self.views[name], name.knob.default
-        at_rest = view.requested == default and view.effective in (None, default)
+        view = self.views[name]
+        at_rest = view.requested == view.default and view.effective in (None, view.default)
         return at_rest and name != self.selected and name not in self.staged and name not in self.pending
 
     def folded(self, fold: Fold) -> tuple[KnobName, ...]:

@@ -69,7 +69,7 @@ class Presenter:
             return None
         if view is not None and (turned := turned_by(view.lab)):
             return turned
-        moved = {name.key for name, knob in self._seen.knobs.items() if knob.requested != name.knob.default}
+        moved = {name.key for name, knob in self._seen.knobs.items() if knob.requested != knob.default}
         return frozenset(moved | self._turned) or None
 
     def press(self, event: events.Key, now_s: float) -> None:

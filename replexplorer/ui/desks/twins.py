@@ -36,7 +36,7 @@ class Twins:
         return (
             not name.knob.seldom
             or name == self.selected
-            or any(view.requested != name.knob.default for view in views)
+            or any(view.requested != view.default for view in views)
         )
 
     def choose_next(self) -> None:

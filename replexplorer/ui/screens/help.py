@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from replexplorer.core.knobs.names import CATALOGUE, describe_range, format_value
+from replexplorer.core.knobs.names import CATALOGUE, describe_default, describe_range
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.ui.keys.actions import ACTIONS, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
@@ -62,7 +62,7 @@ def _reading(width: int) -> list[Line]:
 def _knobs(width: int) -> list[Line]:
     rows: list[Line] = [[(" KNOBS", "accent b"), ("   ←→ stages, a rest of 0.6 s or ⏎ applies", "muted")]]
     for knob in CATALOGUE:
-        text = f"{knob.help} {describe_range(knob)}; default {format_value(knob, knob.default)}."
+        text = f"{knob.help} {describe_range(knob)}; default {describe_default(knob)}."
         if knob.risk:
             text += f" ▲ {knob.risk}."
         label: Line = [("  ", "text"), (knob.key, "title b")]
