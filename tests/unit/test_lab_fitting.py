@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from replexplorer.core.dialect.capabilities import Capabilities
@@ -69,6 +71,14 @@ SERVERS = {
     "group": flavour_of(GROUP_VARIABLES).of(GROUP_VARIABLES, {}).capabilities,
     "galera": flavour_of(GALERA_VARIABLES).of(GALERA_VARIABLES, {}).capabilities,
 }
+
+
+def test_what_a_failure_loses_is_said_with_the_server_that_it_was_counted_on() -> None:
+    """The same report is written on MariaDB, which loses other rows."""
+    counted = {name: lab.failure for name, lab in LABS.items() if lab.failure}
+    assert {"durability-modes", "wan-insert", "wan-threads"} <= set(counted)
+    for name, failure in counted.items():
+        assert re.match(r"counted on (MySQL|MariaDB) [0-9.]+: ", failure), name
 
 
 @pytest.mark.parametrize("system", SERVERS)
