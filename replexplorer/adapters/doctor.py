@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
+from replexplorer.adapters.aio import Aio, aio
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.limits import MORE_AIO, SERVER_AIO
 from replexplorer.core.system import system_of
 from replexplorer.core.wire import DiskState, Health, LinkState
 from replexplorer.formats.configuration import Configuration
@@ -33,6 +35,8 @@ DISK_WANTED_BYTES: Final = 5 * 1024**3
 """Below this the load stops by itself."""
 DISK_NEEDED_BYTES: Final = 2 * 1024**3
 """What images and a stack take at the least."""
+AIO_SERVERS_WANTED: Final = 3
+"""A source and a replica, and one more."""
 
 _MAKER: Final = "mmdebstrap"
 
@@ -80,7 +84,7 @@ def examine(
     else:
         with client:
             found, info = _docker(client, configuration, progress)
-            checks += found
+            checks += [*found, _aio(aio())]
     checks += [_link(sidecar, info), *_node_disks(sidecar)]
     checks += [_terminal(), _colour(), _glyphs(), _state_path(state)]
     return Doctor(
@@ -208,6 +212,18 @@ def _disk(info: Mapping[str, Any]) -> Check:
     if usage.free < max(DISK_WANTED_BYTES, usage.total // 10):
         return _check("disk", "warning", f"{detail}: the load stops below 5 GB or 10 %", remedy)
     return _check("disk", "ok", detail)
+
+
+def _aio(has: Aio | None) -> Check:
+    """Whether more servers can start beside those that run: MySQL's end where the kernel has none left."""
+    name = "asynchronous I/O"
+    if has is None:
+        return _check(name, "unknown", "this kernel does not say what is left of fs.aio-max-nr")
+    fitting = has.left // SERVER_AIO
+    detail = f"{has.left:,} of {has.most:,} requests left (fs.aio-max-nr): {fitting} more MySQL servers"
+    if fitting < AIO_SERVERS_WANTED:
+        return _check(name, "warning", detail, f"`sudo {MORE_AIO}`")
+    return _check(name, "ok", detail)
 
 
 def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.limits import ServerLimits
+from replexplorer.core.limits import MORE_AIO, SERVER_AIO, ServerLimits
 
 MOST_STUDENTS: Final = 200
 STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
@@ -20,9 +20,6 @@ SERVER_BYTES: Final = 500 << 20
 """Memory of an idle server of a class with its sidecar (docs/classroom.md), and a little more."""
 SERVER_DISK_BYTES: Final = 420 << 20
 """Disk of a server: data that is as it was made, redo log, and binlogs of a lesson."""
-SERVER_AIO: Final = 2305
-"""Requests of asynchronous I/O that the kernel sets aside for a MySQL server when it starts. All servers of a
-machine share `fs.aio-max-nr`, 65,536 where nobody has raised it (docs/classroom.md)."""
 RESERVED_BYTES: Final = 2 << 30
 """Memory, and disk as well, that is left to the machine itself."""
 
@@ -144,7 +141,7 @@ def shortage(room: Room, wanted: int, replicas: int, where: str) -> str | None:
     if room.aio is not None and aio > room.aio:
         return (
             f"{wanted} more stacks need {aio} requests of asynchronous I/O, and {where} has {room.aio} left"
-            " of fs.aio-max-nr: `sysctl fs.aio-max-nr=1048576` raises it"
+            f" of fs.aio-max-nr: `{MORE_AIO}` raises it"
         )
     has = "" if room.disk_bytes is None else f" and {_gib(room.disk_bytes)} of disk"
     needs = [_gib(wanted * each + RESERVED_BYTES) for each in (memory, disk)]

@@ -47,8 +47,32 @@ async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() ->
 
 
 @virtual
-async def test_a_server_that_ends_while_it_starts_is_not_waited_for() -> None:
+@pytest.mark.parametrize(
+    ("said", "words", "remedy"),
+    [
+        ((), "the server of db2 ended while it started", "its log: log db2"),
+        (
+            (
+                "0 [ERROR] [MY-000067] [Server] unknown variable 'x=1'.",
+                "0 [ERROR] [MY-010119] [Server] Aborting",
+            ),
+            "the server of db2 ended while it started: [MY-000067] [Server] unknown variable 'x=1'",
+            "its log: log db2",
+        ),
+        (
+            ("1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.",),
+            "the server of db2 ended while it started: [MY-012584] [InnoDB] io_setup() failed with EAGAIN"
+            " after 5 attempts: its machine's servers have used up fs.aio-max-nr",
+            "`sysctl fs.aio-max-nr=1048576` there, as root, then `replexplorer up`; or end other stacks;"
+            " its log: log db2",
+        ),
+    ],
+)
+async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why(
+    said: tuple[str, ...], words: str, remedy: str
+) -> None:
     world = World()
+    world.logs["db2"] = [*said]
     for server in world.servers.values():
         server.starting = True
     session = world.session("up")
@@ -56,8 +80,9 @@ async def test_a_server_that_ends_while_it_starts_is_not_waited_for() -> None:
     await asyncio.sleep(2)
     world.crash("db2")
     began_s = asyncio.get_running_loop().time()
-    with pytest.raises(StackUnavailable, match="the server of db2 ended while it started"):
+    with pytest.raises(StackUnavailable) as raised:
         await coming
+    assert (raised.value.message, raised.value.hint) == (words, remedy)
     assert asyncio.get_running_loop().time() - began_s < 5.0
     await session.disconnect()
 

@@ -83,8 +83,10 @@ class World:
         self.keepers: set[str] | None = None
         """Nodes whose agents keep what all apps share; None: all."""
         self.moved: dict[str, str] = {}
-        self.power_cuts: list[tuple[str, str]] = []
         """Node to an address that is not its first."""
+        self.power_cuts: list[tuple[str, str]] = []
+        self.logs: dict[str, list[str]] = {}
+        """What servers wrote since they were started, by node."""
         self.generation = 0
         """How many stacks of this name were made so far."""
         self._part_of_a_commit = 0.0
@@ -399,7 +401,7 @@ class FakeProcess:
 
     async def log(self) -> Sequence[tuple[float, str]]:
         """See `ports.ServerProcess`."""
-        return ()
+        return [(float(number), line) for number, line in enumerate(self._world.logs.get(self._node, ()))]
 
     async def cpu(self) -> CpuUsed | None:
         """See `ports.ServerProcess`: CPU_A_COMMIT_S for each of the source's commits, on each node."""

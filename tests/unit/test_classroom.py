@@ -17,7 +17,6 @@ from replexplorer.cli.output import Output
 from replexplorer.cli.students import Ended, for_each, outcome
 from replexplorer.core.classroom import (
     RESERVED_BYTES,
-    SERVER_AIO,
     ClassRoll,
     Room,
     fitting,
@@ -29,7 +28,7 @@ from replexplorer.core.classroom import (
     worst,
 )
 from replexplorer.core.errors import MissingPiece, UsageError
-from replexplorer.core.limits import ServerLimits
+from replexplorer.core.limits import SERVER_AIO, ServerLimits
 from replexplorer.formats import paths
 from replexplorer.formats.class_file import forget_class, password_file, read_class, write_class
 from replexplorer.formats.stack_file import limits_in, limits_labels, read_stack_file

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from replexplorer.adapters.aio import aio
 from replexplorer.adapters.docker.client import connect, spoken
 from replexplorer.adapters.docker.inventory import STACK
 from replexplorer.adapters.docker.placement import address_of
@@ -27,7 +28,9 @@ def room_on(host: str) -> Room:
             free = _available_bytes()
             root = Path(info["DockerRootDir"])
             disk = shutil.disk_usage(root).free if root.is_dir() else None
-            return Room(int(info["MemTotal"]) if free is None else free, disk, _aio_left())
+            has = aio()
+            memory = int(info["MemTotal"]) if free is None else free
+            return Room(memory, disk, None if has is None else has.left)
         return Room(int(info["MemTotal"]) - sum(_by_stack(client, None).values()), None)
 
 
@@ -66,16 +69,6 @@ def _used(client: Any, container: str) -> int:
         return 0
     inner = memory.get("stats") or {}
     return int(memory.get("usage", 0)) - int(inner.get("inactive_file", inner.get("total_inactive_file", 0)))
-
-
-def _aio_left() -> int | None:
-    """Requests of asynchronous I/O that may still be set aside; None where the kernel does not say."""
-    fs = Path("/proc/sys/fs")
-    try:
-        most, taken = (int((fs / name).read_text(encoding="ascii")) for name in ("aio-max-nr", "aio-nr"))
-    except (OSError, ValueError):
-        return None
-    return most - taken
 
 
 def _available_bytes() -> int | None:
