@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json, parse, sentence
 from replexplorer.cli.running import run_async
-from replexplorer.cli.stack import LEAST_MEMORY_MIB, limits_of, status_of
+from replexplorer.cli.stack import limits_of, status_of
 from replexplorer.cli.students import Ended, for_each, outcome
 from replexplorer.cli.typed import positive, seconds, whole_number
 from replexplorer.cli.wiring import composed
@@ -32,7 +32,9 @@ from replexplorer.core.classroom import (
 )
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.knobs.catalogue import MIB
+from replexplorer.core.limits import LEAST_MEMORY_MIB, MOST_CPUS
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.system import FLAVORS
 from replexplorer.core.text import folded, number, table
 from replexplorer.core.topology import MOST_REPLICAS
 from replexplorer.formats.class_file import forget_class, password_file, read_class, write_class
@@ -125,7 +127,10 @@ def _up_arguments(parser: ArgumentParser) -> None:
         "--replicas", type=whole_number(1, MOST_REPLICAS), metavar="N", help="of each stack (default 1)"
     )
     parser.add_argument(
-        "--cpus", type=positive(1024), metavar="N", help=f"most cores of each server ({CPUS:g})"
+        "--flavor", choices=FLAVORS, help="which server each stack runs; default: as `up` has it"
+    )
+    parser.add_argument(
+        "--cpus", type=positive(MOST_CPUS), metavar="N", help=f"most cores of each server ({CPUS:g})"
     )
     parser.add_argument(
         "--memory",
@@ -186,13 +191,17 @@ def _wanted(args: argparse.Namespace) -> ClassRoll:
         if names is None:
             raise UsageError("who is in the class?", "--students N or --names FILE")
         limits = limits_of(args.cpus or CPUS, args.memory or MEMORY_MIB)
-        return ClassRoll(args.class_name, placed(names, args.on, {}), args.replicas or 1, limits)
+        seats = placed(names, args.on, {})
+        return ClassRoll(args.class_name, seats, args.replicas or 1, limits, args.flavor)
     remedy = f"`replexplorer classroom down --class {has.name}` first, or another --class"
     if names is not None and (left := [name for name in has.hosts if name not in names]):
         raise UsageError(f"class '{has.name}' has {', '.join(left)} as well", f"a class only grows: {remedy}")
     limits = limits_of(
         args.cpus or has.limits.cpus, args.memory or (has.limits.memory_bytes or 0) // MIB or None
     )
+    if args.flavor not in (None, has.flavor):
+        runs = has.flavor or "the server that the configuration says"
+        raise UsageError(f"class '{has.name}' was made with {runs}, not {args.flavor}", remedy)
     if limits != has.limits or args.replicas not in (None, has.replicas):
         raise UsageError(f"class '{has.name}' has {has.replicas} replicas, {has.limits}", remedy)
     hosts = args.on or sorted({host for host in has.hosts.values() if host})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from replexplorer.cli.arguments import add_json
@@ -22,8 +22,8 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
-from replexplorer.core.limits import ServerLimits
-from replexplorer.core.system import SYSTEMS
+from replexplorer.core.limits import LEAST_MEMORY_MIB, MOST_CPUS, ServerLimits
+from replexplorer.core.system import FLAVORS, SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
@@ -35,10 +35,6 @@ from replexplorer.reports.documents import status_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-
-
-LEAST_MEMORY_MIB: Final = 512
-"""With less the kernel kills a server while it makes its data or starts."""
 
 
 def limits_of(cpus: float | None, memory_mib: int | None) -> ServerLimits:
@@ -74,12 +70,12 @@ def up_arguments(parser: ArgumentParser) -> None:
     )
     server.add_argument(
         "--flavor",
-        choices=("mysql", "mariadb"),
+        choices=FLAVORS,
         help="which server a new stack runs; default: mysql, for galera mariadb",
     )
     parser.add_argument(
         "--cpus",
-        type=positive(1024),
+        type=positive(MOST_CPUS),
         metavar="N",
         help="the most cores of each server of a new stack, as 0.5; default: no limit",
     )

@@ -47,6 +47,8 @@ class ClassRoll:
     """Student to Docker host; empty: this machine."""
     replicas: int = 1
     limits: ServerLimits = field(default_factory=ServerLimits)
+    flavor: str | None = None
+    """Which server the stacks run; None: what the configuration says."""
     settled: frozenset[str] = frozenset()
     """Students whose stack once came up whole and has its small buffer pool."""
 
@@ -57,6 +59,8 @@ class ClassRoll:
     def words(self, student: str) -> list[str]:
         """What `up` of a student's stack is told."""
         words = ["--replicas", str(self.replicas)]
+        if self.flavor is not None:
+            words += ["--flavor", self.flavor]
         if self.limits.cpus is not None:
             words += ["--cpus", f"{self.limits.cpus:g}"]
         if self.limits.memory_bytes is not None:

@@ -10,6 +10,10 @@ SERVER_AIO: Final = 2305
 machine share `fs.aio-max-nr`, 65,536 where nobody has raised it (docs/classroom.md)."""
 MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
 """What raises that, as root."""
+LEAST_MEMORY_MIB: Final = 512
+"""With less the kernel kills a server while it makes its data or starts."""
+MOST_CPUS: Final = 1024
+"""Cores that a limit may name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,10 @@ def who_has(knob: Knob) -> str:
     return f"{named} {'has' if len(having) == 1 else 'have'} it"
 
 
+FLAVORS: Final = tuple(dict.fromkeys(flavor for system in SYSTEMS.values() for flavor in system.flavors))
+"""The servers that stacks are made of, the usual one first."""
+
+
 def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tuple[System, str, int]:
     """What a new stack is: its system, its server's flavour, and how many nodes it has beside the first.
 

@@ -5,19 +5,36 @@ It is written before the first stack is made, so that `down` finds whatever a ki
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from replexplorer.core.classroom import STUDENT, ClassRoll
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from replexplorer.core.classroom import MOST_STUDENTS, STUDENT, ClassRoll
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.limits import ServerLimits
+from replexplorer.core.limits import LEAST_MEMORY_MIB, MOST_CPUS, ServerLimits
+from replexplorer.core.topology import MOST_REPLICAS
 from replexplorer.formats import paths
+from replexplorer.formats.configuration import first_error
 from replexplorer.formats.small_file import read_bytes
 from replexplorer.formats.whole_file import keep_record
 
 _MOST_BYTES: Final = 1 << 18
+_Student = Annotated[str, Field(pattern=f"^{STUDENT.pattern}$")]
+
+
+class _ClassFile(BaseModel):
+    """The file's shape."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    hosts: Annotated[dict[_Student, str], Field(min_length=1, max_length=MOST_STUDENTS)]
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
+    flavor: Literal["mysql", "mariadb"] | None = None
+    cpus: Annotated[float | None, Field(gt=0, le=MOST_CPUS)]
+    memory_bytes: Annotated[int | None, Field(ge=LEAST_MEMORY_MIB << 20)]
+    settled: frozenset[str]
 
 
 def _file(name: str) -> Path:
@@ -30,21 +47,24 @@ def password_file(name: str, student: str) -> Path:
 
 
 def read_class(name: str) -> ClassRoll | None:
-    """The class; None where there is none. Raises MissingPiece for a file that cannot be read."""
+    """The class; None where there is none. Raises MissingPiece for a file that cannot be read, naming the
+    key that is wrong."""
     file = _file(name)
     try:
-        content = json.loads(read_bytes(file, _MOST_BYTES))
-        hosts = {str(student): str(host) for student, host in content["hosts"].items()}
-        if not hosts or not all(map(STUDENT.fullmatch, hosts)):
-            raise ValueError("no names of students")
-        limits = ServerLimits(content["cpus"], content["memory_bytes"])
-        return ClassRoll(name, hosts, int(content["replicas"]), limits, frozenset(content["settled"]))
+        read = _ClassFile.model_validate_json(read_bytes(file, _MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise MissingPiece(
-            f"cannot read the students of class {name}, {file} ({error})", "correct or remove the file"
-        ) from None
+    except ValidationError as error:
+        where, what = first_error(error)
+        problem = f"{'.'.join(where)} {what}".strip()
+    except (OSError, ValueError) as error:
+        problem = str(error)
+    else:
+        limits = ServerLimits(read.cpus, read.memory_bytes)
+        return ClassRoll(name, read.hosts, read.replicas, limits, read.flavor, read.settled)
+    raise MissingPiece(
+        f"cannot read the students of class {name}, {file} ({problem})", "correct or remove the file"
+    )
 
 
 def write_class(roll: ClassRoll) -> None:
@@ -52,6 +72,7 @@ def write_class(roll: ClassRoll) -> None:
     content = {
         "hosts": dict(roll.hosts),
         "replicas": roll.replicas,
+        "flavor": roll.flavor,
         "cpus": roll.limits.cpus,
         "memory_bytes": roll.limits.memory_bytes,
         "settled": sorted(roll.settled),

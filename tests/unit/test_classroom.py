@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -103,6 +104,7 @@ def test_a_stack_is_asked_for_with_limits_and_all_nodes_on_the_student_s_host() 
     limits = ["--replicas", "2", "--cpus", "0.5", "--memory", "768"]
     assert TWO.words("anna") == limits
     assert TWO.words("ben") == [*limits, "--on", "db1=east", "--on", "db2=east", "--on", "db3=east"]
+    assert replace(TWO, flavor="mariadb").words("anna") == [*limits[:2], "--flavor", "mariadb", *limits[2:]]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,19 @@ def test_a_stack_is_asked_for_with_limits_and_all_nodes_on_the_student_s_host() 
 )
 def test_the_exit_code_says_the_worst(codes: list[int], code: int) -> None:
     assert worst(codes) == code
+
+
+@pytest.mark.parametrize("roll", [replace(TWO, flavor="mariadb"), replace(TWO, limits=ServerLimits())])
+def test_what_is_kept_of_a_class_is_read_as_it_was(roll: ClassRoll) -> None:
+    write_class(roll)
+    assert read_class("class") == roll
+
+
+def test_a_class_of_before_there_were_flavors_has_the_usual_server() -> None:
+    keep_class({key: value for key, value in KEPT.items() if key != "flavor"})
+    roll = read_class("class")
+    assert roll is not None
+    assert roll.flavor is None
 
 
 def test_a_class_is_kept_where_only_its_trainer_reads_it() -> None:
@@ -130,6 +145,49 @@ def test_what_is_kept_of_a_class_and_cannot_be_removed_is_named() -> None:
     directory.write_text("no directory")
     with pytest.raises(MissingPiece, match=r"cannot remove .*class"):
         forget_class("class")
+
+
+KEPT: dict[str, Any] = {
+    "hosts": {"anna": ""},
+    "replicas": 1,
+    "flavor": "mysql",
+    "cpus": 1.0,
+    "memory_bytes": GIB,
+    "settled": [],
+}
+"""The file of a class."""
+
+
+def keep_class(content: object) -> None:
+    file = paths.class_directory("class") / "class.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("cpus", "many", "cpus should be a valid number, not 'many'"),
+        ("cpus", 0, "cpus should be greater than 0, not 0"),
+        ("memory_bytes", 1.5, "memory_bytes should be a valid integer"),
+        ("memory_bytes", 1024, "memory_bytes should be greater than or equal to 536870912, not 1024"),
+        ("replicas", True, "replicas should be a valid integer, not True"),
+        ("flavor", "postgres", "flavor must be 'mysql' or 'mariadb', not 'postgres'"),
+        ("hosts", {"anna": 7}, "hosts.anna must be text, not 7"),
+        ("hosts", {}, "hosts "),
+        ("settled", None, "settled "),
+        ("student", 1, "student no such key"),
+    ],
+)
+def test_a_wrong_value_in_the_file_of_a_class_is_one_line_that_names_it(
+    key: str, value: object, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_class(KEPT | {key: value})
+    assert main(["classroom", "up"]) == 3
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert f"class.json ({says}" in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"hosts": {"../x": ""}}'])
@@ -159,6 +217,7 @@ def test_limits_are_the_servers_and_stand_in_the_network_s_labels(limits: Server
         (["up"], 2, "--students N or --names FILE"),
         (["up", "--students", "0"], 2, "0 is below 1"),
         (["up", "--students", "2", "--memory", "100"], 2, "100 is below"),
+        (["up", "--students", "2", "--flavor", "postgres"], 2, "'postgres': known: mysql, mariadb"),
         (["up", "--students", "2", "--class", "A b"], 2, "--class A b"),
         (["up", "--students", "2", "--stack", "x"], 2, "--class NAME"),
         (["status"], 4, "no class 'class'"),
@@ -187,12 +246,13 @@ def test_what_is_wrong_is_one_line_before_anything_runs(
         (["--students", "1", "--memory", "1024"], "has ben as well"),
         (["--replicas", "1"], "has 2 replicas"),
         (["--cpus", "1"], "0.5 cores, 768 MiB"),
+        (["--flavor", "mysql"], "was made with mariadb, not mysql"),
     ],
 )
 def test_a_class_that_is_there_only_grows(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_class(ClassRoll("class", {"student1": "", "ben": ""}, 2, TWO.limits))
+    write_class(ClassRoll("class", {"student1": "", "ben": ""}, 2, TWO.limits, "mariadb"))
     assert main(["classroom", "up", *words]) == 2
     assert says in capsys.readouterr().err
 
