@@ -20,7 +20,7 @@ from replexplorer.core.load.workload import Draw, Transaction
 from replexplorer.generator.connection import Build, Connection, query_packet
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher
 from replexplorer.generator.reply import Refusal
-from replexplorer.generator.tally import CONFLICT, DEADLOCK, LOCK_TIMEOUT
+from replexplorer.generator.tally import CHANGED, CONFLICT, DEADLOCK, LOCK_TIMEOUT
 
 READ_ONLY: Final = frozenset({1290, 1836})
 """The primary takes no writes: the option says so, or the whole server is in read-only mode."""
@@ -214,7 +214,7 @@ class ClientRun:
             return
         told = self._told(refusal)
         dispatcher.tally.fault = told
-        if number in (DEADLOCK, LOCK_TIMEOUT, CONFLICT):
+        if number in (DEADLOCK, LOCK_TIMEOUT, CONFLICT, CHANGED):
             dispatcher.tally.retried[number] += 1
             if number != LOCK_TIMEOUT or len(self._transaction) == 1:
                 self._send_step(0)

@@ -16,6 +16,9 @@ DEADLOCK: Final = 1213
 LOCK_TIMEOUT: Final = 1205
 CONFLICT: Final = 3101
 """ER_TRANSACTION_ROLLBACK_DURING_COMMIT: certification refused it, another member changed the row first."""
+CHANGED: Final = 1020
+"""ER_CHECKREAD: MariaDB from 11.6 on ends a transaction that writes a row which changed since it first read
+(innodb_snapshot_isolation)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class Tally:
             others=self.queries[2],
             deadlocks=self.retried[DEADLOCK],
             lock_timeouts=self.retried[LOCK_TIMEOUT],
-            conflicts=self.retried[CONFLICT],
+            conflicts=self.retried[CONFLICT] + self.retried[CHANGED],
             errors_by_number={str(number): times for number, times in self.refused.items()},
             cpu_busiest_percent=cpu_percent,
             statements={name: _taken(found) for name, found in self.statements_s.items()},

@@ -27,6 +27,7 @@ from replexplorer.core.imitation.digest import (
 from replexplorer.core.imitation.imitation import Captured, imitate, table_body
 from replexplorer.core.imitation.look import DigestCount, DigestKey, PreparedCount, PreparedTally, growth
 from replexplorer.core.imitation.transactions import (
+    Boundaries,
     Histories,
     SeenStatement,
     Sorted,
@@ -389,23 +390,111 @@ def test_looks_that_overlap_are_one_stretch() -> None:
 
 def test_parts_of_long_transactions_are_put_together_by_counts_and_places() -> None:
     pieces = [history(1, *"AAAB", first=2, transaction=1), history(2, *"BCD", first=40, transaction=35)]
-    found = weigh({A: 1000, B: 100, C: 100, D: 100}, {}, 100, 0, sort_out(pieces, NAMES))
+    found = weigh({A: 1000, B: 100, C: 100, D: 100}, {}, Boundaries(commits=100), sort_out(pieces, NAMES))
     assert [each.shape.statements for each in found] == [(A,) * 10 + (B, C, D)]
     assert found[0].is_guess
     assert found[0].times == pytest.approx(100, rel=0.02)
 
 
 def test_without_histories_a_transaction_is_guessed_from_the_counts() -> None:
-    found = weigh({A: 1000, B: 100, C: 40}, {A: "1", B: "2", C: "3"}, 100, 0, None)
+    found = weigh({A: 1000, B: 100, C: 40}, {A: "1", B: "2", C: "3"}, Boundaries(commits=100), None)
     assert [(each.shape, round(each.times), each.is_guess) for each in found] == [
         (TransactionShape((A,) * 10 + (B,), True), 100, True),
         (TransactionShape((C,)), 40, True),
     ]
 
 
+# What sysbench's oltp_read_write makes of one transaction, in its order.
+POINT, RANGE, SUM, SORTED, DISTINCT, INDEX, OTHER_COLUMN, DELETE, INSERT = READ_WRITE = tuple(
+    DigestKey("sandbox", text)
+    for text in (
+        "SELECT c FROM sbtest1 WHERE id = ?",
+        "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?",
+        "SELECT SUM ( k ) FROM sbtest1 WHERE id BETWEEN ? AND ?",
+        "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
+        "SELECT DISTINCTROW c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
+        "UPDATE sbtest1 SET k = k + ? WHERE id = ?",
+        "UPDATE sbtest1 SET c = ? WHERE id = ?",
+        "DELETE FROM sbtest1 WHERE id = ?",
+        "INSERT INTO sbtest1 ( id , k , c , pad ) VALUES (...)",
+    )
+)
+ONE_MOMENT = dict.fromkeys(READ_WRITE, "2026-03-01 10:00:00")
+"""A server whose clock of first sight has whole seconds."""
+
+
+def read_write(begun: int, ended: int, *reach: int) -> tuple[dict[DigestKey, int], tuple[DigestKey, ...]]:
+    """The counts of so many transactions, by how many of them came to the four statements that write; and
+    one of them as it is."""
+    writes = reach or (ended,) * 4
+    counts = [10 * begun, *(begun,) * 4, *writes]
+    assert min(writes) >= ended
+    return dict(zip(READ_WRITE, counts, strict=True)), (POINT,) * 10 + READ_WRITE[1:]
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "reach", "has_begins"),
+    [
+        (10_000, 10_000, (), True),
+        (10_000, 10_000, (), False),
+        (13_000, 10_000, (13_000, 12_000, 11_000, 10_300), True),
+        (13_000, 10_000, (13_000, 12_000, 11_000, 10_300), False),
+        (19_000, 10_000, (19_000, 16_000, 13_000, 10_000), True),
+        (19_000, 10_000, (19_000, 16_000, 13_000, 10_000), False),
+        (100_000, 20_000, (100_000, 70_000, 40_000, 25_000), True),
+    ],
+)
+def test_a_transaction_is_as_it_was_however_many_the_server_ended_early(
+    begun: int, ended: int, reach: tuple[int, ...], has_begins: bool
+) -> None:
+    """MariaDB's snapshot isolation ends one that writes a row which has changed: no COMMIT, no ROLLBACK."""
+    counts, whole = read_write(begun, ended, *reach)
+    bounds = Boundaries(begun if has_begins else 0, ended)
+    found = weigh(counts, ONE_MOMENT, bounds, None)
+    kept = [each for each in found if not each.shape.is_rolled_back]
+    early = [each for each in found if each.shape.is_rolled_back]
+    assert [sorted(each.shape.statements) for each in kept] == [sorted(whole)]
+    assert kept[0].times == pytest.approx(ended, rel=0.01)
+    assert sum(each.times for each in early) == pytest.approx(begun - ended, abs=0.01 * begun)
+    made: Counter[DigestKey] = Counter()
+    for each in found:
+        assert each.shape.is_explicit
+        assert each.shape.statements == kept[0].shape.statements[: len(each.shape.statements)]
+        for key in each.shape.statements:
+            made[key] += each.times  # type: ignore[assignment]
+    assert dict(made) == pytest.approx(counts, rel=0.02)
+    reads = [each.text.startswith("SELECT") for each in kept[0].shape.statements]
+    assert reads == [True] * 14 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("bounds", "begun"),
+    [
+        (Boundaries(100, 100), 100),
+        (Boundaries(130, 100), 130),
+        (Boundaries(100, 100, 100), 100),  # a pool that says ROLLBACK behind each COMMIT
+        (Boundaries(0, 60, 40), 100),
+        (Boundaries(20, 100), 100),  # sessions without autocommit beside some with
+    ],
+)
+def test_transactions_are_counted_by_what_comes_once_in_each(bounds: Boundaries, begun: int) -> None:
+    found = weigh({A: 10 * begun, B: begun}, {A: "1", B: "2"}, bounds, None)
+    assert {each.shape.statements for each in found} == {(A,) * 10 + (B,)}
+    assert sum(each.times for each in found) == pytest.approx(begun, rel=0.01)
+
+
+def test_statements_of_other_sessions_make_no_transactions_of_those_that_ended() -> None:
+    """Twice 150 in autocommit beside a transaction of two, 100 times: neither number is the likelier."""
+    found = weigh({A: 100, B: 100, C: 150, D: 150}, {}, Boundaries(commits=100), None)
+    assert not any(each.shape.is_rolled_back for each in found)
+
+
 def test_without_a_commit_each_statement_is_a_transaction() -> None:
     found = weigh(
-        {A: 30, B: 10}, {}, 0, 0, Sorted(Counter({TransactionShape((A,)): 3, TransactionShape((B,)): 1}))
+        {A: 30, B: 10},
+        {},
+        Boundaries(),
+        Sorted(Counter({TransactionShape((A,)): 3, TransactionShape((B,)): 1})),
     )
     assert [(each.shape, round(each.times), each.is_guess) for each in found] == [
         (TransactionShape((A,)), 30, False),
@@ -437,7 +526,7 @@ def test_weights_make_statements_as_frequent_as_they_were(
         if times >= every:
             seen.whole[shape] += times // every
     made: Counter[DigestKey] = Counter()
-    for each in weigh(counts, {}, ends, 0, seen):
+    for each in weigh(counts, {}, Boundaries(commits=ends), seen):
         for key in each.shape.statements:
             made[key] += each.times  # type: ignore[assignment]
     for key, times in counts.items():
@@ -454,7 +543,9 @@ def test_a_mix_that_was_seen_fairly_keeps_its_weights(times: list[int]) -> None:
         for key in shape.statements:
             counts[key] += number
     ends = sum(number for shape, number in zip(shapes, times, strict=True) if shape.is_explicit)
-    found = weigh(counts, {}, ends, 0, Sorted(Counter(dict(zip(shapes, times, strict=True)))))
+    found = weigh(
+        counts, {}, Boundaries(commits=ends), Sorted(Counter(dict(zip(shapes, times, strict=True))))
+    )
     assert {each.shape: round(each.times) for each in found} == dict(zip(shapes, times, strict=True))
 
 
@@ -517,6 +608,26 @@ def test_every_statement_is_in_the_file_or_in_what_is_left_out() -> None:
     assert texts[0] == "BEGIN"
     assert texts[-1] == "COMMIT"
     assert len(texts) == 13
+
+
+def test_transactions_that_the_server_ended_are_in_the_file_and_said() -> None:
+    found = imitate(
+        captured(
+            {
+                "BEGIN": 130,
+                "COMMIT": 100,
+                "SELECT `c` FROM `sbtest1` WHERE `id` = ?": 1300,
+                "UPDATE `sbtest1` SET `k` = `k` + ? WHERE `id` = ?": 130,
+            }
+        )
+    )
+    assert [(len(each.shape.statements), round(each.times)) for each in found.transactions] == [
+        (11, 100),
+        (11, 30),
+    ]
+    assert found.text.count("ROLLBACK;") == 1
+    assert any(note.startswith("23% of transactions had no end of their own") for note in found.notes)
+    assert len(read_script(found.text, "captured.sql").workload.statements) > 11
 
 
 def test_a_table_that_is_made_smaller_is_said() -> None:

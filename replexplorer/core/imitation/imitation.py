@@ -15,6 +15,7 @@ from typing import Final
 
 from replexplorer.core.imitation.columns import FilledShape, domains_of
 from replexplorer.core.imitation.digest import (
+    BEGIN,
     COMMIT,
     NO_DIGEST,
     NO_TEXT,
@@ -30,7 +31,7 @@ from replexplorer.core.imitation.digest import (
     tables_of,
 )
 from replexplorer.core.imitation.look import DigestCount, DigestKey
-from replexplorer.core.imitation.transactions import SeenStatement, Weighed, sort_out, weigh
+from replexplorer.core.imitation.transactions import Boundaries, SeenStatement, Weighed, sort_out, weigh
 from replexplorer.core.load.script import DATABASE, read_script
 from replexplorer.core.tables.table import TableName, TableShape
 
@@ -140,13 +141,13 @@ class _Imitating:
 
     def done(self) -> Imitation:
         captured = self._captured
-        ends = {COMMIT: 0, ROLLBACK: 0}
+        bounds = {BEGIN: 0, COMMIT: 0, ROLLBACK: 0}
         usable: dict[DigestKey, tuple[TableName, ...]] = {}
         without_text = captured.executions - sum(count.prepared for count in captured.digests.values())
         for key, count in sorted(captured.digests.items(), key=lambda each: -each[1].times):
             kind = kind_of(key.text) if key.text else ""
-            if kind in ends:
-                ends[kind] += count.times
+            if kind in bounds:
+                bounds[kind] += count.times
             elif kind in (STATEMENT, OTHER):
                 self._statements += count.times
                 self._sort(key, count, usable)
@@ -164,7 +165,7 @@ class _Imitating:
         counts = {key: captured.digests[key].times for key in usable}
         first_seen = {key: captured.digests[key].first_seen for key in usable}
         seen = None if captured.runs is None else sort_out(captured.runs, captured.names)
-        weighed = weigh(counts, first_seen, ends[COMMIT], ends[ROLLBACK], seen)
+        weighed = weigh(counts, first_seen, Boundaries(bounds[BEGIN], bounds[COMMIT], bounds[ROLLBACK]), seen)
         kept, written = self._blocks(weighed, schema, renamed, home)
         used = {table for each in kept for key in each.shape.statements for table in usable[key]}
         tables = [schema.tables[name] for name in sorted(used)]
@@ -309,6 +310,12 @@ class _Imitating:
                 "only parts of them were seen" if has_history else "the server keeps no history of statements"
             )
             notes.append(f"boundaries of transactions are a guess for {guessed / total:.0%} of them: {how}")
+        early = sum(each.times for each in kept if each.is_guess and each.shape.is_rolled_back)
+        if early:
+            notes.append(
+                f"{early / total:.0%} of transactions had no end of their own, as after a deadlock or where a"
+                " row had changed: here they end with ROLLBACK, where the counts say"
+            )
         notes.append("which values come often is not known: each is as likely as any other")
         notes += sorted(self._guesses)
         if any(index for each in tables for index in each.shape.foreign_keys):

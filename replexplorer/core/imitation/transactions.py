@@ -8,6 +8,7 @@ statement comes more seldom than it was counted. What was guessed says so.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ _LEAST_SHARE: Final = 0.01
 """Of a digest's executions: so much may be left over without a transaction of its own."""
 _NEARLY_ONE: Final = 0.9
 """Executions a transaction from which on a statement is in each."""
+_NEARLY_WHOLE: Final = 0.03
+"""How far from a whole number the executions a transaction may be and count as it."""
+_MOST_ENDED_EARLY: Final = 0.5
+"""Of all transactions, where only the counts of statements can say that some had no end of their own."""
 _MOST_REPEATS: Final = 200
 
 
@@ -48,6 +53,22 @@ class TransactionShape:
     is_explicit: bool = False
     """Between BEGIN and COMMIT; else one statement in autocommit."""
     is_rolled_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """How often sessions began a transaction of several statements, and ended one."""
+
+    begins: int = 0
+    """None where sessions are without autocommit."""
+    commits: int = 0
+    rollbacks: int = 0
+
+    @property
+    def ends(self) -> int:
+        """Those that ended by a statement: a server that ends one itself, as of a deadlock or of a row that
+        has changed, counts no ROLLBACK."""
+        return self.commits + self.rollbacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +200,15 @@ def _sort_run(run: Sequence[_Step], found: Sorted) -> None:
 def weigh(
     counts: Mapping[DigestKey, int],
     first_seen: Mapping[DigestKey, str],
-    commits: int,
-    rollbacks: int,
+    boundaries: Boundaries,
     seen: Sorted | None,
 ) -> list[Weighed]:
     """The kinds of transactions with how many of each came, the most frequent first.
 
-    `counts` are statements on rows alone; `commits` and `rollbacks` end transactions of several
-    statements. Without histories (None) the boundaries are guessed from these numbers.
+    `counts` are statements on rows alone. Without histories (None) which statements are between the
+    `boundaries` is guessed from these numbers.
     """
-    ends = commits + rollbacks
+    ends = boundaries.ends
     shapes: list[TransactionShape] = []
     start: dict[TransactionShape, float] = {}
     guessed: set[TransactionShape] = set()
@@ -204,11 +224,10 @@ def weigh(
             start[shape] = times
             guessed.add(shape)
     if ends and not any(shape.is_explicit for shape in shapes):
-        guess = _guess(counts, first_seen, ends)
-        if guess is not None:
-            shapes.append(guess)
-            start[guess] = float(ends)
-            guessed.add(guess)
+        for shape, times in _guess(counts, first_seen, boundaries).items():
+            shapes.append(shape)
+            start[shape] = times
+            guessed.add(shape)
     fitted = _fit(shapes, start, counts, ends if seen is not None else 0)
     weighed = [Weighed(shape, fitted[shape], shape in guessed) for shape in shapes if fitted[shape] >= 0.5]
     return sorted(_with_rest(weighed, counts), key=lambda each: -each.times)
@@ -264,17 +283,62 @@ def _repeats(each: float) -> int:
 
 
 def _guess(
-    counts: Mapping[DigestKey, int], first_seen: Mapping[DigestKey, str], ends: int
-) -> TransactionShape | None:
-    """One kind of transaction with each statement that came about once for every COMMIT, or more often."""
-    order = sorted(counts, key=lambda key: (first_seen.get(key, ""), key))
-    statements = [
-        key
-        for key in order
-        if counts[key] >= _NEARLY_ONE * ends
-        for _ in range(min(_MOST_REPEATS, max(1, int(counts[key] / ends + 1 - _NEARLY_ONE))))
-    ]
-    return TransactionShape(tuple(statements), True) if statements else None
+    counts: Mapping[DigestKey, int], first_seen: Mapping[DigestKey, str], boundaries: Boundaries
+) -> dict[TransactionShape, float]:
+    """One kind of transaction with each statement that came about once for every end, or more often; and
+    what is left of it where the server ended some early: its first statements, and ROLLBACK."""
+    begun = _begun(counts, boundaries)
+    ended = min(boundaries.ends, begun)
+    members = {
+        key: max(1, min(_MOST_REPEATS, _whole(number, ended, begun)))
+        for key, number in counts.items()
+        if number >= _NEARLY_ONE * ended
+    }
+    if not members:
+        return {}
+    reach = {key: min(1.0, counts[key] / (members[key] * begun)) for key in members}
+    # A clock that counts seconds alone puts all in one moment: what reads comes before what writes.
+    order = sorted(members, key=lambda key: (first_seen.get(key, ""), not _is_read(key), key))
+    if begun > ended:  # and what fewer transactions came to stands behind what more of them did
+        order.sort(key=lambda key: -round(reach[key], 2))
+    statements = [key for key in order for _ in range(members[key])]
+    found = {TransactionShape(tuple(statements), True): float(ended)}
+    here, done = 1.0, 0
+    for key, after in zip(order, [*order[1:], None], strict=True):
+        done += members[key]
+        here = min(here, reach[key])
+        goes_on = max(ended / begun, 0.0 if after is None else min(here, reach[after]))
+        if here - goes_on > _LEAST_SHARE:
+            found[TransactionShape(tuple(statements[:done]), True, True)] = (here - goes_on) * begun
+    return found
+
+
+def _begun(counts: Mapping[DigestKey, int], boundaries: Boundaries) -> int:
+    """How many transactions of several statements there were: their BEGINs. Sessions without autocommit have
+    none: then their ends, unless more statements came a whole number of times for each of one that came
+    somewhat more often than the ends did."""
+    ends = boundaries.ends
+    if boundaries.begins:
+        return boundaries.begins if boundaries.begins >= boundaries.commits else ends
+    most = ends / (1 - _MOST_ENDED_EARLY)
+    known = [number for number in counts.values() if number >= _NEARLY_ONE * ends]
+
+    def fitting(begun: int) -> int:
+        times = [number / begun for number in known]
+        return sum(each >= _NEARLY_ONE and abs(each - round(each)) <= _NEARLY_WHOLE for each in times)
+
+    return max([ends, *sorted(number for number in known if ends < number <= most)], key=fitting)
+
+
+def _whole(number: int, ended: int, begun: int) -> int:
+    """Executions of a statement in a transaction that was not ended early: no more than come to each that
+    ended, and no more than it takes of all that were begun."""
+    return min(math.ceil(number / begun - (1 - _NEARLY_ONE)), int(number / ended + 1 - _NEARLY_ONE))
+
+
+def _is_read(key: DigestKey) -> bool:
+    text = key.text.upper()
+    return text.startswith("SELECT") and " FOR UPDATE" not in text
 
 
 def _fit(

@@ -96,7 +96,8 @@ class Interval:
     lock_timeouts: int = 0
     """Transactions that waited too long for a lock (1205) and were retried."""
     conflicts: int = 0
-    """Transactions that a group's certification refused and that were retried."""
+    """Transactions that were retried because another changed a row first: a group's certification refused
+    them (3101), or MariaDB's snapshot isolation did (1020)."""
     errors_by_number: Mapping[str, int] = field(default_factory=dict)
     """Refusals by MySQL's number."""
     processes: int = 1

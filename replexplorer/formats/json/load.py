@@ -140,7 +140,9 @@ class LoadReport(JsonObject):
     deadlocks: int
     lock_timeouts: int
     conflicts: int = Field(
-        default=0, description="transactions that a group's certification refused, and that were retried"
+        default=0,
+        description="transactions that were retried because another changed a row first: a group's"
+        " certification refused them, or MariaDB's snapshot isolation did",
     )
     errors_by_number: dict[str, int]
     statements: list[StatementLatency] | None
