@@ -9,7 +9,6 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json, parse, sentence
@@ -40,6 +39,7 @@ from replexplorer.core.topology import MOST_REPLICAS
 from replexplorer.formats.class_file import forget_class, password_file, read_class, write_class
 from replexplorer.formats.json.classroom import ClassStatus, StudentJson
 from replexplorer.formats.json.status import Status
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.small_file import read_text
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _wanted(args: argparse.Namespace) -> ClassRoll:
     has = read_class(args.class_name)
     names = None
     if args.names is not None:
-        file = Path(args.names).expanduser()
+        file = expanded(args.names)
         names = names_in(read_text(file, "file of names", _MOST_NAMES_BYTES), str(file))
     elif args.students is not None:
         names = numbered(args.students)

@@ -37,6 +37,7 @@ from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
 from replexplorer.formats.json.lab import LabEntry
 from replexplorer.formats.json.measured import Conditions
+from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory
@@ -106,7 +107,7 @@ def _asked(call: Call) -> Lab:
     if args.rows is not None:
         return archive_of(args.rows)
     if args.dump is not None:
-        return bulk_load_of(partial(rows_of, checked(Path(args.dump).expanduser())))
+        return bulk_load_of(partial(rows_of, checked(expanded(args.dump))))
     return lab
 
 

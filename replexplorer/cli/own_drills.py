@@ -11,6 +11,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.formats import paths
 from replexplorer.formats.drill_files import read_drill
+from replexplorer.formats.paths import expanded
 
 _SUFFIX: Final = ".toml"
 
@@ -40,7 +41,7 @@ def drill_named(name: str) -> Drill:
 def own_drill_file(name: str) -> Path | None:
     """The file of a drill of one's own; None for one that ships, or that is nowhere."""
     if "/" in name or name.endswith(_SUFFIX):
-        return Path(name).expanduser()
+        return expanded(name)
     if (paths.shipped_drills() / f"{name}{_SUFFIX}").is_file():
         return None
     return {file.stem: file for file in paths.toml_files(paths.drills_directory())}.get(name)

@@ -16,6 +16,7 @@ from replexplorer.engine.experiment.labs.comparison import Comparison, judge_by,
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Published
 from replexplorer.formats import paths
 from replexplorer.formats.lab_files import LabFile, PhaseTable, read_lab
+from replexplorer.formats.paths import expanded
 
 _SUFFIX: Final = ".toml"
 _SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
@@ -33,7 +34,7 @@ def lab_named(name: str) -> Lab:
 def own_file(name: str) -> Path | None:
     """The file of a lab of one's own; None for a built-in one."""
     if "/" in name or name.endswith(_SUFFIX):
-        return Path(name).expanduser()
+        return expanded(name)
     return None if name in LABS else {file.stem: file for file in _files()}.get(name)
 
 

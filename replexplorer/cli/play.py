@@ -11,13 +11,13 @@ import time
 from argparse import ArgumentParser
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.cli.sessions import RECORDING, opened
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import load_configuration_of
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(call: Call) -> int:
     from replexplorer.formats.small_file import read_text
 
     args = call.args
-    file = Path(args.script).expanduser()
+    file = expanded(args.script)
     script = read_play(read_text(file, "play", LARGEST_PLAY_BYTES), str(file))
     if args.over is None and (line := script.needs_recording) is not None:
         raise UsageError(
@@ -115,7 +115,7 @@ def _live(call: Call, script: PlayScript, size: tuple[int, int] | None) -> Perfo
 
     path = call.args.cast
     session, settings = live_session(call, "play")
-    with whole_file(Path(path).expanduser()) if path is not None else nullcontext() as stream:
+    with whole_file(expanded(path)) if path is not None else nullcontext() as stream:
         cast = None if stream is None else _cast_of(stream, size, time.time(), script.title)
         return _whole(Venue(settings, size, cast, _teller(call, size)).play_live(script, session))
 
@@ -124,7 +124,7 @@ def _over(call: Call, script: PlayScript, size: tuple[int, int] | None) -> Perfo
     """Over a recording; needs no servers."""
     from replexplorer.ui.stage.venue import Venue
 
-    path = None if call.args.cast is None else Path(call.args.cast).expanduser()
+    path = None if call.args.cast is None else expanded(call.args.cast)
     with closing(opened(call.args.over)) as reader:
         if path is not None and path.exists() and path.samefile(reader.file):
             raise UsageError(f"--cast {path} is the session itself", "name another file")

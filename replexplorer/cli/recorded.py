@@ -9,7 +9,6 @@ import sys
 from argparse import ArgumentParser
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.cli.play import screen_size, write_cast
@@ -18,6 +17,7 @@ from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import positive
 from replexplorer.cli.wiring import HostClock, load_configuration_of
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def export(call: Call) -> int:
         if args.output is None:
             _write(call, reader, sys.stdout)
             return 0
-        output = Path(args.output).expanduser()
+        output = expanded(args.output)
         if output.exists() and output.samefile(reader.file):
             raise UsageError(f"--output {output} is the session itself", "name another file")
         with whole_file(output) as stream:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.arguments import add_json
@@ -21,6 +20,7 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.formats import paths
 from replexplorer.formats.json.attach import Reverted, RevertReport, UndoneVariable
 from replexplorer.formats.option_file import read_option_files, standard_files
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.server_url import ServerUrl, parse_server_url
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _login(call: Call, journal: ChangeJournal, source: ServerUrl) -> Login:
     """As the journal says one logged in; what is typed now goes before."""
     head, args = journal.head, call.args
     named = args.defaults_file or head.get("defaults_file")
-    options = read_option_files([Path(named).expanduser()] if named else standard_files())
+    options = read_option_files([expanded(named)] if named else standard_files())
     user = str(source.user)
     environment: Mapping[str, str] = os.environ
     if environment.get(DSN):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import socket
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.dashboard import look, settings_of
@@ -18,6 +16,7 @@ from replexplorer.cli.typed import whole_number
 from replexplorer.cli.wiring import load_configuration_of
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.hints import command
+from replexplorer.formats.paths import expanded
 
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
@@ -60,13 +59,13 @@ def run(call: Call) -> int:
             f"--host {args.host} lets other machines in", "add --password-file FILE, or leave --host out"
         )
     file = args.password_file
-    password = None if file is None else read_password(Path(file).expanduser())
+    password = None if file is None else read_password(expanded(file))
     loaded = load_configuration_of(call)
     settings_of(loaded)  # what is wrong with theme and keys is said here, not in every tab
     asyncio.run(look(loaded.values.stack, loaded))
     words = [sys.executable, "-P", "-m", "replexplorer", "--stack", loaded.values.stack]
     if args.config is not None:
-        words += ["--config", os.path.abspath(args.config)]
+        words += ["--config", str(expanded(args.config).absolute())]
 
     def words_of(drives: bool) -> Sequence[str]:
         return words if drives else [*words, "--view"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.formats.option_file import read_option_files, standard_files
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.server_url import PORT, ServerUrl, parse_server_url
 
 if TYPE_CHECKING:
@@ -65,12 +66,12 @@ def known_login(args: Namespace, console: Output, environment: Mapping[str, str]
     source, origin = _source(args.url, options, environment)
     user = source.user or options.get("user") or getpass.getuser()
     password, password_from = password_for(source, user, options, console, environment, origin)
-    named = None if args.defaults_file is None else str(Path(args.defaults_file).expanduser().absolute())
+    named = None if args.defaults_file is None else str(expanded(args.defaults_file).absolute())
     return Known(source, login_with(args, options, user, password), password_from, named)
 
 
 def _options(file: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    return read_option_files(standard_files(environment) if file is None else [Path(file).expanduser()])
+    return read_option_files(standard_files(environment) if file is None else [expanded(file)])
 
 
 def _source(
@@ -126,4 +127,4 @@ def login_with(args: Namespace, options: Mapping[str, str], user: str, password:
     if mode is not None and mode not in SSL_MODES:
         raise UsageError(f"ssl-mode={mode} in the option file", f"is one of {', '.join(SSL_MODES)}")
     ca = args.ssl_ca or options.get("ssl-ca") or None
-    return Login(user, password, mode, None if ca is None else str(Path(ca).expanduser().absolute()))
+    return Login(user, password, mode, None if ca is None else str(expanded(ca).absolute()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
+from replexplorer.formats.paths import expanded
 
 if TYPE_CHECKING:
     from replexplorer.adapters.recording import SessionReader
@@ -29,7 +30,7 @@ def file_of(name: str) -> Path:
     raises UsageError naming the newest ones."""
     from replexplorer.adapters.recording import SUFFIX
 
-    given = Path(name).expanduser()
+    given = expanded(name)
     if given.exists():
         return given
     directory = paths.sessions_directory()

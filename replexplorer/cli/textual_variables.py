@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.paths import expanded
 
 _COLOR_SYSTEMS: Final = ("auto", "standard", "256", "truecolor", "windows")
 
@@ -38,7 +39,10 @@ def _directory(value: str) -> str:
     """What is wrong with a directory to write in."""
     if not value:
         return ""
-    path = Path(value).expanduser()
+    try:
+        path = expanded(value)
+    except UsageError as error:
+        return f"is {error.message}"
     if not path.is_dir():
         return "does not exist" if not path.exists() else "is no directory"
     return "" if os.access(path, os.W_OK | os.X_OK) else "cannot be written"

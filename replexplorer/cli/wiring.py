@@ -24,6 +24,7 @@ from replexplorer.engine.keeping import Keeping
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration, LoadedConfiguration, load_configuration
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.workload_file import workload_file
 from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
@@ -63,7 +64,7 @@ class HostClock:
 def load_configuration_of(call: Call) -> LoadedConfiguration:
     """The effective configuration: `--config`, else REPLEXPLORER_CONFIG, else the user's own file."""
     named = call.args.config or os.environ.get("REPLEXPLORER_CONFIG")
-    file = Path(named).expanduser() if named else paths.config_file()
+    file = expanded(named) if named else paths.config_file()
     loaded = load_configuration(file, named_by_user=bool(named), flags={"stack": call.args.stack})
     call.console.stack = loaded.values.stack
     for variable in loaded.unknown_variables:

@@ -12,7 +12,7 @@ from typing import Final
 
 import platformdirs
 
-from replexplorer.core.errors import MissingPiece
+from replexplorer.core.errors import MissingPiece, UsageError
 
 APPLICATION: Final = "replexplorer"
 """The directory's name below each XDG directory."""
@@ -53,6 +53,17 @@ def labs_directory() -> Path:
 def drills_directory() -> Path:
     """The user's own drills."""
     return config_directory() / "drills"
+
+
+def expanded(written: str) -> Path:
+    """The path with `~` and `~NAME` as users' directories; raises UsageError where there is no such user."""
+    path = os.path.expanduser(written)
+    if path.startswith("~"):  # as a Path, which has no `./`, it could not be told from a file of that name
+        home = path.partition("/")[0]
+        raise UsageError(
+            f"{written}: {home} is nobody's home directory here", f"write the path in full, or ./{home}"
+        )
+    return Path(path)
 
 
 def is_there(file: Path) -> bool:

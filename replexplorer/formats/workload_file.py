@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replexplorer.core.load.script import LARGEST_BYTES, read_script
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.small_file import read_text
 
 
@@ -17,5 +18,5 @@ def read_workload(path: Path) -> str:
 
 def workload_file(written: str) -> tuple[str, str]:
     """The file's path, the same from any directory, and its text, checked; raises UsageError."""
-    path = Path(written).expanduser().absolute()
+    path = expanded(written).absolute()
     return str(path), read_workload(path)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from replexplorer.core.printable import LAYOUT, printable
+from replexplorer.formats.paths import expanded
 from replexplorer.formats.whole_file import unwritable, whole_binary_file, whole_file
 
 _SESSION: Final = "session.rxs"
@@ -21,7 +22,7 @@ def report_directory(name: str | None) -> Path | None:
     """The directory that was asked for, and that can be written to; raises UsageError."""
     if name is None:
         return None
-    directory = Path(name).expanduser()
+    directory = expanded(name)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):

@@ -1,0 +1,56 @@
+"""`~NAME` where there is no such user: one line that says so, of every verb that takes a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli import main
+from replexplorer.core.errors import UsageError
+from replexplorer.formats.paths import expanded
+
+NOBODY = "~nobody-of-that-name"
+SERVER = "mysql://watcher@127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["config", "--config", f"{NOBODY}/config.toml"],
+        ["export", f"{NOBODY}/a.rxs", "--format", "csv"],
+        ["export", "tour", "--format", "csv", "--output", f"{NOBODY}/a.csv"],
+        ["compare", f"{NOBODY}/a.rxs", f"{NOBODY}/b.rxs"],
+        ["play", f"{NOBODY}/a.play"],
+        ["lab", "run", f"{NOBODY}/a.toml"],
+        ["lab", "run", "tour", "--report", f"{NOBODY}/report"],
+        ["lab", "run", "bulk-load", "--dump", f"{NOBODY}/dump"],
+        ["drill", "run", f"{NOBODY}/a.toml"],
+        ["drill", "run", "kill-primary", "--report", f"{NOBODY}/report"],
+        ["serve", "--password-file", f"{NOBODY}/password"],
+        ["attach", SERVER, "--defaults-file", f"{NOBODY}/my.cnf"],
+        ["attach", SERVER, "--ssl-ca", f"{NOBODY}/ca.pem"],
+        ["classroom", "up", "--names", f"{NOBODY}/names"],
+    ],
+    ids=lambda words: " ".join(words).replace(NOBODY, "~"),
+)
+def test_it_is_wrong_usage_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert f"{NOBODY} is nobody's home directory" in line
+    assert f"./{NOBODY}" in line
+
+
+def test_a_workload_file_is_named_as_any_other(tmp_path: Path) -> None:
+    from replexplorer.formats.workload_file import workload_file
+
+    with pytest.raises(UsageError, match=f"{NOBODY} is nobody's home directory"):
+        workload_file(f"{NOBODY}/mine.sql")
+
+
+def test_who_is_there_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert expanded("~/a.rxs") == tmp_path / "a.rxs"
+    assert expanded("./~x") == Path("~x")
