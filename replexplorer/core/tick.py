@@ -65,6 +65,9 @@ class Tick:
     """What restarts took and the operator may have back or leave (`sync_binlog 0`); never recorded."""
     viewer: bool = False
     """Another driver holds the load; the charts come from the server's counters."""
+    load_ended_s: float | None = None
+    """When the interval that `load` is of ended, on this clock: somewhat before the tick. None in recordings,
+    where no load of ours runs, and before its first interval."""
     driver_selects: str | None = None
     """The knob that the other driver's user looks at, as `rtt@db2`; never recorded."""
 

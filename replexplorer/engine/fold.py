@@ -80,6 +80,7 @@ class TickFold:
             events=self.chronicle.take_events(),
             faults=self.sight.requested.faults,
             viewer=self.driving.viewer_of is not None,
+            load_ended_s=None if self._last is None else self._last.end_s - self.chronicle.began_s,
             driver_selects=self.driving.viewer_of.selected if self.driving.viewer_of else None,
         )
 

@@ -11,14 +11,25 @@ import pytest
 from textual.notifications import Notify
 from textual.pilot import Pilot
 
+from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.machine import Machine
 from replexplorer.core.tick import Tick
 from replexplorer.engine.pair import PairedViews
 from replexplorer.ui.comparing import CompareApp
+from replexplorer.ui.keys.actions import (
+    FOOTER,
+    PAIR_FOOTER,
+    REPLAY_FOOTER,
+    VISIT_FOOTER,
+    WATCH_FOOTER,
+    key_label,
+    keys_of,
+)
 from replexplorer.ui.screens.compare import CompareScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.terminal.glyphs import ASCII, BRAILLE, Glyphs
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
@@ -58,7 +69,10 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    *, size: tuple[int, int] = (120, 36), lacking: KnobName | None = None
+    *,
+    size: tuple[int, int] = (120, 36),
+    lacking: KnobName | None = None,
+    glyphs: Glyphs = BRAILLE,
 ) -> AsyncIterator[Stage]:
     """Both stacks drawn, A twice as fast as B."""
     a, b = FakeFacade(), FakeFacade()
@@ -76,7 +90,7 @@ async def stage(
         return Machine(float(count), 2, 1.8 * count)
 
     clock, said = ManualClock(), list[Any]()
-    app = CompareApp(PairedViews(a, b, ("mine", "other")), Settings(monotonic=clock), machine)
+    app = CompareApp(PairedViews(a, b, ("mine", "other")), Settings(monotonic=clock, glyphs=glyphs), machine)
     async with app.run_test(size=size, message_hook=said.append) as pilot:
         await until(pilot, lambda: isinstance(app.screen, CompareScreen), "the screen")
         here = Stage(app, pilot, a, b, clock, said)
@@ -129,6 +143,47 @@ async def test_a_knob_that_one_side_lacks_is_said_by_name_and_turned_on_the_othe
         assert not here.turned(here.b)
         row = next(row for row in here.text("#pair-knobs").splitlines() if row.startswith("▸"))
         assert row.rstrip().endswith("none")
+
+
+async def test_a_held_picture_stands_while_both_run_on() -> None:
+    async with stage() as here:
+        await here.pilot.press("space")
+        await until(here.pilot, lambda: "held" in here.text("#pair-head"), "the hold")
+        here.a.play(make_tick(3.0, tps=100.0))
+        await until(here.pilot, lambda: here.screen.sides[0].tick.at_s == 3.0, "A's tick")  # type: ignore[union-attr]
+        await here.pilot.press("minus")
+        await here.pilot.pause()
+        assert "A 800" in here.chart("#tps-chart")
+        await here.pilot.press("space")
+        await until(here.pilot, lambda: "held" not in here.text("#pair-head"), "the picture")
+        here.a.play(make_tick(4.0, tps=100.0))
+        await until(here.pilot, lambda: "A 100" in here.chart("#tps-chart"), "what came meanwhile")
+
+
+async def test_what_was_found_is_copied_as_markdown() -> None:
+    async with stage() as here:
+        changed = Epoch(1, 2.5, "rtt 20 → 85 ms", 800.0, 400.0, -50.0, 0.3, "slower")
+        here.a.play(replace(make_tick(4.0), epochs=(changed,)))
+        await until(here.pilot, lambda: "rtt 20" in here.text("#pair-ledger"), "the change")
+        await here.pilot.press("c")
+        await here.pilot.pause()
+        copied = here.app.clipboard
+        assert "- A: mine, mysql 9.7.4-2, async" in copied
+        assert "- B against A: " in copied
+        row = next(row for row in copied.splitlines() if "rtt 20 → 85 ms" in row)
+        assert row.endswith("| not changed |")
+
+
+async def test_in_ascii_no_two_keys_of_the_key_line_look_alike() -> None:
+    for items in (FOOTER, REPLAY_FOOTER, WATCH_FOOTER, VISIT_FOOTER, PAIR_FOOTER):
+        bound = [keys_of(action, {})[0] for item in items for action in item.actions]
+        labels = [key_label(key, in_ascii=True) for key in bound]
+        assert all(label.isascii() for label in labels)
+        assert len(set(labels)) == len(set(bound))
+    async with stage(glyphs=ASCII) as here:
+        line = here.text("#footer")
+        assert "up down knob" in line
+        assert "^v" not in line
 
 
 async def test_a_side_that_rests_is_said_in_place_of_the_shared_cpu() -> None:

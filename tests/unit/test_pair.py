@@ -111,6 +111,20 @@ def test_a_change_on_a_side_moves_where_the_stretch_begins() -> None:
     assert one.changed_s == 105.0
 
 
+def test_an_interval_is_dated_by_its_own_end_and_not_by_the_look_that_brought_it() -> None:
+    one, tick = StackSide("a"), make_tick(5.4)
+    assert tick.load is not None
+    load = replace(tick.load, service=second(0.0, 100).service, duration_s=0.5)
+    one.feed(replace(tick, load=load, load_ended_s=5.0), 100.0)
+    assert [(each.start_s, each.end_s) for each in one.intervals] == [(104.5, 105.0)]
+    # A change between that end and the look took nothing from it, nor is it of what came after.
+    one.changed_s = 104.8
+    assert compared(one, StackSide("b")).a.n == 0
+    recorded = replace(load, service=second(0.0, 90).service)
+    one.feed(replace(make_tick(6.0), load=recorded), 100.0)
+    assert one.intervals[-1].end_s == 106.0
+
+
 def test_differences_name_what_a_side_lacks() -> None:
     rtt, semi = KnobName("rtt", "db2"), KnobName("semi_sync", "primary")
     a, b = dict(knob_views({rtt: 20.0})), dict(knob_views({rtt: 85.0}))

@@ -69,7 +69,8 @@ class StackSide:
         if load is not None and load.service is not None and load.service is not self._newest:
             self._newest = load.service
             if load.state == "running" and load.clients and load.duration_s > 0:
-                self.intervals.append(_interval(load, load.service, tick.at_s + offset_s))
+                ended_s = tick.at_s if tick.load_ended_s is None else tick.load_ended_s
+                self.intervals.append(_interval(load, load.service, ended_s + offset_s))
 
     def see(self, tick: Tick, at_s: float) -> None:
         """Take what a tick says beside its load: what would be lost, and the state."""
@@ -158,7 +159,9 @@ def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> Pai
     """B against A over what both did since the last change on either; with `since_s` over all since then, of
     two runs that have ended."""
     both = [*a.intervals, *b.intervals]
-    from_s = max(a.changed_s, b.changed_s) if since_s is None else since_s
+    # While one load runs and the other is not there yet, the one has the machine for itself.
+    began_s = [side.intervals[0].start_s for side in (a, b) if side.intervals]
+    from_s = max(a.changed_s, b.changed_s, *began_s) if since_s is None else since_s
     taken = [one for one in both if one.start_s >= from_s]
     begin_s = min((one.start_s for one in taken), default=0.0)
     end_s = max((one.end_s for one in taken), default=0.0)
@@ -230,6 +233,26 @@ def changes(a: StackSide, b: StackSide) -> tuple[SideChange, ...]:
         rows.append(SideChange(at_s, epoch.title, epoch, None if twin is None else twin[1]))
     rows += [SideChange(at_s, epoch.title, None, epoch) for at_s, epoch in left]
     return tuple(sorted(rows, key=lambda row: row.at_s))
+
+
+def effect_words(epoch: Epoch | None) -> str:
+    """`x0.31 [0.30, 0.33]`: what a change did to a side; None: it was not made there."""
+    if epoch is None:
+        return "not changed"
+    return f"{ratio_of(epoch)} {interval_of(epoch, short=True)}".strip() or epoch.verdict
+
+
+def pair_markdown(
+    a: StackSide, b: StackSide, verdict: str, footing: str, found: Sequence[SideChange], origin_s: float
+) -> str:
+    """Both sides, B against A with what that rests on, and what each change did, as Markdown."""
+    rows = [f"- {letter}: {side.name}, {side.server}" for letter, side in (("A", a), ("B", b))]
+    rows += [f"- B against A: {verdict}", f"- {footing}", "", "| s | change | A | B |", "|---|---|---|---|"]
+    for one in found:
+        title = one.title.replace("|", "\\|")
+        effects = f"{effect_words(one.a)} | {effect_words(one.b)}"
+        rows.append(f"| {one.at_s - origin_s:.1f} | {title} | {effects} |")
+    return "\n".join(rows)
 
 
 def _epochs(side: StackSide) -> Iterator[tuple[float, Epoch]]:

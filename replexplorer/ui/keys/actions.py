@@ -96,16 +96,21 @@ PLAYER: Final[tuple[Action, ...]] = (
 """Actions of a replay alone; space pauses it, and the arrows that stage a value seek in it."""
 
 EPOCH_LEDGER: Final[tuple[Action, ...]] = (
-    Action("ledger.copy", "c", "Copy the epoch ledger as Markdown (in it)", listed=False),
+    Action("ledger.copy", "c", "Copy the ledger as Markdown (in it, and in compare)", listed=False),
 )
 """Actions of the epoch ledger's screen."""
 
 _SIDE: Final = Action("side.next", "a", "Turn knobs of both stacks, of A, of B (in compare)", listed=False)
 _SHARED: Final = (
     "knob.prev", "knob.next", "knob.less", "knob.more", "knob.coarse_less", "knob.coarse_more", "knob.apply",
-    "knob.revert", "knob.undo", "load.toggle", "chart.zoom_in", "chart.zoom_out", "chart.exposure",
+    "knob.revert", "knob.undo", "load.toggle", "chart.freeze", "chart.zoom_in", "chart.zoom_out",
+    "chart.exposure",
 )  # fmt: skip
-COMPARED: Final[tuple[Action, ...]] = (_SIDE, *(one for one in DASHBOARD if one.id in _SHARED))
+COMPARED: Final[tuple[Action, ...]] = (
+    _SIDE,
+    *(one for one in DASHBOARD if one.id in _SHARED),
+    *EPOCH_LEDGER,
+)
 """Actions of the screen of two stacks."""
 
 QUIT: Final = "app.quit"
@@ -234,8 +239,10 @@ PAIR_FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("knob.less", "knob.more"), "change", 1),
     FooterItem(("knob.undo",), "undo", 4),
     FooterItem(("load.toggle",), "load", 3),
+    FooterItem(("chart.freeze",), "freeze", 8),
     FooterItem(("chart.exposure",), "exposure", 5, "nc"),
     FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 6),
+    FooterItem(("ledger.copy",), "copy", 9),
     FooterItem(("theme.next",), "theme", 7),
     FooterItem(("help",), "help", 0),
     FooterItem(("app.quit",), "quit", 0),
@@ -261,10 +268,13 @@ SHORT_KEYS: Final[Mapping[str, str]] = {
 """How keys with long names are written."""
 
 
-def key_label(key: str) -> str:
-    """One key as the screens write it: `^p`, `shift+←`, `?`."""
+def key_label(key: str, *, in_ascii: bool = False) -> str:
+    """One key as the screens write it: `^p`, `shift+←`, `?`; in ASCII arrows and Enter are words, for what
+    stands for their signs there is other keys' own: `^`, `v`, `<`, `>`."""
     *modifiers, last = key.split("+") if key != "+" else ["+"]
     label = SHORT_KEYS.get(last, last)
+    if in_ascii and not label.isascii():
+        label = last
     if modifiers == ["ctrl"]:
         return f"^{label}"
     return "+".join([*modifiers, label])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -13,7 +14,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.history.pair import StackSide, changes, compared, footing
+from replexplorer.core.history.pair import StackSide, changes, compared, footing, pair_markdown
 from replexplorer.core.history.series import page_of
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad, Turn, Undo
@@ -22,7 +23,7 @@ from replexplorer.ui.charts.contents import zoomed
 from replexplorer.ui.charts.pair import pair_models
 from replexplorer.ui.desks.commander import CommandDone, Commander, CommandFailed
 from replexplorer.ui.desks.twins import LETTERS, Twins
-from replexplorer.ui.keys.actions import COMPARED, PAIR_FOOTER
+from replexplorer.ui.keys.actions import COMPARED, PAIR_FOOTER, FooterItem
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import Ticked
 from replexplorer.ui.screens.knob_keys import KnobKeys
@@ -47,6 +48,8 @@ class CompareScreen(KnobKeys, Screen[None]):
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings_of(COMPARED)
+    HINTS: ClassVar[tuple[FooterItem, ...]] = PAIR_FOOTER
+    """What the last row shows."""
     DEFAULT_CSS = """
     CompareScreen #charts { height: 3fr; }
     CompareScreen #charts Chart { width: 1fr; height: 1fr; }
@@ -76,6 +79,8 @@ class CompareScreen(KnobKeys, Screen[None]):
         self._compared = Cadence(_COMPARED_EVERY_S)
         self._charted = Cadence(_CHARTS_EVERY_S)
         self._origin_s: float | None = None
+        self._held_s: float | None = None
+        """Where time stands while the picture is held."""
 
     def compose(self) -> ComposeResult:
         """Head, charts, knobs beside the ledger, keys."""
@@ -92,7 +97,7 @@ class CompareScreen(KnobKeys, Screen[None]):
 
     def on_mount(self) -> None:
         """Listen to both, work off commands, look at the machine."""
-        self.query_one(Footer).items = PAIR_FOOTER
+        self.query_one(Footer).items = self.HINTS
         self.query_one(PairHead).sides = self.sides
         self.watch(self.app, "theme", self._restyle, init=False)
         for at in range(len(self.sides)):
@@ -142,12 +147,25 @@ class CompareScreen(KnobKeys, Screen[None]):
         message.label = f"{LETTERS[at]} {message.label}"
         self.post_message(message)
 
+    def on_screen_resume(self) -> None:
+        """Draw what came while another screen stood in front."""
+        self._charted.forget()
+        self._compared.forget()
+        self._draw()
+
     @on(Ticked)
+    def _show_ticks(self) -> None:
+        if self._held_s is None:
+            self._draw()
+
     def _draw(self) -> None:
         if not self.is_current or self._origin_s is None:
             return
+        if self._held_s is not None:
+            self._draw_charts(self._held_s)
+            return
         a, b = self.sides
-        now_s = max(side.tick.at_s + side.offset_s for side in self.sides if side.tick is not None)
+        now_s = self._now_s
         with self.app.batch_update():
             head = self.query_one(PairHead)
             if self._compared.is_due(now_s, (a.changed_s, b.changed_s)):
@@ -160,11 +178,21 @@ class CompareScreen(KnobKeys, Screen[None]):
             head.repaint()
             self.query_one(PairKnobs).repaint()
             if self._charted.is_due(now_s, (self._page_s, self._exposure)):
-                page = page_of(now_s, self._origin_s, self._page_s)
-                models = pair_models(self.sides, page=page, origin_s=self._origin_s)
-                for chart, model in zip(self.query(Chart), models, strict=True):
-                    if chart.display:
-                        chart.show(model)
+                self._draw_charts(now_s)
+
+    @property
+    def _now_s(self) -> float:
+        """The newest look at either."""
+        return max(side.tick.at_s + side.offset_s for side in self.sides if side.tick is not None)
+
+    def _draw_charts(self, now_s: float) -> None:
+        """The page of time that ends here."""
+        origin_s = self._origin_s or 0.0
+        begin_s, end_s = page_of(now_s, origin_s, self._page_s)
+        models = pair_models(self.sides, page=(begin_s, min(end_s, now_s)), origin_s=origin_s)
+        for chart, model in zip(self.query(Chart), models, strict=True):
+            if chart.display:
+                chart.show(replace(model, end_s=end_s))
 
     def _footing(self) -> str:
         resting = [
@@ -203,6 +231,27 @@ class CompareScreen(KnobKeys, Screen[None]):
         """Stop or start the load of each chosen side."""
         for at in self.twins.chosen:
             self._commanders[at].ask("load", ToggleLoad())
+
+    def action_chart_freeze(self) -> None:
+        """Hold the picture or let it go; both loads go on, and knobs can be turned."""
+        if self._held_s is not None:
+            self._held_s = None
+            self._charted.forget()
+            self._compared.forget()
+            self._draw()
+        elif self._origin_s is not None:
+            self._held_s = self._now_s
+            head = self.query_one(PairHead)
+            head.footing = "the picture is held, both stacks run on"
+            head.repaint()
+
+    def action_ledger_copy(self) -> None:
+        """Copy what is known of both, and what each change did, over OSC 52."""
+        a, b = self.sides
+        found = changes(a, b)
+        verdict, origin_s = self.query_one(PairHead).verdict, self._origin_s or 0.0
+        self.app.copy_to_clipboard(pair_markdown(a, b, verdict, self._footing(), found, origin_s))
+        self.notify(f"B against A and {len(found)} changes as Markdown", title="copied", timeout=4)
 
     def action_chart_zoom_in(self) -> None:
         """Show less time."""

@@ -28,7 +28,8 @@ class HelpScreen(ListingScreen):
         rows = hung([(" KEYS   ", "accent b")], how, width, "muted")
         for area, actions in groupby(ACTIONS, key=lambda action: action.area):
             for at, action in enumerate(actions):
-                keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
+                bound = keys_of(action.id, self.settings.keymap)
+                keys = " ".join(key_label(key, in_ascii=self.settings.glyphs.ascii) for key in bound)
                 title = action.title
                 if action.id == "app.quit":
                     what = "keeps" if self.settings.on_quit == "keep" else "removes"

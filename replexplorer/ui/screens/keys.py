@@ -104,7 +104,8 @@ class KeysScreen(ListingScreen):
     def _keys(self, action: str, keymap: Mapping[str, str] | None = None) -> str:
         """The keys of an action in short."""
         keymap = self._desk.keys if keymap is None else keymap
-        return " ".join(key_label(key) for key in keys_of(action, keymap))
+        in_ascii = self.settings.glyphs.ascii
+        return " ".join(key_label(key, in_ascii=in_ascii) for key in keys_of(action, keymap))
 
     def fill(self) -> None:
         """What is asked or told, what is wrong with the file, and the actions."""

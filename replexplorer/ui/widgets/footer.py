@@ -65,7 +65,10 @@ class Footer(Lines):
     def _row(self, items: list[FooterItem]) -> list[Run]:
         runs: list[Run] = []
         for item in items:
-            keys = [key_label(keys_of(action, self._keymap)[0]) for action in item.actions]
+            keys = [
+                key_label(keys_of(action, self._keymap)[0], in_ascii=self.glyphs.ascii)
+                for action in item.actions
+            ]
             label = "".join(keys) if all(len(key) == 1 for key in keys) else " ".join(keys)
             word = item.word
             if not keys:

@@ -7,9 +7,7 @@ from typing import Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.epochs.epoch import Epoch
-from replexplorer.core.epochs.table import interval_of, ratio_of
-from replexplorer.core.history.pair import SideChange, StackSide
+from replexplorer.core.history.pair import SideChange, StackSide, effect_words
 from replexplorer.core.knobs.names import format_value
 from replexplorer.ui.charts.pair import INKS
 from replexplorer.ui.desks.twins import BOTH, LETTERS, Twins
@@ -120,14 +118,8 @@ class PairLedger(Lines):
             rows.append([(f" {clock} ", "muted"), (one.title, "text")])
             effects: list[Run] = [("   ", "text")]
             for side, epoch in zip(BOTH, (one.a, one.b), strict=True):
-                effects.append((f"{LETTERS[side]} {_effect(epoch)}   ", INKS[side]))
+                effects.append((f"{LETTERS[side]} {effect_words(epoch)}   ", INKS[side]))
             rows.append(effects)
         if len(rows) == 1:
             rows.append([(" nothing was changed yet", "muted")])
         return rows
-
-
-def _effect(epoch: Epoch | None) -> str:
-    if epoch is None:
-        return "not changed"
-    return f"{ratio_of(epoch)} {interval_of(epoch, short=True)}".strip() or epoch.verdict
