@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import add_json
-from replexplorer.cli.dashboard import look, settings_of, told
+from replexplorer.cli.dashboard import compared_session, look, settings_of, told
 from replexplorer.cli.output import delivered
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sessions import opened
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
-from replexplorer.cli.wiring import composed, load_configuration_of, outside_of, provider_of
+from replexplorer.cli.wiring import composed, load_configuration_of
 from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, UsageError
 from replexplorer.core.history.pair import StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.finish import all_of
-from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.session import Session
 from replexplorer.reports.compare import compare_document, compare_text
 
 if TYPE_CHECKING:
@@ -93,12 +93,10 @@ def _shown(call: Call) -> int:
     from replexplorer.ui.comparing import CompareApp
 
     loaded, names = load_configuration_of(call), (call.args.a, call.args.b)
-    values = loaded.values
     for name in names:
         if not asyncio.run(look(name, loaded)):
             raise NoSuchStack(f"no stack '{name}' runs here", f"`replexplorer up --stack {name}` makes it")
-    options = SessionOptions(holder="compare", reapply=values.reapply, table_size=values.workload.table_size)
-    a, b = (Session(outside_of(provider_of(values, name)), options) for name in names)
+    a, b = (compared_session(loaded, name) for name in names)
     settings = replace(settings_of(loaded), stack=" and ".join(names))
     app = CompareApp(PairedViews(a, b, names), settings, a.machine)
     left = app.run()

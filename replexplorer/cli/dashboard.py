@@ -18,6 +18,7 @@ from replexplorer.cli.wiring import (
     outside_of,
     provider_of,
     recorder_of,
+    stack_names,
 )
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from replexplorer.core.experiment.matrix_result import MatrixResult
     from replexplorer.core.experiment.swept import Swept
     from replexplorer.engine.experiment.labs.lab import LabResult
-    from replexplorer.ui.settings import Settings
+    from replexplorer.ui.settings import Neighbours, Settings
 
 
 def run(call: Call) -> int:
@@ -71,7 +72,25 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     )
     outside = outside_of(stack, recorder_of(loaded.values, options.holder))
     session = Session(outside, options)
-    return session, replace(settings, learn=partial(learn, session))
+    neighbours = neighbours_of(session, loaded)
+    return session, replace(settings, learn=partial(learn, session), neighbours=neighbours)
+
+
+def neighbours_of(session: Session, loaded: LoadedConfiguration) -> Neighbours:
+    """The stacks that this one may be compared with."""
+    from replexplorer.ui.settings import Neighbours
+
+    async def names() -> list[str]:
+        return [name for name in await stack_names() if name != session.name]
+
+    return Neighbours(names, partial(compared_session, loaded), session.machine)
+
+
+def compared_session(loaded: LoadedConfiguration, name: str) -> Session:
+    """A session on a stack that is compared: drives its load, records nothing."""
+    values = loaded.values
+    options = SessionOptions(holder="compare", reapply=values.reapply, table_size=values.workload.table_size)
+    return Session(outside_of(provider_of(values, name)), options)
 
 
 def watch(call: Call) -> int:

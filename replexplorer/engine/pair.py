@@ -43,5 +43,34 @@ class PairedViews:
         return "\n".join(str(line) for line in left if str(line))
 
 
+class Overheard:
+    """A view that somebody else listens to already (`view.View`): its picture is what that one passes on, and
+    it is neither started nor closed with this."""
+
+    player: Final = None
+    """Time goes by itself."""
+
+    def __init__(self, view: View) -> None:
+        self.console = view.console
+        self._heard: asyncio.Queue[Tick | None] = asyncio.Queue()
+
+    def hear(self, tick: Tick) -> None:
+        """Pass a tick on."""
+        self._heard.put_nowait(tick)
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """It runs."""
+
+    async def ticks(self) -> AsyncIterator[Tick]:
+        """What was passed on, until `close`."""
+        while (tick := await self._heard.get()) is not None:
+            yield tick
+
+    async def close(self, *, keep: bool = False) -> str:
+        """End the picture here."""
+        self._heard.put_nowait(None)
+        return ""
+
+
 def _tell(progress: ProgressCallback, name: str, step: Progress) -> None:
     progress(Progress(f"{name}: {step.text}", step.done))

@@ -236,12 +236,24 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     async def _quit(self, keep: bool) -> None:
         await self._stop_starting()
         try:
-            line = await self._view.close(keep=keep)
+            line = await self._close_views(keep=keep)
         except ReplexplorerError as error:
             line = str(error)
         except Exception as error:  # whatever it is, the terminal must come back
             line = f"closing failed: {type(error).__name__}: {error}"
         self.exit(line, self._ends_with)
+
+    async def _close_views(self, *, keep: bool) -> str:
+        """Close the view, and what a screen has opened beside it; answers what each leaves behind."""
+        beside = [view for screen in self.screen_stack if (view := getattr(screen, "beside", None))]
+        own, *others = await asyncio.gather(
+            self._view.close(keep=keep),
+            *(view.close(keep=True) for view in beside),
+            return_exceptions=True,
+        )
+        if isinstance(own, BaseException):
+            raise own
+        return "\n".join(filter(None, [own, *map(str, others)]))
 
     async def _stop_starting(self) -> None:
         """A start-up under way is given up before its view is closed."""
@@ -261,5 +273,5 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     async def _abandon(self) -> None:
         with contextlib.suppress(Exception):
-            await self._view.close(keep=True)
+            await self._close_views(keep=True)
         self._watch.finished()

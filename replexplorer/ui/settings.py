@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,23 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.core.experiment.swept import Swept
+from replexplorer.core.machine import Machine
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
+from replexplorer.engine.view import View
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The other stacks that the dashboard's own may be compared with."""
+
+    names: Callable[[], Awaitable[Sequence[str]]]
+    """All but its own, in order; raises ReplexplorerError."""
+    view: Callable[[str], View]
+    """One of them, not started yet: its start drives its load."""
+    machine: Callable[[], Awaitable[Machine | None]]
+    """What the machine of the dashboard's own source has worked so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,8 @@ class Settings:
     """Those that ship, the matrix and the user's own, listed after the labs."""
     lab_page: Callable[[LabResult | DrillResult | MatrixResult], str] | None = None
     """A lab's, a drill's or the matrix' result as a Markdown page to copy; None: it cannot be copied."""
+    neighbours: Neighbours | None = None
+    """Stacks to compare with; None: nobody knows any."""
     visits: bool = False
     """The servers are somebody else's: what only a stack of our own can do is refused by name."""
     ends_after_s: float | None = None

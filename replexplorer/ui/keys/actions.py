@@ -73,6 +73,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("log.open", "L", "Open the event log"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
     Action("lab.open", "o", "Open the labs: run a published experiment, see what it found"),
+    Action("compare.open", "C", "Compare with another stack: both on one screen, turned apart or together"),
 )
 """Actions of the dashboard itself."""
 
@@ -248,6 +249,9 @@ PAIR_FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("app.quit",), "quit", 0),
 )
 """The footer of two stacks."""
+
+PAIR_OVER_FOOTER: Final[tuple[FooterItem, ...]] = (*PAIR_FOOTER[:-1], FooterItem((QUIT,), "back", 0))
+"""The footer of two stacks over the dashboard of one."""
 
 SHORT_KEYS: Final[Mapping[str, str]] = {
     "up": "↑",

@@ -26,8 +26,8 @@ from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.faults import FaultsScreen
 from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.screens.neighbours import NeighbouringScreen
 from replexplorer.ui.screens.nodes import NodesScreen
-from replexplorer.ui.screens.presenting import PresentingScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry
@@ -42,7 +42,7 @@ from replexplorer.ui.words.staged import kind_of
 _OF_A_LAB: Final = frozenset({"step_next", "step_prev", "lab_pause", "lab_abort"})
 
 
-class DashboardScreen(PresentingScreen):
+class DashboardScreen(NeighbouringScreen):
     """Draws the picture, handles the keys, and gives commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR))

@@ -18,7 +18,7 @@ LIVE: Final = frozenset(
     {
         "knob_type", "knob_undo", "semisync_toggle", "wait_point_toggle", "fault_partition", "fault_heal",
         "fault_open", "load_toggle", "mark_add", "stack_reset", "stack_repair", "statement_copy",
-        "sweep_open", "lab_open", "lab_pause", "lab_abort",
+        "sweep_open", "lab_open", "lab_pause", "lab_abort", "compare_open",
     }
 )  # fmt: skip
 """What only who may turn something can do."""

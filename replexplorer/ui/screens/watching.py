@@ -17,6 +17,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles, with_lost_acks
 from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import Preview
+from replexplorer.engine.pair import Overheard
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Board
 from replexplorer.ui.desks.commander import Commander, CommandFailed
@@ -71,6 +72,8 @@ class WatchingScreen(Screen[None]):
         """The knobs."""
         self.layout_name = Layout.NORMAL
         """The arrangement in force."""
+        self.overheard: Overheard | None = None
+        """Who else draws these ticks."""
         self._problem = ""
         self._epochs_cadence = Cadence(_EPOCHS_EVERY_S)
         self._charts_cadence = Cadence(_CHARTS_EVERY_S)
@@ -133,6 +136,8 @@ class WatchingScreen(Screen[None]):
             async for tick in self._view.ticks():
                 self.picture.fold(tick)
                 self.board.fold(tick)
+                if self.overheard is not None:
+                    self.overheard.hear(tick)
                 self.post_message(Ticked())
         except ReplexplorerError as error:
             self.post_message(CommandFailed("watching", error.message, error.hint))
