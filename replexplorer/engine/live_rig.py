@@ -30,6 +30,7 @@ from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.change.unfinished import Unfinished
@@ -274,11 +275,21 @@ class LiveRig:
                     f"{self._fleet.source_name} is the source, and would go with the last nodes",
                     f"`replexplorer switchover --to {kept[0]}` first",
                 )
+            await self._leave_behind(list(self._fleet.members)[replicas + 1 :])
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
+            if self._fleet.system.is_group:
+                await form_group(self._fleet, lambda text: report(text, None))
         elif replicas > len(self._fleet.replicas):
             await bring_up(self._fleet, UpOptions(replicas=replicas), report)
         await self._sight.refresh()
+
+    async def _leave_behind(self, nodes: Iterable[str]) -> None:
+        """Let members leave their group one after the other: removed at once they could be a majority of it,
+        without which the rest waits."""
+        if self._fleet.system.is_group:
+            for node in nodes:
+                await self._fleet.server_process(node).stop()
 
     async def attach(self, replicas: int | None) -> None:
         """See `experiment.rig.Rig`."""

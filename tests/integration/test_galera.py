@@ -192,6 +192,37 @@ async def test_a_member_that_is_cut_off_answers_no_query_and_gets_what_it_missed
         assert "transaction" in given, told
 
 
+async def test_a_member_that_was_killed_knows_what_it_has_and_gets_the_rest(galera: LiveStack) -> None:
+    """Its own state file does not say: InnoDB does."""
+    async with attached(galera) as session:
+        before, told = await rows(session, "db1"), list[str]()
+        session.narrate = told.append
+        await fault(session, "kill@db3")
+
+        def is_without_it() -> bool:
+            member = session.sight.samples["db1"].membership
+            return member is not None and member.size == 2
+
+        await until_so(session, "the majority goes on", is_without_it)
+        await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (97, 0)")
+        await session.console.do(Clear(None))
+        await until_so(session, "all are members", lambda: synced(session) == set(THREE))
+        await until_all_have(session, before + 1)
+        [given] = [text for text in told if text.startswith("db3: got")]
+        assert "what it missed (IST)" in given, told
+
+
+async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(galera: LiveStack) -> None:
+    async with attached(galera) as session:
+        before = await rows(session, "db1")
+        await session.rig.scale(3, lambda text, done: None)
+        assert synced(session) == {*THREE, "db4"}
+        assert await rows(session, "db4") == before
+        await session.rig.scale(2, lambda text, done: None)
+        assert synced(session) == set(THREE)
+        assert session.sight.protection().state is ProtectionState.PROTECTED
+
+
 async def test_after_a_crash_of_all_up_brings_the_cluster_back(galera: LiveStack) -> None:
     async with attached(galera) as session:
         before = await rows(session, "db1")
