@@ -64,6 +64,22 @@ async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app() -> N
         assert knob.effective == 0, "what the restart took is requested still"
 
 
+@virtual
+async def test_a_killed_server_that_ends_as_it_starts_again_says_why() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await inject(session, "kill@db2")
+        world.end_at_start.add("db2")
+        world.logs["db2"] = ["1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts."]
+        with pytest.raises(StackUnavailable, match=r"db2 ended while it started.*EAGAIN.*fs\.aio-max-nr"):
+            await clear(session, "kill")
+        world.logs.clear()
+        with pytest.raises(
+            StackUnavailable, match="the server of db2 ended while it started: its log: log db2"
+        ):
+            await clear(session, "kill")
+
+
 @pytest.mark.parametrize("fault", ["partition=ack", "isolate"])
 @virtual
 async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:

@@ -87,6 +87,8 @@ class World:
         self.power_cuts: list[tuple[str, str]] = []
         self.logs: dict[str, list[str]] = {}
         """What servers wrote since they were started, by node."""
+        self.end_at_start: set[str] = set()
+        """Nodes whose servers end as they start."""
         self.generation = 0
         """How many stacks of this name were made so far."""
         self._part_of_a_commit = 0.0
@@ -396,7 +398,7 @@ class FakeProcess:
     async def start(self) -> None:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)
-        if not self._world.servers[self._node].running:
+        if not self._world.servers[self._node].running and self._node not in self._world.end_at_start:
             self._world.servers[self._node].boot()
 
     async def log(self) -> Sequence[tuple[float, str]]:

@@ -16,12 +16,11 @@ from replexplorer.core.errors import (
     StackUnavailable,
     TakenAway,
 )
-from replexplorer.core.limits import MORE_AIO
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.start_log import lacked_aio, why_it_ended
 from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
+from replexplorer.engine.change.not_started import ended
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
@@ -201,25 +200,7 @@ async def _until_gone(fleet: Fleet) -> None:
             # Who removes a stack kills its servers first, and on a busy machine the rest takes a while to go.
             grace_s = _ENDED_S if node.sidecar_running else _REMOVED_WITHIN_S
             if clock.monotonic() - ended_s.setdefault(name, clock.monotonic()) >= grace_s:
-                raise await _ended(fleet, name)
-
-
-async def _ended(fleet: Fleet, name: str) -> StackUnavailable:
-    """A server that ended while it started, with what it said of that and what helps."""
-    provider = fleet.outside.provider
-    words, log = f"the server of {name} ended while it started", f"its log: {provider.server_log(name)}"
-    try:
-        said = why_it_ended(line for _, line in await provider.server_process(name).log())
-    except ReplexplorerError:
-        said = None
-    if said is None:
-        return StackUnavailable(words, log)
-    if lacked_aio(said):
-        return StackUnavailable(
-            f"{words}: {said}: its machine's servers have used up fs.aio-max-nr",
-            f"`{MORE_AIO}` there, as root, then `replexplorer up`; or end other stacks; {log}",
-        )
-    return StackUnavailable(f"{words}: {said}", log)
+                raise await ended(fleet, name)
 
 
 async def _until_login(fleet: Fleet, member: Member, ends_s: float, news: TransferNews | None) -> None:

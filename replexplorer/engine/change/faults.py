@@ -34,6 +34,7 @@ from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.not_started import no_login
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
@@ -455,10 +456,7 @@ class Faults:
             if fleet.system.is_group:
                 await self._news.look(fleet.member(node), None)
             if clock.monotonic() > ends_s:
-                raise StackUnavailable(
-                    f"{node} accepts no login {STARTS_WITHIN_S:g} s after its start",
-                    fleet.outside.provider.server_log(node),
-                )
+                raise await no_login(fleet, node)
             await clock.sleep(_LOOK_EVERY_S)
 
     async def _record(self, fault: Fault) -> Fault:

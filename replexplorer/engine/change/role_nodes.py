@@ -12,6 +12,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageE
 from replexplorer.core.role_change import BootRoles, Candidate, ChangeKind, UnderWay
 from replexplorer.core.server.gtid import unite_gtids
 from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.change.not_started import no_login
 from replexplorer.engine.change.role_course import RoleCourse
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
@@ -194,8 +195,7 @@ class RoleNodes:
                 await self.sight.look(node)
                 return
             if self.clock.monotonic() > ends_s:
-                log = self.fleet.outside.provider.server_log(node)
-                raise StackUnavailable(f"{node} accepts no login {STARTS_WITHIN_S:g} s after its start", log)
+                raise await no_login(self.fleet, node)
             await self.clock.sleep(_LOOK_EVERY_S)
 
     async def keep_roles(self) -> None:

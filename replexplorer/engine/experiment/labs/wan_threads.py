@@ -76,7 +76,7 @@ def _phases() -> Iterator[Phase]:
                 full=Length(60),
                 quick=Length(12 if clients == 1 else 6),
                 state=ProtectionState.PROTECTED,
-                shows="one commit a round trip" if clients == 1 else "waits overlap since 5.7",
+                shows="one commit a round trip" if clients == 1 else "waits overlap since MySQL 5.7",
                 table_size=_ROWS,
             )
 
@@ -84,7 +84,7 @@ def _phases() -> Iterator[Phase]:
 WAN_THREADS = Lab(
     name="wan-threads",
     title="1 and 32 threads across 78 ms",
-    teaches="Since 5.7 waits for acknowledgements overlap: threads hide the round trip, one thread cannot.",
+    teaches="Since MySQL 5.7 waits for acknowledgements overlap: threads hide the round trip, one cannot.",
     source=Publication(
         "Semi-Sync replication performance in MySQL 5.7.4 DMR",
         "Jay Janssen",
