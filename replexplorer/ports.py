@@ -131,6 +131,13 @@ class HostView:
     clock_within_ms: float | None = None
     """How far off that may be: half of the round trip by which it was asked."""
 
+    @property
+    def clock_apart_ms(self) -> float | None:
+        """How far the clocks are apart at least: the round trip explains the rest; None while unknown."""
+        if self.clock_ms is None or self.clock_within_ms is None:
+            return None
+        return max(0.0, abs(self.clock_ms) - self.clock_within_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from replexplorer.cli.arguments import add_json
@@ -35,6 +35,10 @@ from replexplorer.reports.documents import status_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+
+_CLOCKS_APART_MS: Final = 10.0
+"""From here on the difference between two hosts' clocks is said: it is in each lag between them."""
 
 
 def limits_of(cpus: float | None, memory_mib: int | None) -> ServerLimits:
@@ -224,6 +228,13 @@ async def _status(call: Call) -> int:
     for host in document.hosts:
         if host.fault is not None:
             call.console.narrate(f"the host {host.name} ({', '.join(host.nodes)}) is away: {host.fault}")
+        if host.clock_apart_ms is not None and host.clock_apart_ms > _CLOCKS_APART_MS:
+            ahead = "ahead of" if (host.clock_ms or 0) > 0 else "behind"
+            call.console.warn(
+                f"the clock of {host.name} ({', '.join(host.nodes)}) is at least"
+                f" {host.clock_apart_ms:,.0f} ms {ahead} this machine's:"
+                " lags between hosts are off by it; chrony or ntpd sets clocks"
+            )
     if document.state == "starting":
         call.console.narrate("the servers are starting: `replexplorer up` waits for them")
     elif down_nodes:

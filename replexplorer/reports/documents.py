@@ -231,6 +231,7 @@ def _host(host: HostView) -> HostJson:
         keeps=host.keeps,
         clock_ms=None if host.clock_ms is None else round(host.clock_ms, 2),
         clock_within_ms=None if host.clock_within_ms is None else round(host.clock_within_ms, 2),
+        clock_apart_ms=None if host.clock_apart_ms is None else round(host.clock_apart_ms, 2),
     )
 
 

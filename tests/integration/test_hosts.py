@@ -95,6 +95,7 @@ def _knobs_work(hosts: Hosts) -> None:
         (hosts.second, False, None),
     ]
     assert all(host.clock_ms is not None and abs(host.clock_ms) < 1000 for host in status.hosts)
+    assert all(host.clock_apart_ms is not None and host.clock_apart_ms < 10 for host in status.hosts)
     [link] = status.links
     assert link.rtt_measured_ms is not None
     assert link.rtt_measured_ms >= RTT_MS - 1

@@ -114,6 +114,17 @@ def test_hosts_that_are_not_in_one_swarm_are_said(infos: dict[str, Any], said: s
         manager_of(infos, Client)
 
 
+@pytest.mark.parametrize(("node", "keeps"), [("db1", True), ("db2", False)])
+def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(node: str, keeps: bool) -> None:
+    daemons = Daemons(PLACED, opened({A, B}))
+    with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
+        daemons.of(node)
+    assert (
+        "until then nothing can be changed, since it keeps what is requested" in str(raised.value)
+    ) is keeps
+    assert "\n" not in str(raised.value)
+
+
 def test_a_clock_is_compared_by_half_a_round_trip() -> None:
     # Asked at 10, answered at 10.008 s, when it was 1000 s here; in the middle of that it was 1000.5 there.
     clock = clock_of(10.0, 10.008, 1000.0, (1000.496, 70.004))

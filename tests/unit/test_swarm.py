@@ -17,7 +17,7 @@ from replexplorer.adapters.docker.swarm import SwarmProvider
 from replexplorer.adapters.docker.swarm_build import _Loading
 from replexplorer.cli import main
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.ports import UpOptions
+from replexplorer.ports import HostView, UpOptions
 
 A, B = "unix:///a/sock", "unix:///b/sock"
 PLACED = Placement({"db1": A, "db2": B}, "network", "galera")
@@ -96,6 +96,16 @@ async def test_the_nodes_of_a_host_that_is_away_are_known_and_down(monkeypatch: 
     away, there = await stack.hosts()
     assert away.fault == "Docker is not running"
     assert (there.fault, there.keeps, there.manages, there.clock_ms) == (None, False, True, None)
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "within_ms", "apart_ms"),
+    [(0.3, 0.4, 0), (30.0, 2.0, 28.0), (-30.0, 2.0, 28.0), (30.0, 45.0, 0), (None, None, None)],
+)
+def test_what_a_round_trip_explains_is_no_difference_of_clocks(
+    ahead_ms: float | None, within_ms: float | None, apart_ms: float | None
+) -> None:
+    assert HostView(A, ("db1",), clock_ms=ahead_ms, clock_within_ms=within_ms).clock_apart_ms == apart_ms
 
 
 async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from replexplorer.adapters.docker.placement import Placement, address_of
 from replexplorer.core.errors import StackUnavailable
 
 AGAIN: Final = "start it, then `replexplorer up` repairs the stack"
+_KEEPER_AGAIN: Final = f"{AGAIN}; until then nothing can be changed, since it keeps what is requested"
 
 T = TypeVar("T")
 
@@ -103,7 +104,10 @@ class Daemons:
 
     def _unavailable(self, host: str) -> StackUnavailable:
         why = self.away.get(host, "it does not answer")
-        return StackUnavailable(f"the host {self.placement.words(host)} is away: {why}", AGAIN)
+        keeps = host == self.placement.names[0]
+        return StackUnavailable(
+            f"the host {self.placement.words(host)} is away: {why}", _KEEPER_AGAIN if keeps else AGAIN
+        )
 
     def longest(self) -> tuple[float, str] | None:
         """See `client.PatientClient.longest`, of all hosts."""

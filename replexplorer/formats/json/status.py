@@ -207,6 +207,9 @@ class HostJson(JsonObject):
     keeps: bool = Field(description="what all apps of the stack share is kept here")
     clock_ms: float | None = Field(description="how far its clock is ahead of this machine's")
     clock_within_ms: float | None = Field(description="how far off that may be: half of a round trip")
+    clock_apart_ms: float | None = Field(
+        default=None, description="how far the two are apart at least: what half of a round trip leaves"
+    )
 
 
 class Status(JsonObject):
