@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +34,7 @@ from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import ManualClock, until
+from tests.ui.test_snapshots import session, with_latencies
 
 SEMI_SYNC = KnobName(keys.SEMI_SYNC, "primary")
 
@@ -191,3 +192,37 @@ async def test_a_side_that_rests_is_said_in_place_of_the_shared_cpu() -> None:
         here.b.play(replace(make_tick(3.0), load=None))
         await until(here.pilot, lambda: "B rests" in here.text("#pair-head"), "the rest")
         assert "take CPU" not in here.text("#pair-head")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["compact", "normal"])
+def test_the_screen_looks_as_settled(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    ticks = session()[:80]
+    a, b = FakeFacade(*ticks), FakeFacade()
+    for tick in ticks:  # half as many commits at the same round trip, and one knob elsewhere
+        assert tick.load is not None
+        assert tick.load.tps is not None
+        slower = with_latencies(replace(tick, load=replace(tick.load, tps=tick.load.tps / 2)), 1)
+        name = KnobName(keys.SYNC_BINLOG, "primary")
+        b.play(
+            replace(slower, knobs={**tick.knobs, name: replace(tick.knobs[name], requested=1, effective=1)})
+        )
+
+    async def machine() -> None:
+        return None
+
+    app = CompareApp(PairedViews(a, b, ("mine", "other")), Settings(monotonic=ManualClock()), machine)
+
+    async def settle(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "the screen")
+        screen = app.screen
+        assert isinstance(screen, CompareScreen)
+        await until(
+            pilot, lambda: all(s.tick and s.tick.at_s == ticks[-1].at_s for s in screen.sides), "the ticks"
+        )
+        screen.twins.selected = SEMI_SYNC
+        await pilot.pause()
+        screen.on_screen_resume()  # whichever of the two came last
+        await pilot.pause()
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=settle)
