@@ -419,6 +419,11 @@ class LoadTarget:
     """`direct` or `published`, for the report."""
     readers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Host and port of each node, by name: where sessions look for the rows of the `ledger` load."""
+    database: str | None = None
+    """The one schema that it works in, which somebody else makes; None: each workload's own."""
+    ssl_mode: str | None = None
+    """As MySQL's own clients have it, with `ssl_ca`; None: the program's own servers, in plain TCP."""
+    ssl_ca: str | None = None
 
     def __repr__(self) -> str:
         """Without the password."""
@@ -443,6 +448,9 @@ class LoadSettings:
     """Arrivals per second in the open loop."""
     spacing: str = POISSON
     """`poisson` or `even`: how they are spaced."""
+    catches_up: bool = True
+    """Arrivals that wait through a stall are served after it, as fast as the server answers; False: one for
+    each client at most may wait, and others are given up, so that the rate is never much exceeded."""
     key_spread: int = 0
     """Rows that keys are drawn from, all equally likely; 0: the whole table, as sysbench draws."""
     payload_bytes: int = 0

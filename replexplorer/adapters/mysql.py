@@ -90,6 +90,11 @@ class Tls:
         return self._context
 
 
+def tls_of(mode: str | None, ca: str | None) -> Tls | None:
+    """TLS in this mode of `SSL_MODES`; None where it is disabled, or no mode is given."""
+    return None if mode in (None, "DISABLED") else Tls(str(mode), ca)
+
+
 Locate = Callable[[], Awaitable[Address]]
 """Finds the server again before each login; may raise ReplexplorerError."""
 Dial = Callable[[], Awaitable[socket.socket]]

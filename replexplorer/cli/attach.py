@@ -7,11 +7,12 @@ import contextlib
 import time
 from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.guest import ask_for_the_name, begin_journal, lacking, undo_all
+from replexplorer.cli.guest_load import LoadSeen, check_load, load_arguments, load_line, loaded, render_load
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.render import losses_shortly, render_set
 from replexplorer.cli.revert import narrate_undone, undone_json
@@ -73,6 +74,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change these, keep them so until Ctrl-C (or --for), then undo all of it",
     )
+    load_arguments(parser)
     parser.add_argument(
         "--for",
         dest="for_s",
@@ -97,14 +99,17 @@ def run(call: Call) -> int:
         raise UsageError(
             "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
         )
+    check_load(args)
     shows = is_wanted(call)
-    if args.allow_changes and not args.set and not shows:
+    works = bool(args.set) or args.load is not None
+    if args.allow_changes and not works and not shows:
         raise UsageError(
             "--allow-changes changes nothing by itself",
-            "add --set KEY=VALUE ..., or run it on a terminal, where the dashboard turns settings",
+            "add --set KEY=VALUE ... or --load RATE, or run it on a terminal, where the dashboard turns"
+            " settings",
         )
-    if args.for_s is not None and not (args.set or args.watch or shows):
-        raise UsageError("--for says how long --set or --watch lasts", "add one of them")
+    if args.for_s is not None and not (works or args.watch or shows):
+        raise UsageError("--for says how long --set, --load or --watch lasts", "add one of them")
     if args.json and args.watch:
         raise UsageError("--watch prints lines, --json one document", "leave one of them out")
     for text in args.set:
@@ -119,7 +124,7 @@ def run(call: Call) -> int:
         return dashboard(call, servers, known)
     if args.grants:
         return run_async(_grants(call, servers))
-    if args.set:
+    if works:
         return run_async(_change(call, servers, known, values.attach_allowed))
     return run_async(watch(call, servers))
 
@@ -160,13 +165,14 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
     return StackUnavailable.exit_code if silent else 0
 
 
-async def _lines(call: Call, session: Session, for_s: float | None) -> None:
+async def _lines(call: Call, session: Session, for_s: float | None, seen: LoadSeen | None = None) -> None:
     """A line a second, to the end of the time where there is one."""
     began_s = time.monotonic()
     while for_s is None or time.monotonic() - began_s < for_s:
         looked_s = time.monotonic()
         document = await status_of(session, patient=True)
-        call.console.print(_line(looked_s - began_s, document, _tps(session)))
+        line = _line(looked_s - began_s, document, _tps(session))
+        call.console.print(line if seen is None else f"{line}  {load_line(seen.load.view())}")
         await asyncio.sleep(max(0.0, looked_s + _LOOK_EVERY_S - time.monotonic()))
 
 
@@ -203,10 +209,14 @@ async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: 
     journal = await begin_journal(servers, known)
     undone: Sequence[TakenBack] = ()
     report: SetReport | None = None
+    seen: LoadSeen | None = None
     try:
         async with _session(call, servers, journal) as session:
-            report = await _turn(call, session)
-            await _hold(call, session, len(report.changed))
+            report = await _turn(call, session) if call.args.set else None
+            async with AsyncExitStack() as stack:
+                if call.args.load is not None:
+                    seen = await stack.enter_async_context(loaded(call, session, servers, journal))
+                await _hold(call, session, 0 if report is None else len(report.changed), seen)
     except RolledBack as error:
         call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
         return error.exit_code
@@ -214,9 +224,12 @@ async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: 
         undone = await to_the_end(_undo(servers, journal))
         with contextlib.suppress(OSError):  # the terminal may be gone, and what was to be done is done
             narrate_undone(call.console, servers.name, undone)
-            if call.console.json and report is not None:
+            load = None if seen is None else seen.report()
+            if call.console.json and (report is not None or load is not None):
                 rows = [undone_json(each) for each in undone]
-                call.console.document(AttachChanges(source=servers.name, set=report, undone=rows))
+                call.console.document(AttachChanges(source=servers.name, set=report, load=load, undone=rows))
+            elif load is not None:
+                call.console.print(render_load(load))
     return StackUnavailable.exit_code if any(each.fate is Fate.UNREACHED for each in undone) else 0
 
 
@@ -233,14 +246,18 @@ async def _turn(call: Call, session: Session) -> SetReport:
     return report
 
 
-async def _hold(call: Call, session: Session, changes: int) -> None:
+async def _hold(call: Call, session: Session, changes: int, seen: LoadSeen | None) -> None:
     """Keep things as they are until it is time, or somebody ends it."""
     for_s = call.args.for_s
-    settings = "1 setting is" if changes == 1 else f"{changes} settings are"
-    until = "Ctrl-C undoes them" if for_s is None else f"they are undone after {for_s:g} s, or at Ctrl-C"
-    call.console.narrate(f"{settings} in force: {until}")
+    until = "at Ctrl-C" if for_s is None else f"after {for_s:g} s, or at Ctrl-C"
+    if changes:
+        settings = "1 setting is" if changes == 1 else f"{changes} settings are"
+        undoes = "Ctrl-C undoes them" if for_s is None else f"they are undone {until}"
+        call.console.narrate(f"{settings} in force: {undoes}")
+    if seen is not None:
+        call.console.narrate(f"the load runs: it is stopped, and its schema dropped, {until}")
     if call.args.watch:
-        await _lines(call, session, for_s)
+        await _lines(call, session, for_s, seen)
     elif for_s is not None:
         await asyncio.sleep(for_s)
     else:

@@ -117,6 +117,8 @@ def _now(each: TakenBack) -> str:
     match each.fate:
         case Fate.RESTORED:
             return each.change.before
+        case Fate.LEFT if each.change.is_schema:
+            return "another one has its name, left"
         case Fate.AS_BEFORE:
             return f"{each.change.before} (it was so already)"
         case Fate.LEFT:
@@ -179,11 +181,20 @@ def undone_json(each: TakenBack) -> UndoneVariable:
 
 def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) -> None:
     """What became of the changes, in words."""
-    restored = sum(each.fate in (Fate.RESTORED, Fate.AS_BEFORE) for each in undone)
-    if restored or not undone:
+    done = [each for each in undone if each.fate in (Fate.RESTORED, Fate.AS_BEFORE)]
+    restored = sum(not each.change.is_schema for each in done)
+    if not undone:
+        console.narrate(f"{source}: nothing was changed")
+    if restored:
         count = "1 setting is" if restored == 1 else f"{restored} settings are"
-        console.narrate(f"{source}: {count} as before" if undone else f"{source}: nothing was changed")
+        console.narrate(f"{source}: {count} as before")
+    for each in done:
+        if each.change.is_schema:
+            console.narrate(f"{source}: {each.change.variable} is gone")
     for each in undone:
+        if each.change.is_schema:
+            _narrate_schema(console, each)
+            continue
         name = f"{each.change.variable} of {each.change.node}"
         if each.fate is Fate.LEFT:
             console.warn(
@@ -194,3 +205,12 @@ def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) ->
             console.warn(
                 f"{name} is still to be set back to {each.change.before} ({each.why}): `replexplorer revert`"
             )
+
+
+def _narrate_schema(console: Output, each: TakenBack) -> None:
+    """What of a load's schema is still there."""
+    name = f"{each.change.variable} of {each.change.node}"
+    if each.fate is Fate.LEFT:
+        console.warn(f"{name} is not the one that was made here: it is left")
+    elif each.fate is Fate.UNREACHED:
+        console.warn(f"{name} is still to be dropped ({each.why}): `replexplorer revert`")

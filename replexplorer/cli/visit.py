@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.dashboard import settings_of, told
 from replexplorer.cli.guest import ask_for_the_name, begin_journal, lacking, undo_all
+from replexplorer.cli.guest_load import visiting_load
 from replexplorer.cli.revert import narrate_undone
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import load_configuration_of, outside_of_attached
@@ -63,8 +64,12 @@ def dashboard(call: Call, servers: AttachedProvider, known: Known) -> int:
     session = Session(
         outside_of_attached(servers, changes.journal), SessionOptions(holder="attach", reapply="off")
     )
+    load = None
+    if call.args.load is not None:
+        load = asyncio.run(visiting_load(call, servers, changes.journal))
+        settings = replace(settings, loads=True)
     try:
-        code = _shown(Visit(session, changes.take_back), settings)
+        code = _shown(Visit(session, changes.take_back, load), settings)
     finally:
         undone = asyncio.run(changes.take_back())
         changes.journal.close()

@@ -47,6 +47,9 @@ class Tick:
     """Those between two other nodes of which something is asked."""
     disks: tuple[DiskView, ...] = ()
     load: LoadView | None = None
+    visitor: LoadView | None = None
+    """A load of this app's on servers that somebody else made, whose `load` is all that their clients do;
+    never recorded."""
     knobs: Mapping[KnobName, KnobView] = field(default_factory=dict)
     """Only knobs that this stack's servers have, in catalogue order."""
     ceiling: Ceiling | None = None

@@ -143,7 +143,7 @@ class Client:
     async def _open(self, target: LoadTarget, job: ClientJob) -> Connection:
         """Log in, unless the server is another one meanwhile."""
         opening = self._opening = asyncio.create_task(
-            Connection.open(target, job.workload.database, timeout_s=LOGIN_TIMEOUT_S)
+            Connection.open(target, target.database or job.workload.database, timeout_s=LOGIN_TIMEOUT_S)
         )
         try:
             await asyncio.wait({opening})
@@ -176,7 +176,8 @@ class Client:
         connection.forget(self._prepared)
         self._prepared.clear()
         before = self._on_job
-        if before is not None and before.workload.database != job.workload.database:
+        is_elsewhere = before is not None and before.workload.database != job.workload.database
+        if is_elsewhere and self._dispatcher.target.database is None:
             await connection.use(job.workload.database, timeout_s=LOGIN_TIMEOUT_S)
         return [await self._build(connection, statement) for statement in job.workload.statements]
 

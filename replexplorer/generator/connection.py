@@ -13,11 +13,12 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from replexplorer.adapters.mysql import LOST_NUMBERS, log_in
+from replexplorer.adapters.mysql import LOST_NUMBERS, log_in, tls_of
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.load.workload import Statement, Values
+from replexplorer.generator.relay import near_end
 from replexplorer.generator.reply import ERR, Refusal, Reply, refusal
 from replexplorer.ports import LoadTarget
 
@@ -51,6 +52,8 @@ class Connection:
         The driver logs in on one descriptor of the socket and closes it; the connection lives on
         in the other.
         """
+        if target.ssl_mode is not None:
+            return await cls._open_elsewhere(target, database, timeout_s)
         where = f"{target.host}:{target.port}"
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         twin: socket.socket | None = None
@@ -76,6 +79,25 @@ class Connection:
             _close_all(sock, twin)
             raise
         return cls(twin)
+
+    @classmethod
+    async def _open_elsewhere(cls, target: LoadTarget, database: str, timeout_s: float) -> Connection:
+        """Log in as any client does, with TLS where that is wanted, behind a socket of this process."""
+        where = f"{target.host}:{target.port}"
+        tls = tls_of(target.ssl_mode, target.ssl_ca)
+        logged_in: Any = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                logged_in = await log_in(
+                    target.host, target.port, target.user, target.password, database=database, tls=tls
+                )
+                return cls(await near_end(logged_in))
+        except TimeoutError:
+            _abandon(logged_in)
+            raise ServerUnreachable(f"no login at {where} within {timeout_s:g} s") from None
+        except BaseException:
+            _abandon(logged_in)
+            raise
 
     async def prepare(self, statement: Statement, *, timeout_s: float) -> Prepared:
         """Prepare a statement; answers what builds its executions.
@@ -290,6 +312,12 @@ def _close_all(*socks: socket.socket | None) -> None:
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.close()
+
+
+def _abandon(logged_in: Any) -> None:
+    """Close a driver's connection, if there is one."""
+    if logged_in is not None:
+        logged_in.close()
 
 
 def _split(received: bytes) -> tuple[list[tuple[int, bytes]], bool]:

@@ -273,6 +273,8 @@ class Generator:
             return Pace()
         part = self._part
         pace = Pace.open(settings.rate_tps, settings.spacing, part.share, part.phase)
+        if not settings.catches_up:
+            pace = replace(pace, bound=part.clients)
         return pace if part.rate_tps is None else replace(pace, rate_tps=part.rate_tps)
 
     def _set_pace(self, dispatcher: Dispatcher) -> None:

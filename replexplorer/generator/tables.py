@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from replexplorer.adapters.mysql import Address, ControlConnection
+from replexplorer.adapters.mysql import Address, ControlConnection, tls_of
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, Workload, fill_source
@@ -51,6 +51,11 @@ class Tables:
         """Look after the tables there from now on."""
         self._target = target
 
+    @property
+    def _database(self) -> str:
+        """The schema that the tables are in."""
+        return self._target.database or DATABASE
+
     def _connection(self) -> ControlConnection:
         """A connection to the primary."""
         target = self._target
@@ -58,7 +63,9 @@ class Tables:
         async def locate() -> Address:
             return Address(target.host, target.port, target.path)
 
-        return ControlConnection("the source", locate, target.user, target.password)
+        return ControlConnection(
+            "the source", locate, target.user, target.password, tls=tls_of(target.ssl_mode, target.ssl_ca)
+        )
 
     async def prepare(
         self, table: Table, table_size: int, before_making: Callable[[], Awaitable[None]] | None = None
@@ -124,7 +131,7 @@ class Tables:
 
     async def _counted(self, connection: ControlConnection, table: Table, table_size: int) -> int | None:
         """How many rows the table has; None when they are not the ones that it starts with."""
-        name = f"{DATABASE}.{table.name}"
+        name = f"{self._database}.{table.name}"
         if table.grows:
             statement = f"SELECT COALESCE({table.size}, 0) AS n FROM {name}"
         else:
@@ -147,8 +154,8 @@ class Tables:
             f"SELECT (SELECT COUNT(*) FROM information_schema.columns WHERE {of_table} "
             f"AND column_name = %s) AS payload, (SELECT COUNT(*) FROM information_schema.statistics "
             f"WHERE {of_table} AND index_name = %s) AS indexed",
-            *(DATABASE, table.name, PAYLOAD),
-            *(DATABASE, table.name, table.index.partition(" ")[0]),
+            *(self._database, table.name, PAYLOAD),
+            *(self._database, table.name, table.index.partition(" ")[0]),
         )
         return _Shape(bool(found["payload"]), bool(found["indexed"]))
 
@@ -162,7 +169,7 @@ class Tables:
             return False
         if await self._counted(connection, table, table_size) is None:
             return False
-        add = f"ALTER TABLE {DATABASE}.{table.name} ADD COLUMN {PAYLOAD_COLUMN}, ALGORITHM=INSTANT"
+        add = f"ALTER TABLE {self._database}.{table.name} ADD COLUMN {PAYLOAD_COLUMN}, ALGORITHM=INSTANT"
         try:
             await _query(connection, add)
         except ServerRefused:
@@ -176,17 +183,17 @@ class Tables:
         [found] = await _query(
             connection,
             "SELECT COUNT(*) AS n FROM information_schema.schemata WHERE schema_name = %s",
-            DATABASE,
+            self._database,
         )
-        if not found["n"]:
-            await _query(connection, f"CREATE DATABASE {DATABASE}")
-        await _query(connection, f"DROP TABLE IF EXISTS {DATABASE}.{table.name}")
-        await _query(connection, table.ddl.replace("CREATE TABLE ", f"CREATE TABLE {DATABASE}.", 1))
+        if not found["n"] and self._target.database is None:
+            await _query(connection, f"CREATE DATABASE {self._database}")
+        await _query(connection, f"DROP TABLE IF EXISTS {self._database}.{table.name}")
+        await _query(connection, table.ddl.replace("CREATE TABLE ", f"CREATE TABLE {self._database}.", 1))
         if not table.grows:
             await self._fill(table, table_size, what)
         if table.index:
             name, _, columns = table.index.partition(" ")
-            await _query(connection, f"CREATE INDEX {name} ON {DATABASE}.{table.name} {columns}")
+            await _query(connection, f"CREATE INDEX {name} ON {self._database}.{table.name} {columns}")
         self._report(what, 1.0)
 
     async def _fill(self, table: Table, table_size: int, what: str) -> None:
@@ -194,7 +201,7 @@ class Tables:
         firsts = iter(range(1, table_size + 1, ROWS_A_STATEMENT))
         done = itertools.count(1)
         statements = -(-table_size // ROWS_A_STATEMENT)
-        fill = fill_source(f"{DATABASE}.{table.name}", table_size, self._random)
+        fill = fill_source(f"{self._database}.{table.name}", table_size, self._random)
 
         async def work() -> None:
             connection = self._connection()
@@ -218,7 +225,7 @@ class Tables:
         """Empty the table; clients wait meanwhile."""
         connection = self._connection()
         try:
-            await _query(connection, f"TRUNCATE TABLE {DATABASE}.{table.name}")
+            await _query(connection, f"TRUNCATE TABLE {self._database}.{table.name}")
         finally:
             await connection.close()
 

@@ -139,12 +139,12 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         from replexplorer.ui.screens.dashboard import DashboardScreen
         from replexplorer.ui.screens.onlooking import SpectatorScreen
         from replexplorer.ui.screens.replay import ReplayScreen
-        from replexplorer.ui.screens.visiting import TurningScreen, VisitingScreen
+        from replexplorer.ui.screens.visiting import LoadingScreen, TurningScreen, VisitingScreen
 
         view, player = self._view, self._view.player
         if self.settings.visits:
-            visit = VisitingScreen if view.console is None else TurningScreen
-            return visit(view, self.settings)
+            turning = LoadingScreen if self.settings.loads else TurningScreen
+            return (VisitingScreen if view.console is None else turning)(view, self.settings)
         if player is not None:
             return ReplayScreen(view, player, self.settings)
         if view.console is None:

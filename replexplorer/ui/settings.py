@@ -71,6 +71,8 @@ class Settings:
     """Stacks to compare with; None: nobody knows any."""
     visits: bool = False
     """The servers are somebody else's: what only a stack of our own can do is refused by name."""
+    loads: bool = False
+    """And a load of this app's runs there, which can be stopped and started."""
     ends_after_s: float | None = None
     """The dashboard leaves by itself after this long; None: never."""
     monotonic: Callable[[], float] = time.monotonic

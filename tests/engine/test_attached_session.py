@@ -19,11 +19,13 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import MissingPiece, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.load.load_view import SERVER
+from replexplorer.core.load.pacing import OPEN
 from replexplorer.engine.console import ToggleLoad, Turn
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.engine.visit import Visit
-from replexplorer.ports import Ability
+from replexplorer.engine.visit import Visit, VisitingLoad
+from replexplorer.ports import Ability, LoadSettings, LoadTarget
 from tests.fakes.clock import virtual
+from tests.fakes.load import FakeLoadProcess
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -130,6 +132,68 @@ async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: P
     assert world.primary.variables == before
     assert journal.outstanding == ()
     journal.close()
+
+
+def a_load(world: World, made: list[str]) -> VisitingLoad:
+    """An open load of one commit a millisecond, whose schema is noted in a list."""
+
+    async def make() -> None:
+        made.append("schema")
+
+    def process(_: object) -> FakeLoadProcess:
+        started = FakeLoadProcess(lambda seconds, _: (round(seconds * 50), 2.0), lambda *_: None)
+        world.loads.append(started)
+        return started
+
+    target = LoadTarget("db1", 3306, "u", "p", "direct", database="replexplorer_load")
+    settings = LoadSettings(8, "update_index", mode=OPEN, rate_tps=50.0, catches_up=False)
+    return VisitingLoad(process, target, settings, make)
+
+
+@virtual
+async def test_a_load_on_a_visit_stands_beside_the_servers_counters_and_ends_before_the_undoing() -> None:
+    world, made, ended = World(), list[str](), list[bool]()
+    session = foreign(world, None, Ability.WRITE)
+
+    async def take_back() -> None:
+        ended.append(world.loads[-1].running)
+
+    load = a_load(world, made)
+    visit = Visit(session, take_back, load)
+    await visit.start(lambda _: None)
+    tick = await until_tick(visit, lambda tick: tick.visitor is not None and tick.visitor.tps)
+    assert tick.visitor is not None
+    assert tick.load is not None
+    assert (tick.load.state, tick.visitor.rate_asked_tps) == (SERVER, 50.0)
+    assert tick.visitor.tps == pytest.approx(50, rel=0.1)
+    assert tick.visitor.latency_ms("p99") == pytest.approx(2.0, rel=0.1)
+    assert await visit.console.do(ToggleLoad()) is False
+    assert not world.loads[-1].running
+    assert load.view().state == "stopped"
+    assert await visit.console.do(ToggleLoad()) is True
+    await until_tick(visit, lambda tick: tick.visitor is not None and tick.visitor.tps)
+    assert made == ["schema"], "made once, however often the load is started"
+    await visit.close()
+    assert ended == [False]
+    assert load.total is not None
+    assert load.total.commits >= 50
+
+
+@virtual
+async def test_a_load_that_still_begins_ends_with_the_visit() -> None:
+    world, made = World(), list[str]()
+    session = foreign(world, None, Ability.WRITE)
+
+    async def take_back() -> None:
+        made.append("taken back")
+
+    visit = Visit(session, take_back, a_load(world, made))
+    await visit.start(lambda _: None)
+    await session.outside.clock.sleep(0.1)  # its table takes 0.3 s
+    assert world.loads[-1].running
+    await visit.close()
+    assert not world.loads[-1].running
+    assert made == ["schema", "taken back"]
 
 
 @virtual

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from replexplorer.formats.json.attach import RevertReport
+from replexplorer.core.dialect.own_schema import SCHEMA
+from replexplorer.formats.json.attach import AttachChanges, RevertReport
 from tests.integration.conftest import LiveStack
 from tests.integration.shell import Shell
+from tests.waiting import patience, until
 
 TLS = "--ssl-mode=REQUIRED"
 """The servers sign their certificates themselves."""
@@ -66,3 +70,100 @@ async def change_kill_and_revert(live: LiveStack, shell: Shell, *changes: str) -
     assert await variables(live) == before
     assert "no change of `attach` is left" in shell.run("revert").stderr
     return report
+
+
+LOAD = ("attach", TLS, "--allow-changes", "--load", "50", "--table-size", "1000")
+RUNS = "the load runs"
+_QUIET_S = 2.0
+_STOPS_WITHIN_S = 1.0
+
+
+async def has_schema(live: LiveStack, node: str) -> bool:
+    """Whether the load's schema is there."""
+    named = f"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '{SCHEMA}'"
+    return bool(await live.value(node, named))
+
+
+async def schema_is_gone(live: LiveStack) -> None:
+    """From the source when this begins, from its replica soon."""
+    assert not await has_schema(live, "db1")
+
+    async def nowhere() -> bool:
+        return not await has_schema(live, "db2")
+
+    await until(nowhere, "the replica has dropped it too", within_s=20)
+
+
+async def updates(live: LiveStack) -> int:
+    """UPDATE statements since the source's start."""
+    async with live.session("db1") as cursor:
+        await cursor.execute("SHOW GLOBAL STATUS LIKE 'Com_update'")
+        return int((await cursor.fetchone())[1])
+
+
+async def run_a_load(live: LiveStack, shell: Shell) -> AttachChanges:
+    """Run one to the end of its time: the rate is kept, the schema is dropped, all is as before."""
+    before = await variables(live)
+    changes = AttachChanges.model_validate(shell.json(*LOAD, "--for", "6s"))
+    load = changes.load
+    assert load is not None
+    assert load.tps is not None
+    assert load.server_tps is not None
+    assert load.replicates_to, "whoever reads it knows where the rows went"
+    assert 40 < load.tps < 60, "Poisson arrivals, 50 a second"
+    assert load.server_tps > load.tps / 2
+    assert (load.errors, load.unknown, load.ended) == (0, 0, None)
+    assert [(each.variable, each.fate) for each in changes.undone] == [(f"schema {SCHEMA}", "restored")]
+    await schema_is_gone(live)
+    assert await variables(live) == before
+    return changes
+
+
+async def stop_a_load(live: LiveStack, shell: Shell) -> float:
+    """End one by a signal; answers after how many seconds the source saw its last statement."""
+    with shell.started(*LOAD, "--watch") as attach:
+        attach.until_said(RUNS, within_s=60)
+        count = await updates(live)
+
+        async def works() -> bool:
+            return await updates(live) > count + 20
+
+        await until(works, "it works", within_s=20)
+        attach.until(lambda: "errors 0" in attach.printed(), "a line has its TPS", within_s=30)
+        attach.send_signal(signal.SIGTERM)
+        sent_s = last_s = time.monotonic()
+        count = await updates(live)
+        while time.monotonic() < last_s + _QUIET_S:
+            now = await updates(live)
+            if now != count:
+                count, last_s = now, time.monotonic()
+            await asyncio.sleep(0.02)
+        assert attach.ends() == 128 + signal.SIGTERM
+    assert last_s - sent_s < _STOPS_WITHIN_S * patience()
+    await schema_is_gone(live)
+    return last_s - sent_s
+
+
+async def kill_a_load_and_revert(live: LiveStack, shell: Shell) -> None:
+    """kill -9: its generator ends by itself, and `revert` drops the schema and sets the variable back."""
+    before = await variables(live)
+    with shell.started(*LOAD, "--set", "sync_binlog=9") as attach:
+        attach.until_said(RUNS, within_s=60)
+        attach.send_signal(signal.SIGKILL)
+        attach.ends()
+    assert await has_schema(live, "db1")
+    assert SCHEMA in journal_of(shell)
+    assert live.credentials.dsn_password not in journal_of(shell)
+    assert "an `attach` that was killed" in shell.run(*LOAD, code=4).stderr
+
+    async def quiet() -> bool:
+        count = await updates(live)
+        await asyncio.sleep(0.5)
+        return await updates(live) == count
+
+    await until(quiet, "the generator has ended", within_s=10)
+    (source,) = RevertReport.model_validate(shell.json("revert")).reverted
+    fates = {(row.variable, row.fate) for row in source.variables}
+    assert fates == {(f"schema {SCHEMA}", "restored"), ("sync_binlog", "restored")}
+    await schema_is_gone(live)
+    assert await variables(live) == before

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from replexplorer.core.dialect.own_schema import SCHEMA
 from replexplorer.formats.json.attach import AttachChanges, AttachGrants
 from replexplorer.formats.json.status import Status
 from replexplorer.ui.keys.actions import keys_of
-from tests.integration.attaching import TLS, change_kill_and_revert, outsider, variables
+from tests.integration.attaching import (
+    LOAD,
+    TLS,
+    change_kill_and_revert,
+    has_schema,
+    kill_a_load_and_revert,
+    outsider,
+    run_a_load,
+    schema_is_gone,
+    stop_a_load,
+    variables,
+)
 from tests.integration.conftest import LiveStack
+from tests.integration.shell import Shell
 from tests.integration.test_terminal import Dashboard
 from tests.waiting import until
 
@@ -62,7 +76,7 @@ async def test_their_servers_are_watched_and_left_as_they_are(live_stack: LiveSt
 
     grants = AttachGrants.model_validate(shell.json("attach", TLS, "--grants"))
     assert grants.account == "sandbox@%"
-    assert [need.lacking for need in grants.needs] == [[], [], [], []]
+    assert [need.lacking for need in grants.needs] == [[], [], [], [], []]
 
     asks = shell.run(
         "attach", TLS, "--allow-changes", "--set", CHANGES[0], code=4, REPLEXPLORER_ATTACH_ALLOWED="[]"
@@ -95,14 +109,14 @@ async def test_a_signal_undoes_what_was_changed(live_stack: LiveStack, tmp_path:
     assert await variables(live_stack) == before
 
 
+@pytest.mark.parametrize("way", ["q", "HUP", "TERM", "for"])
 async def test_the_dashboard_shows_their_counters_and_undoes_what_it_turned(
-    live_stack: LiveStack, tmp_path: Path
+    live_stack: LiveStack, tmp_path: Path, way: str
 ) -> None:
     shell = await outsider(live_stack, tmp_path)
     before = await variables(live_stack)
-    words = ("attach", TLS, "--allow-changes")
-    shown = Dashboard("default", *words, **shell.environment)
-    try:
+    words = ("attach", TLS, "--allow-changes", *(("--for", "20s") if way == "for" else ()))
+    with dashboard(shell, *words) as shown:
         shown.until(lambda screen: "server's counters" in screen, "whose counters these are", within_s=60)
         shown.press(keys_of("semisync.toggle", {})[0])
         enabled = "SELECT @@GLOBAL.rpl_semi_sync_source_enabled"
@@ -112,11 +126,74 @@ async def test_the_dashboard_shows_their_counters_and_undoes_what_it_turned(
             return await live_stack.value("db1", enabled)
 
         await until(is_on, "semi-sync is on", within_s=30)
-        shown.process.send_signal(signal.SIGHUP)
-        assert shown.end(within_s=30) == 128 + signal.SIGHUP
+        assert end(shown, way) == {"q": 0, "for": 0, "HUP": 129, "TERM": 143}[way]
+    assert await variables(live_stack) == before
+
+
+@contextmanager
+def dashboard(shell: Shell, *words: str) -> Iterator[Dashboard]:
+    """A dashboard that is gone behind this."""
+    shown = Dashboard("default", *words, **shell.environment)
+    try:
+        yield shown
     finally:
         with suppress(ProcessLookupError):
             shown.process.kill()
         shown.process.wait()
         shown.close()
-    assert await variables(live_stack) == before
+
+
+def end(shown: Dashboard, way: str) -> int:
+    """Its exit code, when it was ended in this way."""
+    if way == "q":
+        shown.press(keys_of("app.quit", {})[0])
+    elif way != "for":
+        shown.process.send_signal(getattr(signal, f"SIG{way}"))
+    return shown.end(within_s=60)
+
+
+# -- a load
+
+
+async def test_a_load_keeps_its_rate_in_a_schema_of_its_own(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    await run_a_load(live_stack, shell)
+    refused = shell.run("attach", TLS, "--load", "50", code=2)
+    assert "--allow-changes" in refused.stderr
+
+
+async def test_a_load_stops_within_a_second_and_leaves_nothing(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    print(f"the last statement came {await stop_a_load(live_stack, shell):.2f} s after the signal")
+
+
+async def test_a_load_that_was_killed_is_reverted(live_stack: LiveStack, tmp_path: Path) -> None:
+    await kill_a_load_and_revert(live_stack, await outsider(live_stack, tmp_path))
+
+
+async def test_a_schema_of_that_name_is_somebody_s(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    async with live_stack.session("db1") as cursor:
+        await cursor.execute(f"CREATE DATABASE {SCHEMA}")
+    try:
+        assert "did not make it" in shell.run(*LOAD, code=4).stderr
+        assert await has_schema(live_stack, "db1")
+    finally:
+        async with live_stack.session("db1") as cursor:
+            await cursor.execute(f"DROP DATABASE {SCHEMA}")
+
+
+@pytest.mark.parametrize("way", ["q", "HUP"])
+async def test_the_dashboard_shows_a_load_beside_their_counters_and_drops_its_schema(
+    live_stack: LiveStack, tmp_path: Path, way: str
+) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    with dashboard(shell, *LOAD) as shown:
+        shown.until(lambda screen: "our load 5" in screen or "our load 4" in screen, "its TPS", within_s=60)
+        assert await has_schema(live_stack, "db1")
+        shown.press(keys_of("load.toggle", {})[0])
+        shown.until(lambda screen: "our load stopped" in screen, "it has stopped", within_s=10)
+        shown.press(keys_of("load.toggle", {})[0])
+        shown.until(lambda screen: "our load 5" in screen or "our load 4" in screen, "it runs", within_s=30)
+        assert end(shown, way) == {"q": 0, "HUP": 129}[way]
+    await schema_is_gone(live_stack)

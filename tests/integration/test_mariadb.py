@@ -23,7 +23,13 @@ from replexplorer.engine.console import Failover, Inject, Rejoin, Reset
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import LoadSettings, UpOptions
-from tests.integration.attaching import change_kill_and_revert, outsider
+from tests.integration.attaching import (
+    change_kill_and_revert,
+    kill_a_load_and_revert,
+    outsider,
+    run_a_load,
+    stop_a_load,
+)
 from tests.integration.conftest import PREFIX, LiveStack, take_down
 from tests.integration.poor_tables import checked_and_mended
 from tests.integration.sessions import connected
@@ -171,6 +177,13 @@ async def test_foreign_servers_with_old_names_are_changed_and_reverted(
         "rpl_semi_sync_master_enabled",
         "rpl_semi_sync_master_wait_point",
     }
+
+
+async def test_foreign_servers_are_given_a_load_that_leaves_nothing(maria: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(maria, tmp_path)
+    await run_a_load(maria, shell)
+    print(f"the last statement came {await stop_a_load(maria, shell):.2f} s after the signal")
+    await kill_a_load_and_revert(maria, shell)
 
 
 async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: LiveStack) -> None:

@@ -9,10 +9,11 @@ from textual.notifications import Notify
 
 from replexplorer.core.load.load_view import SERVER, LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.ui.keys.actions import DASHBOARD, keys_of
 from replexplorer.ui.screens.onlooking import LIVE
-from replexplorer.ui.screens.visiting import TURNS, TurningScreen, VisitingScreen
+from replexplorer.ui.screens.visiting import TURNS, LoadingScreen, TurningScreen, VisitingScreen
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_spectator import Watched
@@ -88,6 +89,33 @@ async def test_with_leave_settings_are_turned_and_nothing_else() -> None:
         assert [what for what, _ in facade.calls] == ["start"]
         await running.press(keys_of("semisync.toggle", {})[0])
         await running.until(lambda: bool(facade.called("set")), "the change")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_a_load_of_ones_own_stands_beside_the_server_s_figures_and_is_stopped(
+    size: tuple[int, int],
+) -> None:
+    facade = FakeFacade()
+    own = LoadView(
+        8,
+        8,
+        "update_index",
+        49.8,
+        mode="open",
+        rate_asked_tps=50.0,
+        response=Histogram(),
+        response_p99_ms=8.3,
+    )
+    ticks = [replace(theirs(at_s), visitor=own) for at_s in (1.0, 1.5)]
+    async with bench(*ticks, size=size, facade=facade, visits=True, loads=True) as running:
+        assert isinstance(running.dashboard, LoadingScreen)
+        header = running.text("#header")
+        assert "340" in header
+        assert "/50" in header
+        await running.press(keys_of("load.toggle", {})[0])
+        await running.until(lambda: bool(facade.called("toggle_load")), "the stop")
+        await running.press("f")
+        assert "settings can be turned, and the load" in told(running)[-1]
 
 
 async def test_it_leaves_by_itself_when_its_time_is_over() -> None:

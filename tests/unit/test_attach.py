@@ -260,6 +260,7 @@ def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
 
 def flags(**more: object) -> Namespace:
     wanted = {"url": None, "defaults_file": None, "ssl_mode": None, "ssl_ca": None}
+    wanted |= {"load": None, "workload": None, "clients": None, "table_size": None}
     return Namespace(**wanted | more)
 
 
@@ -293,16 +294,21 @@ MARIA = Capabilities("mariadb", (11, 8, 3), "11.8.3-MariaDB")
 
 def test_grants_say_what_is_lacking() -> None:
     answer = ["GRANT PROCESS, REPLICATION CLIENT ON *.* TO `d'ba`@`%`", "GRANT `role`@`%` TO `dba`@`%`"]
-    see, watch, sight, change = needed(MYSQL, "d'ba@%", answer)
+    see, watch, sight, change, load = needed(MYSQL, "d'ba@%", answer)
     assert see.lacking == ()
     assert watch.lacking == ("REPLICATION SLAVE",)
     assert watch.statement.endswith(" ON *.* TO 'd''ba'@'%';")
     assert sight.lacking == ("SELECT",)
     assert change.lacking == ("SYSTEM_VARIABLES_ADMIN",)
+    assert load.statement.startswith(
+        "GRANT CREATE, DROP, INDEX, SELECT, INSERT, UPDATE, DELETE ON replexplorer_load.*"
+    )
+    own = ["GRANT ALL PRIVILEGES ON `replexplorer\\_load`.* TO `a`@`%`"]
+    assert not needed(MYSQL, "a@%", own)[-1].lacking
     everything = ["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"]
     for server in (MYSQL, MARIA):
         assert not any(each.lacking for each in needed(server, "a@%", everything))
-    assert not needed(MYSQL, "a@%", ["GRANT SUPER ON *.* TO `a`@`%`"])[-1].lacking
+    assert not needed(MYSQL, "a@%", ["GRANT SUPER ON *.* TO `a`@`%`"])[3].lacking
     assert ("SLAVE MONITOR", "*.*") in granted(["GRANT REPLICA MONITOR ON *.* TO `a`@`%`"])
     assert not needed(MYSQL, "a@%", ["GRANT SELECT ON `performance_schema`.* TO `a`@`%`"])[2].lacking
 
@@ -377,6 +383,10 @@ def test_a_name_is_asked_for_unless_the_server_is_allowed_and_quiet() -> None:
         ({"json": True, "watch": True}, "--watch prints lines"),
         ({"set": ["sync_binlog=x"], "allow_changes": True}, "sync_binlog"),
         ({"replica": ["http://x"]}, "is no address of a server"),
+        ({"load": 50.0}, "add --allow-changes; the schema is dropped"),
+        ({"clients": 4}, "--clients is of a load"),
+        ({"load": 50.0, "allow_changes": True, "workload": "ledger"}, "does not run on servers"),
+        ({"load": 50.0, "allow_changes": True, "workload": "./mine.sql"}, "does not run on servers"),
     ],
 )
 def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Final, NoReturn, TypeVar
 
 from replexplorer.adapters.attached.tree import Met, Tree
-from replexplorer.adapters.mysql import Address, ControlConnection, Tls
+from replexplorer.adapters.mysql import Address, ControlConnection, tls_of
 from replexplorer.core.dialect.attaching import (
     ACTIVITY,
     DUMPED_TO,
@@ -86,14 +86,13 @@ def connection_to(url: ServerUrl, name: str, login: Login) -> ControlConnection:
     async def locate() -> Address:
         return address
 
-    mode = login.mode_at(url.host)
     return ControlConnection(
         name,
         locate,
         url.user or login.user,
         login.password,
         connect_timeout_s=_LOGIN_WITHIN_S,
-        tls=None if mode == "DISABLED" else Tls(mode, login.ssl_ca),
+        tls=tls_of(login.mode_at(url.host), login.ssl_ca),
     )
 
 

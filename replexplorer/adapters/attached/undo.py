@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from replexplorer.adapters.attached.journal import ChangeJournal
+from replexplorer.adapters.attached.own_schema import drop_schema
 from replexplorer.core.change.journalled import Fate, Outstanding, TakenBack, after_set, fate_of
 from replexplorer.core.dialect.attaching import set_back, value_of
 from replexplorer.core.errors import ReplexplorerError, ServerRefused
@@ -15,7 +16,8 @@ _WITHIN_S: Final = 12.0
 
 
 async def undo(journal: ChangeJournal, connect: Callable[[str], Sql]) -> Sequence[TakenBack]:
-    """Set back what is as it was set, the newest change first; what somebody else has set since stays.
+    """Set back what is as it was set, the newest change first, and drop the schema that a load was given;
+    what somebody else has set since stays.
 
     The journal is gone when this returns, unless a server did not answer or refused: then it stays.
     `connect` opens a connection to a node by its name. Raises UsageError where the journal cannot be read.
@@ -47,6 +49,8 @@ async def undo(journal: ChangeJournal, connect: Callable[[str], Sql]) -> Sequenc
 
 
 async def _undo(journal: ChangeJournal, sql: Sql, change: Outstanding) -> TakenBack:
+    if change.is_schema:
+        return await drop_schema(journal, sql, change)
     found = await _value(sql, change.variable)
     fate = fate_of(change, found)
     if fate is Fate.RESTORED:

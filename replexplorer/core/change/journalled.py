@@ -1,4 +1,5 @@
-"""Changes of servers that somebody else made, as a journal has them: what was so before, and what is set.
+"""Changes of servers that somebody else made, as a journal has them: what was so before, and what is set;
+and the schema that a load was given there.
 
 Laws: an entry is on the disk before its statement is sent, so that what the journal does not name was not
 touched. The first value of a variable is the one to go back to, whatever was set in between. What somebody
@@ -29,6 +30,13 @@ class Outstanding:
     """What the server made of that; None where nobody saw it."""
     held: str | None = None
     """What it was when it was last asked for; None: as it was found."""
+    mark: str | None = None
+    """By which a schema is known to be the one that was made; None of a variable."""
+
+    @property
+    def is_schema(self) -> bool:
+        """Whether it is a schema that is to be dropped; then `variable` names it as `schema NAME`."""
+        return self.mark is not None
 
 
 class Fate(StrEnum):
@@ -45,7 +53,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """One variable after its change was undone, or was not."""
+    """One variable, or the schema, after its change was undone, or was not."""
 
     change: Outstanding
     fate: Fate
@@ -65,11 +73,31 @@ def after_set(node: str, variable: str, now: str) -> dict[str, Any]:
     return {"kind": "is", "node": node, "variable": variable, "now": now}
 
 
+ABSENT, PRESENT = "absent", "present"
+"""What a schema is in place of a value."""
+
+
+def before_making(node: str, schema: str, mark: str) -> dict[str, Any]:
+    """The entry of a schema that is about to be made."""
+    return {"kind": "schema", "node": node, "schema": schema, "mark": mark}
+
+
+def after_dropping(node: str, schema: str) -> dict[str, Any]:
+    """The entry of one that was dropped, or never made."""
+    return {"kind": "dropped", "node": node, "schema": schema}
+
+
 def outstanding(entries: Iterable[Mapping[str, Any]]) -> tuple[Outstanding, ...]:
     """What is to be undone, the newest first; entries of other kinds say nothing of that. Raises KeyError for
     an entry that lacks a field."""
     found: dict[tuple[str, str], Outstanding] = {}
     for entry in entries:
+        if entry.get("kind") in ("schema", "dropped"):
+            key = (str(entry["node"]), f"schema {entry['schema']}")
+            found.pop(key, None)
+            if entry["kind"] == "schema":
+                found[key] = Outstanding(*key, ABSENT, PRESENT, mark=str(entry["mark"]))
+            continue
         if entry.get("kind") not in ("set", "is"):
             continue
         key = (str(entry["node"]), str(entry["variable"]))

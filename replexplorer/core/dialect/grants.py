@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.own_schema import SCHEMA
 
 EVERYTHING: Final = "*.*"
 _ALL: Final = ("ALL", "ALL PRIVILEGES")
@@ -39,6 +40,12 @@ SEE: Final = "to see replication"
 """Without these nothing that is said of a source or a replica would be true."""
 WATCH: Final = "to find replicas and see what commits wait for"
 CHANGE: Final = "to change settings (--allow-changes)"
+LOAD: Final = "to run a load (--load)"
+_LOADS: Final = Need(
+    LOAD,
+    ("CREATE", "DROP", "INDEX", "SELECT", "INSERT", "UPDATE", "DELETE"),
+    f"{SCHEMA}.*",
+)
 
 
 def needs_of(server: Capabilities) -> tuple[Need, ...]:
@@ -49,12 +56,12 @@ def needs_of(server: Capabilities) -> tuple[Need, ...]:
         see = Need(SEE, ("SLAVE MONITOR", "BINLOG MONITOR"), instead="SUPER")
         watch = ("PROCESS", "REPLICATION MASTER ADMIN")
         change = ("BINLOG ADMIN", "REPLICATION MASTER ADMIN", "REPLICATION SLAVE ADMIN", "SUPER")
-        return (see, Need(WATCH, watch), sight, Need(CHANGE, change))
+        return (see, Need(WATCH, watch), sight, Need(CHANGE, change), _LOADS)
     see = Need(SEE, ("REPLICATION CLIENT",), instead="SUPER")
     finds = Need(WATCH, ("PROCESS", "REPLICATION SLAVE"))
     if server.version < _MYSQL_8:
-        return (see, finds, sight, Need(CHANGE, ("SUPER",)))
-    return (see, finds, sight, Need(CHANGE, ("SYSTEM_VARIABLES_ADMIN",), instead="SUPER"))
+        return (see, finds, sight, Need(CHANGE, ("SUPER",)), _LOADS)
+    return (see, finds, sight, Need(CHANGE, ("SYSTEM_VARIABLES_ADMIN",), instead="SUPER"), _LOADS)
 
 
 def granted(statements: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -64,7 +71,7 @@ def granted(statements: Iterable[str]) -> frozenset[tuple[str, str]]:
         match = _GRANT.match(statement)
         if match is None:
             continue
-        where = match["where"].replace("`", "").replace('"', "").lower()
+        where = match["where"].replace("`", "").replace('"', "").replace("\\_", "_").lower()
         for each in match["what"].split(","):
             found.add((_word(each), where))
     return frozenset(found)

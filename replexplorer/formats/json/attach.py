@@ -13,7 +13,7 @@ from replexplorer.formats.json.status import Status
 
 
 class UndoneVariable(JsonObject):
-    """A variable whose change was to be undone."""
+    """A variable whose change was to be undone; or a load's schema, as `schema NAME`, to be dropped."""
 
     node: str
     variable: str
@@ -35,11 +35,39 @@ class Reverted(JsonObject):
     variables: list[UndoneVariable]
 
 
+class AttachLoad(JsonObject):
+    """What a load of `attach --load` did, by its clients' clock, beside what the source counted meanwhile."""
+
+    database: str = Field(description="the schema that it was given; dropped at the end")
+    replicates_to: list[str]
+    workload: str
+    clients: int
+    table_size: int
+    rate_asked_tps: float = Field(description="and never more than that")
+    seconds: float
+    commits: int
+    tps: float | None = Field(
+        description="transactions a second of this load alone; null: nothing was measured"
+    )
+    server_tps: float | None = Field(
+        description="commits a second of all clients, by the source's own counters; null: not known"
+    )
+    response_p50_ms: float | None
+    response_p95_ms: float | None
+    response_p99_ms: float | None
+    response_max_ms: float | None
+    errors: int
+    unknown: int
+    dropped: int = Field(description="arrivals that found no free client, and were given up")
+    ended: str | None = Field(default=None, description="why it ended by itself")
+
+
 class AttachChanges(JsonObject):
-    """`attach --allow-changes --json`: what was set, and what became of it at the end."""
+    """`attach --allow-changes --json`: what was set or run, and what became of it at the end."""
 
     source: str
-    set: SetReport
+    set: SetReport | None = Field(description="null: no setting was to be changed")
+    load: AttachLoad | None = None
     undone: list[UndoneVariable]
 
 

@@ -233,6 +233,8 @@ VISIT_FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("app.quit",), "quit", 0),
 )
 """The footer over servers that somebody else runs, whose settings may be turned."""
+LOADING_FOOTER: Final[tuple[FooterItem, ...]] = (FooterItem(("load.toggle",), "load", 0), *VISIT_FOOTER)
+"""The same where a load runs there."""
 
 PAIR_FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("side.next",), "A, B, both", 0),

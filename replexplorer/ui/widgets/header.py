@@ -106,7 +106,7 @@ class Header(Lines):
             "tps": header_load.throughput(recent),
             "latency": header_load.latency(recent),
             "errors": header_load.errors(recent),
-            "load": header_load.load(tick.load, recent),
+            "load": header_load.load(tick.load, recent, tick.visitor),
             "elapsed": ([(figures.elapsed(self.elapsed_s), "text")], []),
             "help": ([("?", "key b"), (" help", "key")], [("?", "key b")]),
             "separator": ([(" │ ", "rule")], [("  ", "rule")]),
