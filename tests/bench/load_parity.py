@@ -415,8 +415,8 @@ def nearest(buckets: Sequence[tuple[float, int]], percent: float) -> float:
 
 
 @contextlib.asynccontextmanager
-async def sysbench_of(target: LoadTarget) -> AsyncIterator[Sysbench]:
-    """sysbench for a target; its table is there within."""
+async def sysbench_of(target: LoadTarget, *, prepares: bool = True) -> AsyncIterator[Sysbench]:
+    """sysbench for a target, with prepared statements or plain ones; its table is there within."""
     options = {
         "mysql-host": target.host,
         "mysql-port": target.port,
@@ -425,6 +425,7 @@ async def sysbench_of(target: LoadTarget) -> AsyncIterator[Sysbench]:
         "mysql-db": "sandbox",
         "table-size": TABLE_SIZE,
         "db-driver": "mysql",
+        "db-ps-mode": "auto" if prepares else "disable",
     }
     with tempfile.TemporaryDirectory() as folder:  # its mode is 0700
         path = Path(folder) / "sysbench.conf"

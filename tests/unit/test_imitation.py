@@ -442,6 +442,8 @@ def read_write(begun: int, ended: int, *reach: int) -> tuple[dict[DigestKey, int
         (19_000, 10_000, (19_000, 16_000, 13_000, 10_000), True),
         (19_000, 10_000, (19_000, 16_000, 13_000, 10_000), False),
         (100_000, 20_000, (100_000, 70_000, 40_000, 25_000), True),
+        (670, 495, (670, 613, 555, 501), True),  # as counted on MariaDB 11.8.9, 8 clients of sysbench, 6 s
+        (670, 495, (670, 613, 555, 501), False),
     ],
 )
 def test_a_transaction_is_as_it_was_however_many_the_server_ended_early(
@@ -454,7 +456,7 @@ def test_a_transaction_is_as_it_was_however_many_the_server_ended_early(
     kept = [each for each in found if not each.shape.is_rolled_back]
     early = [each for each in found if each.shape.is_rolled_back]
     assert [sorted(each.shape.statements) for each in kept] == [sorted(whole)]
-    assert kept[0].times == pytest.approx(ended, rel=0.01)
+    assert kept[0].times == pytest.approx(ended, rel=0.02)  # some are under way as the look ends
     assert sum(each.times for each in early) == pytest.approx(begun - ended, abs=0.01 * begun)
     made: Counter[DigestKey] = Counter()
     for each in found:
