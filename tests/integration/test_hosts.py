@@ -83,6 +83,15 @@ def test_a_stack_lives_on_two_hosts_until_one_goes_and_comes_back(hosts: Hosts) 
         assert left.stdout == ""
 
 
+def test_a_class_is_on_hosts_that_manage_their_swarm(hosts: Hosts) -> None:
+    """A student's stack is on one host alone; nothing is made where one of them cannot have it."""
+    words = ("classroom", "up", "--class", "swarm", "--students", "2", "--on", hosts.first)
+    refused = hosts.shell.run(*words, "--on", hosts.second, code=4)
+    assert f"the host {hosts.second} is no manager of a swarm" in refused.stderr
+    assert "docker node promote" in refused.stderr
+    assert "no class 'swarm'" in hosts.shell.run("classroom", "status", "--class", "swarm", code=4).stderr
+
+
 def _knobs_work(hosts: Hosts) -> None:
     hosts.shell.run("set", "semi_sync=on", f"rtt={RTT_MS}ms")
     status = hosts.shell.status()  # another process finds the hosts by the stack's name

@@ -14,13 +14,15 @@ from replexplorer.adapters.docker.client import connect, spoken
 from replexplorer.adapters.docker.inventory import STACK
 from replexplorer.adapters.docker.placement import address_of
 from replexplorer.core.classroom import Room
+from replexplorer.core.errors import StackUnavailable
 
 
 def room_on(host: str) -> Room:
     """What a Docker host (empty: this machine) has left.
 
     Of one elsewhere only its whole memory is known, less what containers of this program take; not its disk.
-    Raises MissingPiece where its daemon does not answer.
+    Raises MissingPiece where its daemon does not answer, StackUnavailable for a host elsewhere that is no
+    manager of its swarm: a stack that is on it alone makes its network through it.
     """
     with closing(_connected(host)) as client, spoken():
         info = client.info()
@@ -31,6 +33,11 @@ def room_on(host: str) -> Room:
             has = aio()
             memory = int(info["MemTotal"]) if free is None else free
             return Room(memory, disk, None if has is None else has.left)
+        if not info.get("Swarm", {}).get("ControlAvailable"):
+            raise StackUnavailable(
+                f"the host {host} is no manager of a swarm, so that no stack can be on it alone",
+                "`docker node promote` it on a manager; `docker swarm init` where it is in no swarm",
+            )
         return Room(int(info["MemTotal"]) - sum(_by_stack(client, None).values()), None)
 
 
