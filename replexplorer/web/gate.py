@@ -103,11 +103,12 @@ class Gate:
         """A password: a cookie for the right one."""
         if self._password is None:
             raise web.HTTPSeeOther("/")
+        given = (await request.post()).get("password", "")
+        # Counted once all of the form is there: nothing else comes between, however many ask at a time.
         while self._wrong and self._wrong[0] < self._now() - _WITHIN_S:
             self._wrong.popleft()
         if len(self._wrong) >= _MOST_WRONG:
             return _login_page("Too many wrong passwords: wait a minute.", status=429)
-        given = (await request.post()).get("password", "")
         if not isinstance(given, str) or not hmac.compare_digest(_digest(given), self._password):
             self._wrong.append(self._now())
             return _login_page("That is not the password.", status=401)

@@ -79,13 +79,20 @@ class DashboardServer(Server):
             raise web.HTTPBadRequest(text="tab is 32 hexadecimal digits\n")
         line = web.WebSocketResponse(heartbeat=15, timeout=_CLOSES_WITHIN_S, max_msg_size=_MOST_MESSAGE_BYTES)
         await line.prepare(request)
-        async with self._seating:
-            tab = await self._seat(name, line, _cut(request), size)
-        if tab is None:
-            await line.close(
-                code=_TOO_MANY, message=f"There are {MOST_TABS} tabs already: close one.".encode()
-            )
-            return line
+        try:
+            async with self._seating:
+                tab = await self._seat(name, line, _cut(request), size)
+            if tab is None:
+                many = f"There are {MOST_TABS} tabs already: close one."
+                await line.close(code=_TOO_MANY, message=many.encode())
+            else:
+                await self._talk(tab, line)
+        finally:
+            self._leave(name, line)
+        return line
+
+    async def _talk(self, tab: Tab, line: web.WebSocketResponse) -> None:
+        """Take what the page says until one of the two has ended."""
         ending = asyncio.create_task(_tell_end(tab, line))
         try:
             await self._process_messages(line, tab)
@@ -95,8 +102,6 @@ class DashboardServer(Server):
             pass  # the line was dropped while it was answered
         finally:
             ending.cancel()
-            self._leave(name, tab, line)
-        return line
 
     async def _seat(
         self, name: str, line: web.WebSocketResponse, cut: Callable[[], object], size: tuple[int, int]
@@ -124,15 +129,19 @@ class DashboardServer(Server):
         await tab.start(*size)
         return tab
 
-    def _leave(self, name: str, tab: Tab, line: web.WebSocketResponse) -> None:
-        """The line has ended: the process does unless its tab comes back."""
-        if tab.line not in (line, None):
+    def _leave(self, name: str, line: web.WebSocketResponse) -> None:
+        """The line has ended, whether its tab was seated by then or not: the process does unless the tab
+        comes back."""
+        tab = self._tabs.get(name)
+        if tab is None or tab.line not in (line, None):
             return
+        if tab.leaving is not None:
+            tab.leaving.cancel()
         tab.line = None
         dropped = line.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE)
         tab.has_left = not dropped
         wait_s = BACK_WITHIN_S if dropped else LOADED_WITHIN_S
-        task = asyncio.create_task(self._end_unless_back(name, tab, wait_s))
+        tab.leaving = task = asyncio.create_task(self._end_unless_back(name, tab, wait_s))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 

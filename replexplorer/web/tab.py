@@ -58,6 +58,8 @@ class Tab(AppService):
         self._words = words
         self._size = (80, 24)
         self._cut: Callable[[], object] = lambda: None
+        self.leaving: asyncio.Task[None] | None = None
+        """Ends the process once nobody has come back for long enough."""
         self.line: web.WebSocketResponse | None = None
         """To the page; None while there is none."""
 
@@ -78,6 +80,14 @@ class Tab(AppService):
         """What a browser's terminal can do, whatever the one of the server can."""
         terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONIOENCODING": "utf-8"}
         return {**super()._build_environment(width, height), **terminal}
+
+    async def start(self, width: int, height: int) -> None:
+        """Start the process; one that cannot be started has ended, and said why."""
+        try:
+            await super().start(width, height)
+        except OSError as error:
+            self.said = f"the dashboard cannot be started: {(error.strerror or str(error)).lower()}"
+            self.ended.set()
 
     async def run(self) -> None:
         """Read what it draws until it ends."""
@@ -126,6 +136,8 @@ class Tab(AppService):
 
     def begin(self, line: web.WebSocketResponse, cut: Callable[[], object]) -> None:
         """Draw to this line from now on; `cut` ends it at once."""
+        if self.leaving is not None:
+            self.leaving.cancel()  # who leaves again has all of the time again
         self.line, self.has_left, self._cut = line, False, cut
 
     async def attach(self, line: web.WebSocketResponse, cut: Callable[[], object]) -> None:
@@ -134,7 +146,8 @@ class Tab(AppService):
         self.begin(line, cut)
         if before is not None:
             await before.close(code=4002, message=b"This dashboard is open in another tab now.")
-        await line.send_bytes(_MODES)
+        with contextlib.suppress(ConnectionError):  # dropped again: whoever reads from it finds out
+            await line.send_bytes(_MODES)
         # What a terminal shows is not known after it changed its size: all is drawn again.
         width, height = self._size
         await super().set_terminal_size(width, height + 1)

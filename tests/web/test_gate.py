@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -159,6 +160,30 @@ async def test_after_ten_wrong_passwords_none_is_looked_at_for_a_minute() -> Non
         assert await status("secret") == 429
         clock.now_s += 61
         assert await status("secret") == 303
+
+
+async def test_passwords_that_come_at_once_are_counted_one_by_one() -> None:
+    async with served("secret") as (client, server):
+        all_ask, heads = asyncio.Event(), 0
+
+        async def form() -> AsyncIterator[bytes]:
+            """Waits for the others with its first bytes said: each head is past the gate by then."""
+            nonlocal heads
+            yield b"password="
+            heads += 1
+            if heads == 15:
+                await asyncio.sleep(0.2)
+                all_ask.set()
+            await all_ask.wait()
+            yield b"wrong"
+
+        async def status() -> int:
+            headers = {**origin(server), "Content-Type": "application/x-www-form-urlencoded"}
+            async with client.post(server.make_url("/login"), data=form(), headers=headers) as answer:
+                return answer.status
+
+        found = await asyncio.gather(*(status() for _ in range(15)))
+        assert sorted(found) == [401] * 10 + [429] * 5
 
 
 async def test_every_answer_forbids_frames_and_foreign_sources() -> None:

@@ -7,7 +7,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from asyncio import Transport
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from replexplorer.web import server as server_module
 from replexplorer.web.gate import Gate
 from replexplorer.web.server import DashboardServer
 from replexplorer.web.tab import size_of
-from tests.waiting import patience, until_true
+from tests.waiting import patience, until, until_true
 
 PROGRAM = """
 import json, os, sys
@@ -74,6 +75,17 @@ class Page:
     async def type(self, text: str) -> None:
         await self.line.send_str(json.dumps(["stdin", text]))
 
+    def drop(self) -> None:
+        """As a cable that is cut: nobody says a word."""
+        self.transport.abort()
+
+    @property
+    def transport(self) -> Transport:
+        connection = self.line._response.connection
+        assert connection is not None
+        assert connection.transport is not None
+        return connection.transport
+
     @property
     def part(self) -> str:
         return self.seen.split()[0]
@@ -89,6 +101,7 @@ class Served:
 
     client: ClientSession
     server: BaseTestServer
+    tabs: DashboardServer
 
     async def open(self, name: str, width: int = 100, height: int = 30) -> Page:
         line = await self.client.ws_connect(
@@ -105,14 +118,15 @@ class Served:
         return page
 
 
-@asynccontextmanager
-async def served() -> AsyncIterator[Served]:
-    def words(drives: bool) -> list[str]:
-        return [sys.executable, "-c", PROGRAM, "drives" if drives else "watches"]
+def words_of(drives: bool) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, "drives" if drives else "watches"]
 
+
+@asynccontextmanager
+async def served(words: Callable[[bool], list[str]] = words_of) -> AsyncIterator[Served]:
     tabs = DashboardServer(words, Gate(loopback=True, password=None))
     async with TestServer(tabs.application()) as server, ClientSession() as client:
-        yield Served(client, server)
+        yield Served(client, server, tabs)
 
 
 def runs(pid: int) -> bool:
@@ -121,6 +135,15 @@ def runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def waits(here: Served) -> Callable[[], Awaitable[bool]]:
+    """Whether the server waits for a tab to come back."""
+
+    async def ask() -> bool:
+        return bool(here.tabs._waiting)
+
+    return ask
 
 
 async def gone(pid: int) -> None:
@@ -195,7 +218,7 @@ async def test_a_page_that_is_loaded_again_has_the_process_that_it_had_and_all_o
 async def test_a_dropped_line_comes_back_and_nobody_took_the_wheel_meanwhile() -> None:
     async with served() as here:
         first = await here.opened(FIRST)
-        first.line._response.connection.transport.abort()  # type: ignore[union-attr]
+        first.drop()
         await asyncio.sleep(0.1)
         second = await here.opened(SECOND)
         assert second.part == "watches"
@@ -208,8 +231,46 @@ async def test_a_process_whose_dropped_line_does_not_come_back_ends(monkeypatch:
     monkeypatch.setattr(server_module, "BACK_WITHIN_S", 0.05)
     async with served() as here:
         first = await here.opened(FIRST)
-        first.line._response.connection.transport.abort()  # type: ignore[union-attr]
+        first.drop()
         await gone(first.pid)
+
+
+async def test_who_came_back_and_is_dropped_again_has_all_of_the_time_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "BACK_WITHIN_S", 600.0)
+    async with served() as here:
+        first = await here.opened(FIRST)
+        first.drop()
+        await until(waits(here), "the process waits for its tab")
+        again = await here.open(FIRST)
+        await again.until(lambda seen: "resize 100x30;" in seen)
+        await until(waits(here), "what would end it has ended", holds=lambda waits: not waits)
+        assert runs(first.pid)
+
+
+async def test_a_line_that_drops_while_it_comes_back_gives_the_wheel_away_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "BACK_WITHIN_S", 0.05)
+    async with served() as here:
+        first = await here.opened(FIRST)
+        first.transport.pause_reading()  # it does not answer that it is closed: the server waits
+        again = await here.open(FIRST)
+        again.drop()
+        await gone(first.pid)
+        assert (await here.opened(SECOND)).part == "drives"
+
+
+async def test_a_process_that_cannot_be_started_says_why_and_leaves_the_wheel() -> None:
+    programs = iter((["/nowhere/python"], words_of(drives=True)))
+    async with served(lambda _: next(programs)) as here:
+        first = await here.open(FIRST)
+        assert first.reading is not None
+        async with asyncio.timeout(20 * patience()):
+            await first.reading
+        assert first.closed == 4000
+        assert (await here.opened(SECOND)).part == "drives"
 
 
 async def test_the_end_of_a_process_is_told_to_its_page() -> None:
