@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
     from tomlkit.items import Table
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "meta", "hyper")
+_NAMED: Final = frozenset((
+    "up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete",
+    "backspace", "enter", "escape", "tab", "space", "add", "subtract", "multiply", "divide",
+    "decimal", "equal", "separator", "kp_begin", "menu", "pause", "print_screen", "caps_lock",
+    "num_lock", "scroll_lock", "lower_volume", "raise_volume", "mute_volume", "media_play",
+    "media_pause", "media_play_pause", "media_stop", "media_record", "media_reverse",
+    "media_rewind", "media_fast_forward", "media_track_next", "media_track_previous",
+    *(f"f{number}" for number in range(1, 36)),
+))  # fmt: skip
+"""Keys that type no character, as Textual names them."""
+_RENAMED: Final = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
+"""Characters that Textual names otherwise than Unicode."""
 _TAKEN: Final = {
     **dict.fromkeys((*"0123456789", "full_stop"), "it types a value for the selected knob"),
     "ctrl+c": "it quits at once, whatever is open",
@@ -62,10 +82,8 @@ def key_name(written: str) -> str:
 
 def _character_name(character: str) -> str:
     """The name of a character that is not a letter or digit, as Textual spells it."""
-    renamed = {"solidus": "slash", "reverse_solidus": "backslash", "commercial_at": "at"}
-    renamed |= {"hyphen_minus": "minus", "plus_sign": "plus", "low_line": "underscore"}
     name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
-    return renamed.get(name, name)
+    return _RENAMED.get(name, name)
 
 
 def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
@@ -180,7 +198,27 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, obje
 
 def _is_key(name: str) -> bool:
     *modifiers, last = name.split("+")
-    return bool(last) and last.replace("_", "").isalnum() and all(word in MODIFIERS for word in modifiers)
+    is_one = (len(last) == 1 and last.isalnum()) or last in _NAMED or _is_character(last)
+    return is_one and all(word in MODIFIERS for word in modifiers)
+
+
+def _is_character(name: str) -> bool:
+    """Whether it is what Textual calls a character: Unicode's name with `_` for blanks and hyphens."""
+    return name in _keyboard_characters() or _named(name.replace("_", " ")) == name
+
+
+@cache
+def _keyboard_characters() -> frozenset[str]:
+    """Those of Latin keyboards, hyphens in their names or not."""
+    return frozenset(filter(None, (_character_name(chr(code)) for code in range(0x20, 0x250))))
+
+
+def _named(words: str) -> str:
+    """The name of the character that Unicode calls this; "" where there is none."""
+    try:
+        return _character_name(unicodedata.lookup(words))
+    except KeyError:
+        return ""
 
 
 def _without_clashes(

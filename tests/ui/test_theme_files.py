@@ -10,6 +10,7 @@ from textual.notifications import Notify
 
 from replexplorer.formats.themes import load_themes, themes_directory
 from replexplorer.ui import app as app_module
+from replexplorer.ui.desks.themes import ThemeFiles
 from replexplorer.ui.style.theme import inks_of
 from tests.ui.driving import Bench, bench
 
@@ -85,3 +86,33 @@ async def test_a_new_file_is_a_theme_to_choose_and_a_broken_one_of_a_built_in_na
         save(own, "name = ")
         await app.until(lambda: any("own-dark.toml:1: " in line for line in told(app)), "the mistake")
         assert title_color(app) == "#778899", "the last good version, not the built-in one"
+
+
+def test_a_link_to_nowhere_beside_them_hides_no_file(tmp_path: Path) -> None:
+    """Emacs leaves such links beside what is being edited."""
+    for number in range(10):  # some of them are listed before some files, in whatever order that is
+        (tmp_path / f"gone{number}.toml").symlink_to("somebody@nowhere.4711")
+    files = ThemeFiles(tmp_path)
+    for name in ("a", "mine", "z"):
+        save(tmp_path / f"{name}.toml", MINE.replace('name = "mine"', f'name = "{name}"'))
+    news = files.news()
+    assert news is not None
+    assert news.read == ("a", "mine", "z")
+    assert files.news() is None
+
+
+def test_a_directory_that_is_closed_meanwhile_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ThemeFiles(tmp_path)
+    save(tmp_path / "mine.toml", MINE)
+    with monkeypatch.context() as closed:
+        closed.setattr(os, "listdir", _refused)  # as for anybody but root
+        assert files.news() is None
+    news = files.news()
+    assert news is not None
+    assert news.read == ("mine",)
+
+
+def _refused(directory: Path) -> list[str]:
+    raise PermissionError(13, "Permission denied", str(directory))

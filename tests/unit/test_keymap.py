@@ -6,9 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
+from textual._keyboard_protocol import FUNCTIONAL_KEYS, MODIFIER_FUNCTIONAL_KEYS
+from textual.keys import Keys, _character_to_key
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.keymap import Keymap, WrongKeymap, key_name, load_keymap, parse_keymap, write_keymap
+from replexplorer.formats.keymap import (
+    Keymap,
+    WrongKeymap,
+    key_name,
+    load_keymap,
+    parse_keymap,
+    why_no_key,
+    write_keymap,
+)
 from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
@@ -41,6 +51,9 @@ def test_ids_may_be_written_quoted_or_bare() -> None:
             "keys.load.toggle: `z` already belongs to knob.undo",
         ),
         ('[keys]\n"knob.undo" = "ctrl+"', "`ctrl+` is not a key"),
+        ('[keys]\n"knob.undo" = "entr"', "`entr` is not a key"),
+        ('[keys]\n"knob.undo" = "ctrl+F36"', "`ctrl+F36` is not a key"),
+        ('[keys]\n"knob.undo" = "page_up"', "`page_up` is not a key"),
         ('[keys]\n"knob.undo" = "5"', "`5` cannot be given away: it types a value for the selected knob"),
         ('[keys]\n"knob.undo" = "z,ctrl+c"', "`ctrl+c` cannot be given away: it quits at once"),
         ("[kays]", "kays: unknown table"),
@@ -78,10 +91,21 @@ def test_giving_up_a_clash_gives_the_default_back_to_its_owner() -> None:
         ("shift+left", "shift+left"),
         ("R", "R"),
         ("ctrl+/", "ctrl+slash"),
+        ("ctrl+shift+PageDown", "ctrl+shift+pagedown"),
+        ("ä", "ä"),
+        *((mark, _character_to_key(mark)) for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€«"),
     ],
 )
 def test_keys_are_named_as_the_terminal_library_names_them(written: str, name: str) -> None:
     assert key_name(written) == name
+    assert not why_no_key(name) or name == "full_stop"
+
+
+def test_every_key_that_a_terminal_sends_can_be_named() -> None:
+    sent = {each.value for each in Keys if re.fullmatch(r"[a-z0-9_+]+", each.value)} - {"ctrl+c", "return"}
+    sent |= set(FUNCTIONAL_KEYS.values()) - set(MODIFIER_FUNCTIONAL_KEYS) - set("0123456789")
+    assert len(sent) > 100
+    assert [key for key in sorted(sent) if why_no_key(key)] == []
 
 
 def test_a_broken_file_is_a_usage_error_and_an_absent_one_nothing(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.formats.paths import toml_files
 from replexplorer.formats.themes import FailedTheme, Theme, load_themes
 
 Stamp = tuple[int, int, int]
@@ -33,13 +36,17 @@ class ThemeFiles:
         self._names = {found.file: found.theme.name for found in loaded}
 
     def news(self) -> ThemeNews | None:
-        """What changed since it was last asked; None: nothing."""
-        stamps, before = self._look(), self._stamps
-        if stamps == before:
+        """What changed since it was last asked; None: nothing, or the directory may not be read meanwhile."""
+        before = self._stamps
+        try:
+            stamps = self._look()
+            if stamps == before:
+                return None
+            loaded, failed = load_themes(self._directory)
+        except (ReplexplorerError, OSError):  # a file may go between two looks at it
             return None
         self._stamps = stamps
         changed = {file for file, stamp in stamps.items() if before.get(file) != stamp}
-        loaded, failed = load_themes(self._directory)
         broken = {self._names[found.file] for found in failed if found.file in self._names}
         self._names |= {found.file: found.theme.name for found in loaded}
         return ThemeNews(
@@ -49,12 +56,10 @@ class ThemeFiles:
         )
 
     def _look(self) -> dict[Path, Stamp]:
-        """Every file's stamp; a directory or a file that is gone has none."""
+        """Every file's stamp; a file that is gone has none, nor has a link to nowhere."""
         stamps = {}
-        try:
-            for file in self._directory.glob("*.toml"):
+        for file in toml_files(self._directory):
+            with contextlib.suppress(OSError):
                 of = file.stat()
                 stamps[file] = (of.st_mtime_ns, of.st_size, of.st_ino)
-        except OSError:
-            return stamps
         return stamps
