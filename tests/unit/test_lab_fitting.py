@@ -73,6 +73,15 @@ SERVERS = {
 }
 
 
+@pytest.mark.parametrize("name", ON_A_STACK)
+def test_a_lab_with_semi_sync_says_where_a_commit_waits(name: str) -> None:
+    """Each flavour comes with a wait point of its own, which would be measured without a word."""
+    first, *others = LABS[name].phases
+    settings = {text for phase in (first, *others) for text in phase.settings}
+    if "semi_sync=on" in settings:
+        assert any(text.startswith("wait_point=") for text in first.settings)
+
+
 def test_what_a_failure_loses_is_said_with_the_server_that_it_was_counted_on() -> None:
     """The same report is written on MariaDB, which loses other rows."""
     counted = {name: lab.failure for name, lab in LABS.items() if lab.failure}

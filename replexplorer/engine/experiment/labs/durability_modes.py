@@ -77,8 +77,8 @@ def _phases(modes: Mapping[str, _Mode]) -> Iterator[Phase]:
     for clients in _CLIENTS:
         for mode, ((semi_sync, state), settings, shows) in modes.items():
             first = (
-                "workload=update_index", "load_mode=closed", "rtt=2ms", "fsync_delay=2ms",
-                "fsync_delay@replica=2ms",
+                "wait_point=after_sync", "workload=update_index", "load_mode=closed", "rtt=2ms",
+                "fsync_delay=2ms", "fsync_delay@replica=2ms",
             )  # fmt: skip
             reset = () if "detect only" in mode else ("innodb_doublewrite=on",)
             durable = [text for text in settings if text.startswith(_EACH_MACHINE)]
