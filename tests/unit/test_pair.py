@@ -93,6 +93,7 @@ def test_turns_with_rests_between_them_are_one_stretch_of_each() -> None:
 def test_few_seconds_are_still_measured_on_the_screen_and_too_short_once_over() -> None:
     a, b = side("a", 100, seconds=12), side("b", 105, seconds=6)
     assert compared(a, b).verdict == "measuring"
+    assert compared(side("a", 100, seconds=5), side("b", 105, seconds=5)).verdict == "measuring"
     assert compared(a, b, since_s=0.0).verdict == "too short"
 
 

@@ -184,7 +184,10 @@ def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> Pai
         for letter, side in (("A", a), ("B", b))
         for state in dict.fromkeys(state for at_s, state in side.outages if begin_s <= at_s <= end_s)
     )
-    return PairComparison(epochs.rows()[-1], end_s - begin_s, outage)
+    row = epochs.rows()[-1]
+    if since_s is None and row.verdict == "too short":  # both go on
+        row = replace(row, verdict="measuring")
+    return PairComparison(row, end_s - begin_s, outage)
 
 
 class KnobDifference(NamedTuple):
