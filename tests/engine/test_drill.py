@@ -409,6 +409,34 @@ async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None
 
 
 @virtual
+async def test_servers_that_answer_only_together_are_started_together() -> None:
+    killed = tuple(DrillStep(Doing.INJECT, f"kill@{node}") for node in ("db2", "db3"))
+    for system, done in ((GALERA, ["clear kill"]), (GROUP, ["clear kill@db3", "clear kill@db2"])):
+        rig = FakeRig(replicas=2, system=system)
+        before = rig.taken
+        drill = replace(KILL, systems=(system.name,), settings=(), expects=())
+        result = await run(rig, replace(drill, steps=(*killed, DrillStep(Doing.CLEAR))))
+        assert (result.verdict, rig.taken) == ("holds", before)
+        assert [step for step in rig.steps if step.startswith("clear")] == done
+
+
+@virtual
+async def test_what_cannot_be_mended_while_a_node_is_away_is_mended_once_it_is_back() -> None:
+    rig = FakeRig(replicas=2, system=GROUP)
+    before = rig.taken
+
+    def refuse_once(number: int) -> None:
+        if rig.steps[number] == "clear isolate@db1" and rig.steps.count("clear isolate@db1") == 1:
+            rig.troubles[number] = ServerRefused(3724, "it cannot be set while it joins")
+
+    rig.on_step = refuse_once
+    drill = replace(KILL, systems=("group",), settings=(), expects=())
+    result = await run(rig, replace(drill, steps=(DrillStep(Doing.INJECT, "isolate"),)))
+    assert (result.unrestored, rig.steps.count("clear isolate@db1")) == ((), 2)
+    assert rig.taken == before
+
+
+@virtual
 async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
     rig = FakeRig(replicas=2, system=GALERA)
     with pytest.raises(UsageError, match="'after_sync' is in no cell of the matrix of galera"):

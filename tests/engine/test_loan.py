@@ -117,7 +117,7 @@ KINDS: dict[str, Callable[[], Procedure[object]]] = {
 }
 
 
-_NOT_TRIED_AGAIN = {"stop", "start", "scale", "attach", "drive", "follow", "clear", "rejoin", "switchover"}
+_NOT_TRIED_AGAIN = {"stop", "start", "scale", "attach", "drive", "follow", "rejoin", "switchover"}
 
 
 async def disturbed(rig: FakeRig, experiment: Procedure[object], how: str, number: int) -> str | None:

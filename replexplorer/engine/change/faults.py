@@ -202,7 +202,7 @@ class Faults:
 
     async def _start_ended(self, faults: Sequence[Fault]) -> None:
         """Start each server that these have ended where one alone would wait for the others, and answer
-        nobody; and each whose links another fault had cut when its own was over."""
+        nobody; and let in each whose links another fault had cut when its own was over."""
         together = self._fleet.system.starts_together
         ended = {each.node for each in faults if together and each.kind in ("kill", "stop", "power_cut")}
         healed = {fault.node for fault in faults if fault.kind == "isolate"}
@@ -214,7 +214,9 @@ class Faults:
         held |= {node for node in ended | left if self._is_cut_off(node)}
         starts = (ended | left) - held
         await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
-        await asyncio.gather(*(self._until_it_answers(node) for node in starts - ended))
+        if late := starts - ended:
+            await asyncio.gather(*map(self._until_it_answers, late))
+            await self._let_in()  # while it is on its way in its variables cannot be set
 
     def _is_cut_off(self, node: str) -> bool:
         """Whether all links of a node are to be cut, without which its server cannot start."""

@@ -135,9 +135,21 @@ class Loan:
         for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
             kind, at, _ = (text or fault.kind).partition("@")
             if kind.partition("=")[0] == fault.kind and (not at or text in _addresses(fault, self.rig.seen)):
-                await self._mend(fault)
                 over.append(fault)
+        for fault in over:
+            alike = [each for each in over if each.kind == fault.kind]
+            if len(alike) > 1 and self.rig.seen.system.starts_together:
+                await self._mend_together(alike)
+            else:
+                await self._mend(fault)
         return tuple(over)
+
+    async def _mend_together(self, alike: Sequence[Fault]) -> None:
+        """Clear all of one kind at once: one server alone would wait for the others, and answer nobody."""
+        if any(fault.number in self._faults for fault in alike):
+            await self.rig.clear(alike[0].kind)
+        for fault in alike:
+            self._faults.pop(fault.number, None)
 
     async def _mend(self, fault: Fault) -> None:
         """Clear one; nothing where somebody has cleared it already. A member that is not let in after it gets
@@ -240,6 +252,7 @@ class Loan:
             self._start,
             self._source_back,
             self._rebuild,
+            self._mend_left,
             self._turn_back,
             self._attach_all,
             self._remove_surplus,
@@ -258,8 +271,14 @@ class Loan:
         if self.load is None:
             await self.rig.load.stop()
 
-    async def _mend_all(self) -> list[str]:
-        """Clear every fault, each whatever became of those before."""
+    async def _mend_all(self) -> None:
+        """Clear every fault, each whatever became of those before; what cannot be cleared yet is left."""
+        for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
+            with suppress(ReplexplorerError):
+                await self._mend(fault)
+
+    async def _mend_left(self) -> list[str]:
+        """Clear what could not be while nodes were away."""
         left = []
         for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
             try:
