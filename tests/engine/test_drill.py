@@ -306,6 +306,16 @@ async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_the_sourc
 
 
 @virtual
+async def test_members_that_get_what_they_lack_by_themselves_are_not_copied_to() -> None:
+    rig = FakeRig(replicas=2, system=GALERA)
+    log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
+    rig.loss = reckon(log, {"db1": {1: ((1, 7),)}, "db2": {1: ((1, 9),)}}, "db1", executed={})
+    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
+    result = await run(rig, replace(KILL, systems=("galera",), settings=(), steps=steps))
+    assert (result.verdict, result.unrestored, rig.rebuilt) == ("deviates", (), [])
+
+
+@virtual
 async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_injected() -> None:
     rig, owed = FakeRig(), list[tuple[str, ...]]()
     before = rig.taken

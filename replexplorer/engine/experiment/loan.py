@@ -183,7 +183,11 @@ class Loan:
 
     async def rebuild(self, nodes: Iterable[str]) -> None:
         """These may have rows that the source lost or is about to lose; they get a copy of its data in the
-        end, also after a kill."""
+        end, also after a kill. Nothing where members get what they lack by themselves: each numbers the same
+        transactions in its own way there, and none is copied on demand."""
+        system = self.rig.seen.system
+        if system.is_group and not system.elects:
+            return
         if added := set(nodes) - self._differing:
             self._differing |= added
             await self._owe_all()
