@@ -27,11 +27,18 @@ GOT_AIO = """\
 10:18:20Z 0 [ERROR] [MY-000067] [Server] unknown variable 'sync_binlogg=1'.
 10:18:20Z 0 [ERROR] [MY-010119] [Server] Aborting
 """
+# As 9.7.4 does where it is refused even the one by which it asks: it goes on, and ends for another reason.
+WITHOUT_AIO = """\
+05:38:20Z 1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.
+05:38:20Z 1 [Warning] [MY-012654] [InnoDB] Linux Native AIO disabled.
+05:38:21Z 0 [ERROR] [MY-000067] [Server] unknown variable 'x=1'.
+"""
 
 
 @pytest.mark.parametrize(
     ("log", "said", "aio"),
     [
+        (WITHOUT_AIO, "[MY-000067] [Server] unknown variable 'x=1'", False),
         (NO_AIO, "[MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts", True),
         (NO_AIO_57, "InnoDB: io_setup() failed with EAGAIN after 5 attempts", True),
         (GOT_AIO, "[MY-000067] [Server] unknown variable 'sync_binlogg=1'", False),
