@@ -12,6 +12,7 @@ from replexplorer.cli.own_drills import drill_named, own_drills, shipped_drills
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import (
     Doing,
+    Drill,
     DrillStep,
     Expectation,
     FigureCondition,
@@ -192,3 +193,10 @@ def test_what_cannot_be_typed_is_one_line(words: list[str], said: str) -> None:
     with pytest.raises(UsageError) as raised:
         asked(parse(["drill", "run", *words]))
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("drill", shipped_drills().values(), ids=lambda drill: drill.name)
+def test_a_drill_under_semi_sync_says_where_a_commit_waits(drill: Drill) -> None:
+    """Each flavour comes with a wait point of its own, under which other sessions see other rows."""
+    settings = {text.partition("=")[0] for text in drill.settings if text != "semi_sync=off"}
+    assert ("semi_sync" in settings) == ("wait_point" in settings)

@@ -99,7 +99,7 @@ class GroupRoles:
         """Let a node be a member again; one that has transactions which the group lacks loses them with its
         data, where `consent` says so. Raises UsageError, StackUnavailable."""
         if rebuild:
-            self._refuse_where_all_write("rejoin --rebuild")
+            self._refuse_where_all_write("rejoin --copy")
         await self._nodes.look()
         name, source = self._nodes.node(node), self._fleet.source
         if self._is_member(name) and not rebuild:
