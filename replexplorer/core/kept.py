@@ -57,6 +57,26 @@ def unkept_all(values: Mapping[str, Value], roster: Roster) -> dict[KnobName, Va
     return dict(each for each in found if each is not None)
 
 
+def seen_from(values: Mapping[KnobName, Value], before: Roster, now: Roster) -> dict[KnobName, Value]:
+    """The same of the same nodes and wires, named as they are once another node is the source; what is asked
+    of the source is asked of the node that was it and of the one that is."""
+    if before.source == now.source:
+        return dict(values)
+    found: dict[KnobName, Value] = {}
+    for name, value in values.items():
+        if name.knob.backing is Backing.LINK:
+            found |= unkept_all(dict([kept(name, value, before)]), now)
+        elif name.node == Place.LOAD:
+            found[name] = value
+        else:
+            if name.node == SOURCE:
+                found[name] = value
+            if name.knob.place is not Place.SOURCE or name.knob.extra_nodes:
+                node = before.source if name.node == SOURCE else name.node
+                found[KnobName(name.key, now.placed(node))] = value
+    return found
+
+
 def _from_first(key: str, value: Value, link: str, roster: Roster) -> tuple[str, Value]:
     """Said from the link's first node, where it was said from the source; and back."""
     return (key, value) if roster.begins(link) == ends_of(link)[0] else turned_round(key, value)

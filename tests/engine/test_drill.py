@@ -21,6 +21,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.fault import Fault
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import RoleChange
@@ -313,6 +314,24 @@ async def test_members_that_get_what_they_lack_by_themselves_are_not_copied_to()
     steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
     result = await run(rig, replace(KILL, systems=("galera",), settings=(), steps=steps))
     assert (result.verdict, result.unrestored, rig.rebuilt) == ("deviates", (), [])
+
+
+@virtual
+async def test_links_are_restored_where_the_load_has_gone_to_another_member() -> None:
+    """The wire between db1 and db2 is `rtt@db2` while db1 has the load, and `rtt@db1` once db2 has it."""
+    rig = FakeRig(replicas=2, system=GALERA)
+
+    def note(number: int) -> None:
+        if rig.steps[number].startswith("inject"):
+            rig.promoted = "db2"
+
+    rig.on_step = note
+    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
+    await run(rig, replace(KILL, systems=("galera",), settings=("rtt=20ms",), steps=steps))
+    assert {name: value for name, value in rig.turns[-1].items() if name.key == "rtt"} == {
+        KnobName("rtt", "db1"): 0.0,
+        KnobName("rtt", "db1:db3"): 0.0,
+    }
 
 
 @virtual

@@ -293,6 +293,8 @@ class FakeRig:
         self.log, self.forecast, self.load = FakeLog(), FakeForecast(), FakeLoad(self, None)
         self.shelf = FakeShelf()
         self.steps: list[str] = []
+        self.turns: list[Desired] = []
+        """What was asked of knobs, in order."""
         self.troubles: dict[int, Exception] = {}
         """What is raised at these steps, counted from 0."""
         self.on_step: Callable[[int], None] = lambda number: None
@@ -416,6 +418,7 @@ class FakeRig:
     async def turn(self, desired: Desired) -> None:
         """See `experiment.rig.Rig`."""
         await self.step("turn", *(name.node for name in desired))
+        self.turns.append(desired)
         await self.request(desired)
         self.effective.update(desired)
         if self.load.settings is not None and CLIENTS in desired:

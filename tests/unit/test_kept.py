@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.kept import kept, unkept
+from replexplorer.core.kept import kept, seen_from, unkept
 from replexplorer.core.knobs.names import CATALOGUE, Backing, KnobName, Value, expand
 from replexplorer.core.topology import SOURCE, Roster
 
@@ -73,3 +73,22 @@ def test_a_link_s_knob_outlives_any_change_of_the_source(first: str, then: str, 
     assert found[0] in names(after)
     assert kept(*found, after) == (text, value)
     assert unkept(text, value, before) == (name, LINK_VALUES[name.key])
+
+
+def test_where_the_load_has_gone_to_another_member_each_node_and_wire_is_turned_back() -> None:
+    asked: dict[KnobName, Value] = {
+        KnobName("rtt", "db2"): 20.0,
+        KnobName("rtt", "db3"): 20.0,
+        KnobName("rtt", "db2:db3"): 20.0,
+        KnobName("undo_journal", SOURCE): "on",
+        KnobName("clients", "load"): 4,
+    }
+    assert seen_from(asked, BEFORE, BEFORE) == asked
+    assert seen_from(asked, BEFORE, AFTER) == {
+        KnobName("rtt", "db1"): 20.0,
+        KnobName("rtt", "db1:db3"): 20.0,
+        KnobName("rtt", "db3"): 20.0,
+        KnobName("undo_journal", SOURCE): "on",
+        KnobName("undo_journal", "db1"): "on",
+        KnobName("clients", "load"): 4,
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
@@ -19,6 +19,7 @@ from replexplorer.core.experiment.baseline import Baseline
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault
+from replexplorer.core.kept import seen_from
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.gtid import subtract_gtids
@@ -199,8 +200,8 @@ class Loan:
                 self.kind,
                 self.name,
                 self.source,
-                before=dict(self._kept),
-                turned=dict(self._turned),
+                before=self._of_now(self._kept),
+                turned=self._of_now(self._turned),
                 differing=tuple(in_order(self._differing)),
             )
         )
@@ -337,7 +338,15 @@ class Loan:
     async def _turn_back(self) -> list[str]:
         if not self._kept:
             return []
-        return await turn_back(self.rig, self._kept, beside=self._owed)
+        return await turn_back(self.rig, self._of_now(self._kept), beside=self._owed)
+
+    def _of_now(self, values: Desired) -> dict[KnobName, Value]:
+        """The same of the same nodes and links. Where each member takes writes, the load goes on at another
+        one when its own is gone, and nobody makes the first the source again."""
+        seen = self.rig.seen
+        if not seen.system.is_group or seen.system.elects:
+            return dict(values)
+        return seen_from(values, replace(seen.roster, source=self.source), seen.roster)
 
     async def _attach_all(self) -> None:
         if self._attached:
