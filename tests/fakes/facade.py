@@ -36,6 +36,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.machine import Machine
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RecoveryTime, RoleChange
@@ -294,6 +295,10 @@ class FakeFacade:
     def called(self, method: str) -> list[object]:
         """The arguments of every call of a method."""
         return [argument for name, argument in self.calls if name == method]
+
+    async def machine(self) -> Machine | None:
+        """See `Session.machine`: nobody counts."""
+        return None
 
     async def start(self, progress: ProgressCallback) -> None:
         """Report the steps."""
