@@ -66,6 +66,8 @@ class System:
     have nothing to say have passed theirs: a round trip to the farthest more (docs/systems.md, measured)."""
     counts_alike: bool = False
     """Each member certifies, and counts, the transactions of all; else it counts its own."""
+    numbers_alike: bool = True
+    """Each node gives a transaction the same GTID; else GTIDs do not say what one has and another lacks."""
     applies_itself: bool = False
     """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""
     elects: bool = False
@@ -137,6 +139,7 @@ GALERA: Final = System(
     mesh=True,
     own=frozenset({Group.GALERA}),
     lacks=frozenset({Group.SEMI_SYNC}),
+    numbers_alike=False,
     applies_itself=True,
     starts_together=True,
     joins_silently=True,

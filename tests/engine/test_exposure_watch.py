@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
+from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.engine.console import Inject
+from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.session import Session
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import virtual
@@ -44,6 +47,19 @@ async def test_a_durable_source_with_a_replica_that_keeps_up_risks_nothing() -> 
         seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
         assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
         assert at_risk(seen.source_lost) == 0
+
+
+@virtual
+async def test_where_members_number_apart_gtids_do_not_say_what_is_lost_with_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
+        monkeypatch.setattr(Fleet, "system", replace(ASYNC, numbers_alike=False))
+        seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Unknown))
+        assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
 
 
 @virtual

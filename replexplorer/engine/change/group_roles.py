@@ -137,9 +137,11 @@ class GroupRoles:
                 await fleet.server_process(name).start()
                 await self._nodes.until_it_answers(name)
         member = fleet.member(name)
-        executed = await ask(member.control, member.dialect.executed())
-        position = await ask(source.control, source.dialect.position())
-        errant = subtract_gtids(executed, position.owned, position.executed)
+        errant = ""
+        if fleet.system.numbers_alike:
+            executed = await ask(member.control, member.dialect.executed())
+            position = await ask(source.control, source.dialect.position())
+            errant = subtract_gtids(executed, position.owned, position.executed)
         if errant or rebuild:
             if errant:
                 await self._rebuild.consented(consent, name, errant)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused
-from replexplorer.core.server.exposure import Exposure, Loss, silent
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.server.exposure_meter import LATE_S, ExposureMeter, Received, SourceLook
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
@@ -26,6 +26,7 @@ _SOURCE_WITHIN_S: Final = 2.0
 _REPLICA_WITHIN_S: Final = 0.5
 _NOT_AGAIN_S: Final = 1.0
 """A replica that did not answer is left alone for so long: it is waited for within each look."""
+_NUMBERED_APART: Final = "members number the same transactions each in its own way"
 
 
 class ExposureWatch:
@@ -62,7 +63,7 @@ class ExposureWatch:
         """As of the last look; Unknown where the source does not answer, None before the first look."""
         if self._fault is not None:
             return silent(self._fault)
-        looked_s, found = self._meter.looked_s, self._meter.exposure()
+        looked_s, found = self._meter.looked_s, self._found()
         if looked_s is None or found is None:
             return None
         ago_s = self._clock.monotonic() - looked_s
@@ -74,8 +75,15 @@ class ExposureWatch:
     def last_whole(self) -> tuple[float, Exposure] | None:
         """When the source answered the last look, on the monotonic clock, and what that found. It stays while
         the source does not answer; None before one."""
-        looked_s, found = self._meter.looked_s, self._meter.exposure()
+        looked_s, found = self._meter.looked_s, self._found()
         return self._before_fault if looked_s is None or found is None else (looked_s, found)
+
+    def _found(self) -> Exposure | None:
+        """What the last look found; what another node lacks only where GTIDs say it."""
+        found = self._meter.exposure()
+        if found is None or self._fleet.system.numbers_alike:
+            return found
+        return replace(found, source_lost=Unknown(_NUMBERED_APART))
 
     async def look_before_failure(self) -> None:
         """Look right before something is done to the source, so that `last_whole` is of that moment. One that
