@@ -84,6 +84,11 @@ class System:
         """Its nodes are members that agree on each commit; else a source and those that follow it."""
         return self.rule is SafeBy.MAJORITY
 
+    @property
+    def each_writes(self) -> bool:
+        """Every member takes writes: none has to be made the source, and none is copied on demand."""
+        return self.is_group and not self.elects
+
     def others_needed(self, nodes: int) -> int | None:
         """How many of the other nodes must have a commit, of this many in all; None: the knobs say."""
         match self.waits:

@@ -169,18 +169,23 @@ async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack
         await until_all_have(session, before)
 
 
+async def until_two_go_on(session: Session) -> None:
+    """Until db1 and another one are the cluster."""
+
+    def are_two() -> bool:
+        member = session.sight.samples["db1"].membership
+        return member is not None and member.size == 2
+
+    await until_so(session, "the majority goes on", are_two)
+
+
 async def test_a_member_that_is_cut_off_answers_no_query_and_gets_what_it_missed(galera: LiveStack) -> None:
     async with attached(galera) as session:
         await turn(session, "evs.suspect_timeout=2")
         before, told = await rows(session, "db1"), list[str]()
         session.narrate = told.append
         await fault(session, "isolate@db3")
-
-        def is_without_it() -> bool:
-            member = session.sight.samples["db1"].membership
-            return member is not None and member.size == 2
-
-        await until_so(session, "the majority goes on", is_without_it)
+        await until_two_go_on(session)
         await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (98, 0)")
         with pytest.raises(ServerRefused, match="1047"):
             await rows(session, "db3")
@@ -198,12 +203,7 @@ async def test_a_member_that_was_killed_knows_what_it_has_and_gets_the_rest(gale
         before, told = await rows(session, "db1"), list[str]()
         session.narrate = told.append
         await fault(session, "kill@db3")
-
-        def is_without_it() -> bool:
-            member = session.sight.samples["db1"].membership
-            return member is not None and member.size == 2
-
-        await until_so(session, "the majority goes on", is_without_it)
+        await until_two_go_on(session)
         await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (97, 0)")
         await session.console.do(Clear(None))
         await until_so(session, "all are members", lambda: synced(session) == set(THREE))

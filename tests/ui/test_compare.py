@@ -146,12 +146,17 @@ async def test_a_knob_that_one_side_lacks_is_said_by_name_and_turned_on_the_othe
         assert row.rstrip().endswith("none")
 
 
+def a_has(here: Stage, at_s: float) -> bool:
+    tick = here.screen.sides[0].tick
+    return tick is not None and tick.at_s == at_s
+
+
 async def test_a_held_picture_stands_while_both_run_on() -> None:
     async with stage() as here:
         await here.pilot.press("space")
         await until(here.pilot, lambda: "held" in here.text("#pair-head"), "the hold")
         here.a.play(make_tick(3.0, tps=100.0))
-        await until(here.pilot, lambda: here.screen.sides[0].tick.at_s == 3.0, "A's tick")  # type: ignore[union-attr]
+        await until(here.pilot, lambda: a_has(here, 3.0), "A's tick")
         await here.pilot.press("minus")
         await here.pilot.pause()
         assert "A 800" in here.chart("#tps-chart")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
@@ -458,12 +458,12 @@ def test_a_transaction_is_as_it_was_however_many_the_server_ended_early(
     assert [sorted(each.shape.statements) for each in kept] == [sorted(whole)]
     assert kept[0].times == pytest.approx(ended, rel=0.02)  # some are under way as the look ends
     assert sum(each.times for each in early) == pytest.approx(begun - ended, abs=0.01 * begun)
-    made: Counter[DigestKey] = Counter()
+    made: defaultdict[DigestKey, float] = defaultdict(float)
     for each in found:
         assert each.shape.is_explicit
         assert each.shape.statements == kept[0].shape.statements[: len(each.shape.statements)]
         for key in each.shape.statements:
-            made[key] += each.times  # type: ignore[assignment]
+            made[key] += each.times
     assert dict(made) == pytest.approx(counts, rel=0.02)
     reads = [each.text.startswith("SELECT") for each in kept[0].shape.statements]
     assert reads == [True] * 14 + [False] * 4
@@ -527,10 +527,10 @@ def test_weights_make_statements_as_frequent_as_they_were(
         ends += times
         if times >= every:
             seen.whole[shape] += times // every
-    made: Counter[DigestKey] = Counter()
+    made: defaultdict[DigestKey, float] = defaultdict(float)
     for each in weigh(counts, {}, Boundaries(commits=ends), seen):
         for key in each.shape.statements:
-            made[key] += each.times  # type: ignore[assignment]
+            made[key] += each.times
     for key, times in counts.items():
         assert made[key] >= 0.98 * times - 1
 

@@ -186,8 +186,7 @@ class Loan:
         """These may have rows that the source lost or is about to lose; they get a copy of its data in the
         end, also after a kill. Nothing where members get what they lack by themselves: each numbers the same
         transactions in its own way there, and none is copied on demand."""
-        system = self.rig.seen.system
-        if system.is_group and not system.elects:
+        if self.rig.seen.system.each_writes:
             return
         if added := set(nodes) - self._differing:
             self._differing |= added
@@ -298,7 +297,7 @@ class Loan:
         with suppress(ReplexplorerError):  # then what was seen before has to do
             await rig.look()
         system = rig.seen.system
-        if rig.seen.source == self.source or (system.is_group and not system.elects):
+        if rig.seen.source == self.source or system.each_writes:
             return  # where each member takes writes none has to be made the source
         self.report(f"making {self.source} the source again", None)
         # A member may take itself for whole though its engine lost rows: it gets a copy before it is elected.
@@ -344,7 +343,7 @@ class Loan:
         """The same of the same nodes and links. Where each member takes writes, the load goes on at another
         one when its own is gone, and nobody makes the first the source again."""
         seen = self.rig.seen
-        if not seen.system.is_group or seen.system.elects:
+        if not seen.system.each_writes:
             return dict(values)
         return seen_from(values, replace(seen.roster, source=self.source), seen.roster)
 
