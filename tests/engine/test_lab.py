@@ -323,6 +323,23 @@ async def test_a_phase_begins_when_the_replica_has_applied_what_came_before() ->
 
 
 @virtual
+async def test_a_replica_is_cut_off_when_it_has_applied_what_it_received() -> None:
+    """It took 0.7 of a core from the phases without it, for the 30,000 rows of the phase before them."""
+    rig = FakeRig(replicas=2)
+    applied: list[int] = []
+
+    def look(number: int) -> None:
+        rig.applied += rig.steps[number] == "look"
+        if rig.steps[number] == "attach" and not applied:
+            applied.append(rig.applied)
+
+    rig.backlog, rig.on_step = 20, look
+    alone = replace(LAB.phases[0], replicas=1)
+    await LabRun(replace(LAB, phases=(alone,), judge=lambda _: ()), True).run(rig)
+    assert applied == [rig.backlog]
+
+
+@virtual
 async def test_a_presenter_holds_each_phase_until_next_with_its_load_running() -> None:
     world, conductor = World(), Conductor(by_hand=True)
     steps: list[LabStep] = []

@@ -65,11 +65,7 @@ class PhaseRun:
         at_rest = rig.seen.protection.state is not ProtectionState.BLOCKED
         if at_rest:
             await rig.load.follow(clients=0)  # the link and the disk are measured at rest
-        await loan.attach(phase.replicas)
-        if at_rest:
-            # What a replica still has to apply would take this phase's CPU.
-            self.tell("waiting until the replicas have applied all", None)
-            self._behind = await loan.until_applied(within_s=_APPLIED_WITHIN_S)
+        await self._attach(at_rest=at_rest)
         clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
         await self._turn(text for text in phase.settings if text not in clients)
         self.tell("measuring the link", None)
@@ -100,6 +96,20 @@ class PhaseRun:
         for fault in phase.faults:
             await loan.clear(fault)
         return result
+
+    async def _attach(self, *, at_rest: bool) -> None:
+        """Let as many replicas receive as the phase wants, and wait until all have applied what came before:
+        it would take this phase's CPU. One that is cut off goes on applying what it has received, so it is
+        waited for before that."""
+        if not at_rest:
+            await self.loan.attach(self.phase.replicas)
+            return
+        self.tell("waiting until the replicas have applied all", None)
+        before = await self.loan.until_applied(within_s=_APPLIED_WITHIN_S)
+        await self.loan.attach(self.phase.replicas)
+        behind = await self.loan.until_applied(within_s=_APPLIED_WITHIN_S)
+        cut_off = {node.name for node in self.loan.rig.seen.nodes if node.io_thread == "off"}
+        self._behind = (*behind, *(name for name in before if name in cut_off))
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""
