@@ -94,6 +94,22 @@ async def test_up_gives_back_what_was_requested_and_says_whether_it_created() ->
 
 
 @virtual
+async def test_a_replica_that_joins_gets_what_all_others_were_asked_for() -> None:
+    world = World(replicas=2)
+    async with world.attached("set") as session:
+        await turn(session, "rtt=85", "jitter@db2=3")
+    session = world.session("up", up=UpOptions(replicas=3))
+    await session.up(lambda _: None)
+    assert {name: world.requested.get(f"{name}@db4") for name in ("rtt", "jitter")} == {
+        "rtt": 85,
+        "jitter": None,
+    }
+    assert session.repaired == ("rtt@db4 set again",)
+    await session.disconnect()
+    nothing_left(world)
+
+
+@virtual
 async def test_a_dropped_terminal_never_removes_the_stack() -> None:
     world = World(exists=False)
     session = world.session(on_quit="remove")

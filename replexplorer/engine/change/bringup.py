@@ -46,6 +46,8 @@ class Raised:
     repaired: tuple[str, ...] = ()
     """What was dead or stopped and was started again, and what of the stack is not as one that is made now,
     in words; empty for a new stack."""
+    joined: tuple[str, ...] = ()
+    """Nodes that it has now and had not before."""
 
 
 async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
@@ -70,7 +72,11 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
         if created:
             await to_the_end(_take_down(fleet))
         raise
-    return Raised(created, () if created else (*dead, *started, *([old] if old else ())))
+    if created:
+        return Raised(created)
+    before = {node.name for node in nodes}
+    joined = tuple(name for name in fleet.members if name not in before)
+    return Raised(created, (*dead, *started, *([old] if old else ())), joined)
 
 
 async def _go_on(fleet: Fleet, report: Report) -> None:

@@ -58,6 +58,9 @@ class Repairer:
         await sight.refresh()
         if raised.created and (came_with := sight.own_defaults()):
             await self._changes.request(came_with)
+        if shared := sight.for_joined(raised.joined):
+            await self._changes.request(shared)
+            await sight.look_at_links()  # as they are asked for now
         settled = await self._roles.settle()
         over = [settled] if settled else []
         for cleared in await self._faults.clear():

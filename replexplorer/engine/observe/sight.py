@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from replexplorer.core.change.planner import Observed
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.common import for_joined
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -519,6 +520,10 @@ class Sight:
             and name not in self.requested.values
             and not same_value(name.knob, view.effective, name.knob.default)
         }
+
+    def for_joined(self, nodes: Collection[str]) -> dict[KnobName, Value]:
+        """What was asked of all nodes, or links, before these joined: it is theirs as well."""
+        return for_joined(self.requested.values, self.names(), nodes, self._nodes_of) if nodes else {}
 
     def _nodes_of(self, name: KnobName) -> tuple[str, ...]:
         """The nodes that carry a knob out."""

@@ -1,0 +1,37 @@
+"""What a node that joins is asked for: what a bare key asked of all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from replexplorer.core.knobs.names import Desired, KnobName, Place, Value
+
+_EVERYWHERE: Final = (Place.REPLICAS, Place.MEMBERS)
+_FEWEST: Final = 2
+
+
+def for_joined(
+    wanted: Desired,
+    names: Iterable[KnobName],
+    joined: Collection[str],
+    nodes_of: Callable[[KnobName], Collection[str]],
+) -> dict[KnobName, Value]:
+    """The values that nodes which have `joined` take from the others, by the knobs' `names` on all nodes.
+
+    Requests are kept for each node and link, so a value counts as everybody's where at least two were there
+    and all want the same: the only link of a stack says nothing of the next one. What was asked of a node
+    that had been there before stays. `nodes_of` answers on which nodes a knob is carried out.
+    """
+    found: dict[KnobName, Value] = {}
+    by_key: dict[str, list[KnobName]] = {}
+    for name in names:
+        if name.knob.place in _EVERYWHERE:
+            by_key.setdefault(name.key, []).append(name)
+    for alike in by_key.values():
+        fresh = [name for name in alike if not set(joined).isdisjoint(nodes_of(name))]
+        asked = [wanted.get(name) for name in alike if name not in fresh]
+        value = asked[0] if len(asked) >= _FEWEST and len(set(asked)) == 1 else None
+        if value is not None:
+            found.update({name: value for name in fresh if name not in wanted})
+    return found
