@@ -230,7 +230,8 @@ async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: 
                 call.console.document(AttachChanges(source=servers.name, set=report, load=load, undone=rows))
             elif load is not None:
                 call.console.print(render_load(load))
-    return StackUnavailable.exit_code if any(each.fate is Fate.UNREACHED for each in undone) else 0
+    fails = any(each.fate is Fate.UNREACHED for each in undone) or (seen is not None and seen.load.fault)
+    return StackUnavailable.exit_code if fails else 0
 
 
 async def _turn(call: Call, session: Session) -> SetReport:

@@ -53,9 +53,11 @@ async def ask_for_the_name(call: Call, servers: AttachedProvider, allowed: tuple
         listed = f'attach_allowed = ["{servers.name}"] in the configuration, where nobody depends on it'
         hint = "run it on a terminal, where its name can be typed" if bustle.is_busy else listed
         raise StackUnavailable(f"{why}: its name has to be typed", hint)
-    what = (
-        "Its settings are about to be changed" if call.args.load is None else "A load is about to run there"
-    )
+    settings, load = "Its settings are about to be changed", "a load is about to run there"
+    if call.args.load is None:
+        what = settings
+    else:
+        what = f"{settings}, and {load}" if call.args.set else load.capitalize()
     call.console.narrate(f"{why}. {what}, and every client feels it.")
     if await typed(call.console, f"Type {servers.name} to go on:") != servers.name:
         raise StackUnavailable("that is not its name: nothing was changed", "try again")

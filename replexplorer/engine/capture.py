@@ -134,12 +134,13 @@ class _Watch:
                 await self._look_at_prepared()
                 took_s = time.monotonic() - now_s
                 prepared_s = time.monotonic() + max(_PREPARED_S, _PAUSE * took_s)
-            if has_history and time.monotonic() >= history_s and self._histories.statements < _MOST_SEEN:
+            if has_history and time.monotonic() >= history_s:
                 from_s = time.monotonic()
                 await self._burst()
                 took_s = time.monotonic() - from_s
                 history_s = time.monotonic() + max(_BURST_S, _PAUSE * took_s)
             self._tell(time.monotonic() - began_s, self._histories.statements)
+            has_history = has_history and self._histories.statements < _MOST_SEEN
             next_s = min(prepared_s, history_s if has_history else ends_s, ends_s)
             await asyncio.sleep(max(0.01, next_s - time.monotonic()))
 

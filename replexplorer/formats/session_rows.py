@@ -65,6 +65,7 @@ MOST_EPOCHS: Final = 5_000
 """Of a session."""
 
 _LARGEST: Final = 2**63
+_LARGE: Final = re.compile(r"[0-9]{19,20}")
 _LONGEST_S: Final = 1e9
 """Of a session: some thirty years."""
 _NODE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}(:[a-z][a-z0-9_-]{0,39})?")
@@ -128,7 +129,9 @@ class Writing:
         else:
             self._unsampled = tick
         for view in tick.knobs.values():
-            setting = KnobRow(f"{view.name.key}@{view.name.node}", view.requested, view.effective, view.note)
+            setting = KnobRow(
+                f"{view.name.key}@{view.name.node}", _kept(view.requested), _kept(view.effective), view.note
+            )
             if self._settings.get(setting.knob) != setting:
                 self._settings[setting.knob] = setting
                 rows.settings.append(setting)
@@ -218,12 +221,13 @@ class Reading:
         if not _NODE.fullmatch(node):
             raise UnreadableRow(f"a setting of {key} on no node")
         name = KnobName(key, node)
-        if not _is_value(name.knob, setting.requested):
+        requested, effective = _unkept(setting.requested), _unkept(setting.effective)
+        if not _is_value(name.knob, requested):
             raise UnreadableRow(f"a setting of {key} that is no value of it")
-        if setting.effective is not None and not _is_value(name.knob, setting.effective):
+        if effective is not None and not _is_value(name.knob, effective):
             raise UnreadableRow(f"a setting of {key} that is no value of it")
         note = None if setting.note is None else _text(setting.note, "a setting's note")
-        self._knobs[name] = KnobView(name, setting.requested, setting.effective, note, self._flavor)
+        self._knobs[name] = KnobView(name, requested, effective, note, self._flavor)
         self._knobs_now = None
         if len(self._knobs) > MOST_KNOBS:
             raise UnreadableRow(f"more than {MOST_KNOBS} settings")
@@ -303,6 +307,16 @@ def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise UnreadableRow(f"{what} that is no text")
     return value
+
+
+def _kept(value: Any) -> Any:
+    """A knob's value as SQLite takes it: its integers have 63 bits, an unsigned one of a server's has 64."""
+    return str(value) if isinstance(value, int) and value >= _LARGEST else value
+
+
+def _unkept(value: Any) -> Any:
+    """The inverse of `_kept`."""
+    return int(value) if isinstance(value, str) and _LARGE.fullmatch(value) else value
 
 
 def _is_value(knob: Knob, value: Any) -> bool:

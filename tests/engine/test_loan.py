@@ -13,6 +13,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName, desired_of
+from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.run import LabRun
@@ -188,6 +189,29 @@ async def test_what_cannot_be_restored_is_requested_and_said() -> None:
     _, text = rig.log.events[-1]
     assert "= 5.0 is requested and comes with its server" in text
     assert "knobs are restored" not in text
+
+
+class Stubborn(FakeRig):
+    """A stack on which nothing is copied."""
+
+    async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        if rebuild:
+            raise StackUnavailable(f"{node} cannot be copied to")
+        return await super().rejoin(node, rebuild=rebuild)
+
+
+@virtual
+async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
+    rig = Stubborn(replicas=2)
+    async with on_loan(rig, "drill", "lossy", check=lambda _: None) as loan:
+        await loan.rebuild(["db2", "db3"])
+        await rig.switchover("db2")
+        loan.source = "db2"
+    (line,) = loan.unrestored
+    assert "db3" in line
+    assert rig.owed is not None
+    assert (rig.owed.differing, rig.owed.before, rig.owed.source) == (("db3",), {}, "db2")
 
 
 @virtual

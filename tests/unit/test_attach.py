@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -194,6 +197,57 @@ def test_a_journal_is_its_owner_s_and_survives_a_torn_line(tmp_path: Path) -> No
     last.remove()
     last.close()
     assert journals(file.parent) == []
+
+
+def test_an_entry_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is nearly full takes a part of it, and refuses the rest."""
+    journal = ChangeJournal.open(file_of(tmp_path, "a"))
+    journal.append({"kind": "attach"})
+    write, room = os.write, [9]
+
+    def nearly_full(descriptor: int, content: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = write(descriptor, content[: room[0]])
+        room[0] -= taken
+        return taken
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    with pytest.raises(UsageError, match="no space left"):
+        journal.append(before_set("a", "x", "1", "2"))
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
+    journal.append(before_set("a", "y", "1", "2"))
+    monkeypatch.undo()
+    journal.close()
+    again = ChangeJournal.open(journal.file)
+    assert [change.variable for change in again.outstanding] == ["y"]
+    again.close()
+
+
+def test_a_journal_that_goes_as_one_opens_it_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written into a file without a name is lost with the process that wrote it."""
+    file = file_of(tmp_path, "a")
+    ending = ChangeJournal.open(file)
+    ending.append({"kind": "attach", "pid": 1})
+    lock = fcntl.flock
+
+    def late(descriptor: int, how: int) -> None:
+        monkeypatch.undo()
+        ending.remove()
+        ending.close()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    journal = ChangeJournal.open(file)
+    journal.append({"kind": "attach", "pid": 2})
+    assert b'"pid": 2' in file.read_bytes()
+    other = ChangeJournal(file, os.open(tmp_path, os.O_RDONLY))
+    other.remove()
+    other.close()
+    assert file.exists(), "only who has this very file removes it"
+    journal.close()
 
 
 @pytest.mark.parametrize("content", ["[]\n", "x\n", '{"kind": "set"}\n'])

@@ -129,6 +129,44 @@ async def test_one_that_was_cut_short_between_schema_and_mark_is_dropped_too(tmp
     journal.close()
 
 
+class Blocked(Theirs):
+    """A source whose commits wait for an acknowledgement that does not come, while semi-sync is on."""
+
+    semi_sync = "ON"
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Row]:
+        """See `ports.Sql`."""
+        if statement.startswith("SELECT @@"):
+            return [{"value": self.semi_sync}]
+        if statement.startswith("SET GLOBAL"):
+            self.semi_sync = statement.rpartition(" ")[2].strip("'")
+        elif statement == DROP and self.semi_sync == "ON":
+            raise ServerUnreachable("db1 did not answer within 12 s")
+        return await super().query(statement, args, deadline_s=deadline_s)
+
+
+async def test_settings_are_back_before_the_schema_is_dropped(tmp_path: Path) -> None:
+    """Dropping it may wait for what was set, and clients of the server wait with it."""
+    journal, server = ChangeJournal.open(tmp_path / "j.jsonl"), Blocked(tables=1, mark=MARK)
+    await journal.note(before_set("db1", "rpl_semi_sync_source_enabled", "OFF", "ON"))
+    await journal.note(before_making("db1", SCHEMA, MARK))
+    undone = await undo(journal, lambda _: server)
+    assert [each.fate for each in undone] == [Fate.RESTORED, Fate.RESTORED]
+    assert (server.semi_sync, server.has_schema()) == ("OFF", False)
+    journal.close()
+
+
+async def test_a_machine_of_any_name_may_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "bücher'; x")
+    journal, server = ChangeJournal.open(tmp_path / "j.jsonl"), Theirs()
+    await make_schema(journal, server)
+    assert server.mark is not None
+    assert server.mark.endswith("b_cher__ x")
+    journal.close()
+
+
 async def test_another_schema_of_its_name_is_left_and_named(tmp_path: Path) -> None:
     journal, server = ChangeJournal.open(tmp_path / "j.jsonl"), Theirs()
     await make_schema(journal, server)

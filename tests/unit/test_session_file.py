@@ -138,6 +138,16 @@ async def test_a_replay_knows_the_default_of_the_servers_that_were_recorded(tmp_
     assert read_back.knobs[name].default == "after_commit"
 
 
+async def test_a_value_of_64_bits_is_recorded(tmp_path: Path) -> None:
+    """Servers say so of a timeout that never passes; SQLite's integers are signed."""
+    name, most = KnobName("semi_sync_timeout", SOURCE), 2**64 - 1
+    tick = rich_tick(1.0)
+    knobs = {**tick.knobs, name: KnobView(name, most, most - 1, None)}
+    await write(tmp_path / "a.rxs", [replace(tick, knobs=knobs)])
+    (found,) = read(tmp_path / "a.rxs")
+    assert (found.knobs[name].requested, found.knobs[name].effective) == (most, most - 1)
+
+
 def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
     _written(tmp_path / "a.rxs")
     assert list(tmp_path.iterdir()) == [tmp_path / "a.rxs"]

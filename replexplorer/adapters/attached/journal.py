@@ -58,8 +58,17 @@ class ChangeJournal:
             descriptor = os.open(file, flags, 0o600)
         except OSError as error:
             raise _unusable(file, error) from None
+        held = cls._held(file, descriptor)
+        return cls.open(file) if held is None else held
+
+    @classmethod
+    def _held(cls, file: Path, descriptor: int) -> Self | None:
+        """The journal that is open here, locked; None where who held it has removed it meanwhile."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_at(file, descriptor):
+                os.close(descriptor)
+                return None
             _sync(file.parent)
             _drop_torn_line(file, descriptor)
             return cls(file, descriptor)
@@ -103,8 +112,13 @@ class ChangeJournal:
     def append(self, entry: Mapping[str, Any]) -> None:
         """Add an entry; on the disk when this returns. Raises UsageError naming the file."""
         try:
-            os.write(self._descriptor, json.dumps(entry, allow_nan=False).encode() + b"\n")
-            os.fsync(self._descriptor)
+            size = os.fstat(self._descriptor).st_size
+            try:
+                _write_all(self._descriptor, json.dumps(entry, allow_nan=False).encode() + b"\n")
+                os.fsync(self._descriptor)
+            except OSError:
+                os.ftruncate(self._descriptor, size)  # the next entry begins a line of its own
+                raise
         except OSError as error:
             raise _unusable(self.file, error) from None
         self._entries.append(dict(entry))
@@ -114,16 +128,17 @@ class ChangeJournal:
         await asyncio.to_thread(self.append, entry)
 
     def remove(self) -> None:
-        """There is nothing to be undone any more."""
+        """There is nothing to be undone any more; a file that somebody else has made there since stays."""
         with contextlib.suppress(OSError):
-            self.file.unlink(missing_ok=True)
+            if _is_at(self.file, self._descriptor):
+                self.file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let others hold it; one that says nothing goes. Harmless twice."""
+        if self._descriptor >= 0 and not self._entries:
+            self.remove()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            if not self._entries:
-                self.remove()
             os.close(descriptor)
 
 
@@ -147,6 +162,20 @@ def _drop_torn_line(file: Path, descriptor: int) -> None:
     content = read_bytes(file, _MOST_BYTES)
     if content and not content.endswith(b"\n"):
         os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """Write all of it: a disk that is nearly full takes a part without an error."""
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _is_at(file: Path, descriptor: int) -> bool:
+    """Whether this descriptor's file is the one that has the name."""
+    try:
+        return os.path.samestat(os.stat(file, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _broken(file: Path) -> UsageError:

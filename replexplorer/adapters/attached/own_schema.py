@@ -47,7 +47,8 @@ async def make_schema(journal: ChangeJournal, sql: Sql) -> None:
             f"schema {SCHEMA} is on {sql.node} already, and this program did not make it",
             "rename or drop it, if nobody needs it",
         )
-    mark = re.sub(r"[^\w .:@-]", "_", f"{uuid.uuid4().hex} pid {os.getpid()} {socket.gethostname()}")[:200]
+    told = f"{uuid.uuid4().hex} pid {os.getpid()} {socket.gethostname()}"
+    mark = re.sub(r"[^\w .:@-]", "_", told, flags=re.ASCII)[:200]
     await journal.note(before_making(sql.node, SCHEMA, mark))
     create, table = make(mark)
     try:

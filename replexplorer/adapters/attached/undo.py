@@ -16,8 +16,8 @@ _WITHIN_S: Final = 12.0
 
 
 async def undo(journal: ChangeJournal, connect: Callable[[str], Sql]) -> Sequence[TakenBack]:
-    """Set back what is as it was set, the newest change first, and drop the schema that a load was given;
-    what somebody else has set since stays.
+    """Set back what is as it was set, the newest change first; then drop the schema that a load was given,
+    for which a server may wait because of what was set. What somebody else has set since stays.
 
     The journal is gone when this returns, unless a server did not answer or refused: then it stays.
     `connect` opens a connection to a node by its name. Raises UsageError where the journal cannot be read.
@@ -26,7 +26,7 @@ async def undo(journal: ChangeJournal, connect: Callable[[str], Sql]) -> Sequenc
     done: list[TakenBack] = []
     silent: dict[str, str] = {}
     try:
-        for change in journal.outstanding:
+        for change in sorted(journal.outstanding, key=lambda change: change.is_schema):
             if change.node in silent:
                 done.append(TakenBack(change, Fate.UNREACHED, why=silent[change.node]))
                 continue

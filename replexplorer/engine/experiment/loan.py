@@ -268,8 +268,16 @@ class Loan:
                 unrestored.append(str(error))
         self.unrestored = tuple(unrestored)
         with suppress(ReplexplorerError):  # where nobody answers, the next start finds nothing left to do
-            await self.rig.owe_nothing()
+            await self._owe_the_rest()
         await self.on_returned(self.unrestored)
+
+    async def _owe_the_rest(self) -> None:
+        """Copies that a node could not get yet stay owed; all else was returned, or is requested."""
+        if self._differing:
+            left = tuple(in_order(self._differing))
+            await self.rig.owe(Owed(self.kind, self.name, self.rig.seen.source, differing=left))
+        else:
+            await self.rig.owe_nothing()
 
     async def _end_load(self) -> None:
         if self.load is None:
@@ -308,14 +316,21 @@ class Loan:
         await rig.switchover(self.source)
 
     async def _rebuild(self) -> list[str]:
-        """Make the rows of all nodes equal again."""
-        left = []
+        """Make the rows of all nodes equal again: the source's, whichever node that is by now."""
+        left, source = [], self.rig.seen.source
+        if source in self._differing and self.rig.seen.system.elects:
+            left.append(
+                f"{source} may lack rows that its binlog has, and takes the writes: no member copies it"
+            )
+        self._differing.discard(source)
         for node in in_order(self._differing):
             self.report(f"copying the source to {node}", None)
             try:
                 await self.rig.rejoin(node, rebuild=True)
             except ReplexplorerError as error:
-                left.append(f"{node} has rows that the source lacks: {error}")
+                left.append(f"{node} may have rows that the source lacks, `up` tries again: {error}")
+            else:
+                self._differing.discard(node)
         return left
 
     async def _start(self) -> None:
