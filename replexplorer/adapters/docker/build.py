@@ -112,9 +112,9 @@ class Builder:
         if options.replicas is not None and not 1 <= wanted <= MOST_REPLICAS:
             raise UsageError(f"a stack cannot have {wanted} replicas", f"give 1 to {MOST_REPLICAS}")
         if found.containers and wanted < has:
-            counts = f"{has + 1} nodes, not {wanted + 1}" if system.is_group else f"{has} replicas, not {wanted}"
+            one = int(system.is_group)  # of a group all nodes are counted
             raise UsageError(
-                f"stack {self._stack} has {counts}",
+                f"stack {self._stack} has {has + one} {'nodes' if one else 'replicas'}, not {wanted + one}",
                 f"a live stack only grows: `replexplorer down --stack {self._stack}` first",
             )
         return node_names(wanted)
