@@ -462,6 +462,8 @@ class LoadSettings:
     ledger: str | None = None
     """The directory of a run's client logs (`ClientLogs.new_run`), for the workload `ledger` alone. Who
     keeps it goes on in that run."""
+    ledger_file: int | None = None
+    """Which file of that run this process writes, in a directory that nobody made yet; None: the next."""
     processes: Places = ()
     """The host of each generator process (`core/load/places.py`); as they were when the load was started."""
 

@@ -17,6 +17,15 @@ from replexplorer.formats.small_file import opened
 _KEPT_RUNS: Final = 5
 
 
+def make_room(directory: Path) -> list[int]:
+    """Let room be for one more run in a stack's directory: the oldest go. Answers those that were there, the
+    oldest first; raises OSError."""
+    runs = sorted(int(each.name) for each in directory.iterdir() if each.name.isdigit())
+    for old in runs[: 1 - _KEPT_RUNS]:
+        shutil.rmtree(directory / str(old), ignore_errors=True)
+    return runs
+
+
 def forget(directory: Path) -> None:
     """Remove the client logs of a stack whose rows are gone; nothing where there are none."""
     shutil.rmtree(directory, ignore_errors=True)
@@ -46,9 +55,7 @@ class FileClientLogs:
         """See `ports.ClientLogs`."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            runs = self._runs()
-            for old in runs[: 1 - _KEPT_RUNS]:
-                shutil.rmtree(self._directory / str(old), ignore_errors=True)
+            runs = make_room(self._directory)
             # Later than any that there was: the rows of a run that is forgotten are in the table still.
             run = max(int(time.time()), runs[-1] + 1 if runs else 0)
             made = self._directory / str(await claim(run))

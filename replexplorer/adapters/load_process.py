@@ -99,6 +99,10 @@ Launch = Callable[[], Awaitable[Running]]
 """Starts the bare process."""
 
 
+def _as_they_are(settings: LoadSettings) -> LoadSettings:
+    return settings
+
+
 class LoadEnded(ReplexplorerError):
     """The load's process ended though nobody asked it to."""
 
@@ -115,10 +119,13 @@ class LoadChild:
         *,
         launch: Launch | None = None,
         ahead_s: float = 0.0,
+        told: Callable[[LoadSettings], LoadSettings] = _as_they_are,
     ) -> None:
-        """`launch` starts the process elsewhere, where the monotonic clock is so far ahead of this machine's;
-        None: `command`, on this machine. All times are by this machine's clock."""
+        """`launch` starts the process elsewhere, where the monotonic clock is so far ahead of this machine's,
+        and `told` makes of settings what they are there; None: `command`, on this machine. All times are by
+        this machine's clock."""
         self._report = report
+        self._told = told
         self._ahead_s = ahead_s
         self._launch = launch or partial(_start_here, command)
         self._process: Running | None = None
@@ -149,7 +156,11 @@ class LoadChild:
         self._is_started = True
         try:
             await self.spawn()
-            content = {"settings": asdict(settings), "interval_s": interval_s, **_of(part, self._ahead_s)}
+            content = {
+                "settings": asdict(self._told(settings)),
+                "interval_s": interval_s,
+                **_of(part, self._ahead_s),
+            }
             self.origin_s = await self._ask("start", target=asdict(target), **content) - self._ahead_s
         except BaseException:
             await asyncio.shield(self.stop())
@@ -166,7 +177,7 @@ class LoadChild:
 
     async def change(self, settings: LoadSettings, part: LoadShare | None = None) -> None:
         """See `ports.LoadProcess`."""
-        await self._ask("change", settings=asdict(settings), **_of(part, self._ahead_s))
+        await self._ask("change", settings=asdict(self._told(settings)), **_of(part, self._ahead_s))
 
     async def go(self, at_s: float) -> None:
         """Let a part that `waits` begin at this moment; returns as `start` does without it."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 
+_OF_NEW_STACK: Final = ("system", "replicas", "nodes", "image", "flavor", "cpus", "memory", "on")
 _CLOCKS_APART_MS: Final = 10.0
 """From here on the difference between two hosts' clocks is said: it is in each lag between them."""
 
@@ -97,6 +98,12 @@ def up_arguments(parser: ArgumentParser) -> None:
         help="the Docker host that a node is on, once for each node: unix:///PATH, tcp://HOST:PORT or the"
         " name of a Docker context; the hosts are in one swarm",
     )
+    parser.add_argument(
+        "--keep-on",
+        metavar="HOST",
+        help="do nothing but let this host of the stack keep what is requested, while the one that does is"
+        " away",
+    )
     add_json(parser)
 
 
@@ -133,6 +140,10 @@ def up(call: Call) -> int:
 
 
 async def _up(call: Call) -> int:
+    if call.args.keep_on is not None:
+        await _keep_on(call, call.args.keep_on)
+        await _status(call)  # the nodes of the other host are down, which is no news
+        return 0
     replicas = call.args.replicas if call.args.nodes is None else call.args.nodes - 1
     options = UpOptions(
         replicas=replicas,
@@ -157,6 +168,18 @@ async def _up(call: Call) -> int:
         call.console.warn(line)
     print_status(call, status)
     return StackUnavailable.exit_code if without_effect else 0
+
+
+async def _keep_on(call: Call, host: str) -> None:
+    values = load_configuration_of(call).values
+    if others := [name for name in _OF_NEW_STACK if getattr(call.args, name)]:
+        raise UsageError(f"--{others[0]} is not for --keep-on", "one after the other")
+    stack = provider_of(values, slow=call.console.progress)
+    try:
+        await stack.keep_on(host)
+    finally:
+        await stack.close()
+    call.console.narrate(f"what is requested of stack '{stack.name}' is kept by {host} from now on")
 
 
 async def _consents(call: Call, lost: Desired) -> bool:

@@ -187,7 +187,6 @@ async def stack_names() -> list[str]:
 def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = None) -> Outside:
     """The adapters around one stack; with `record` its session is recorded."""
     from replexplorer.adapters.agent import BridgedAgent
-    from replexplorer.adapters.client_logs import FileClientLogs
     from replexplorer.adapters.journal import FileJournal
     from replexplorer.adapters.load_group import LoadGroup
 
@@ -195,13 +194,13 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
     return Outside(
         provider=stack,
         sql=partial(_connection, stack),
-        agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app),
+        agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app, witness=stack.witness),
         load=LoadGroup if stack.load is None else stack.load,
         clock=HostClock(),
         recorder=record,
         journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),
         workload_file=workload_file,
-        client_logs=FileClientLogs(paths.ledgers_directory(stack.name)),
+        client_logs=stack.client_logs,
     )
 
 

@@ -14,11 +14,12 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from replexplorer.adapters.client_logs import make_room
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.loss.client_log import (
     ACKNOWLEDGED,
@@ -59,15 +60,26 @@ def disk_refuses(file: Path, error: OSError) -> MissingPiece:
 class ClientLog:
     """The next file of a run; raises MissingPiece where it cannot be made."""
 
-    def __init__(self, directory: str, health: LogHealth, on_broken: Callable[[MissingPiece], None]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        health: LogHealth,
+        on_broken: Callable[[MissingPiece], None],
+        number: int | None = None,
+    ) -> None:
+        """`number` is that of its file, where whoever gives it out cannot make the directory."""
         self.directory = directory
         self.run = int(Path(directory).name)
         self._health = health
         self._on_broken = on_broken
         self._loop = asyncio.get_running_loop()
-        self.file, self._descriptor, number = _next_file(Path(directory), self.run)
+        run = Path(directory)
+        if number is not None:
+            _make_directory(run)
+        made = _next_file(run, self.run, itertools.count() if number is None else (number,))
+        self.file, self._descriptor, taken = made
         self.base = self.run * CLIENTS_A_RUN
-        self._clients = itertools.count(number * CLIENTS_A_FILE + 1)
+        self._clients = itertools.count(taken * CLIENTS_A_FILE + 1)
         self._lines: list[bytes] = []
         self._waiting: list[tuple[float, Noted]] = []
         self._must_sync = False
@@ -222,10 +234,22 @@ class ClientLog:
             self._loop.call_soon_threadsafe(told)
 
 
-def _next_file(directory: Path, run: int) -> tuple[Path, int, int]:
-    """A new file of the run: its path, its descriptor, and how many there were before."""
+def _make_directory(run: Path) -> None:
+    """Have the directory of a run; the oldest runs' go."""
+    try:
+        run.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not run.exists():
+            make_room(run.parent)
+            run.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise disk_refuses(run, error) from None
+
+
+def _next_file(directory: Path, run: int, numbers: Iterable[int]) -> tuple[Path, int, int]:
+    """A new file of the run, of the first of these numbers that is free: its path, its descriptor, its
+    number."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    for number in itertools.count():
+    for number in numbers:
         file = directory / f"{number}.log"
         try:
             descriptor = os.open(file, flags, 0o600)
@@ -241,7 +265,7 @@ def _next_file(directory: Path, run: int) -> tuple[Path, int, int]:
             os.close(descriptor)
             raise disk_refuses(file, error) from None
         return file, descriptor, number
-    raise AssertionError("unreachable")
+    raise MissingPiece(f"the client log {file} is there already", "start the load again")
 
 
 def _sync_directory(directory: Path) -> None:

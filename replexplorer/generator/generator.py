@@ -232,7 +232,7 @@ class Generator:
             return None
         if not self._logs or self._logs[-1].directory != settings.ledger:
             health = LogHealth(self._tally.log_syncs_s, self._tally.log_waits_s)
-            self._logs.append(ClientLog(settings.ledger, health, self._give_up))
+            self._logs.append(ClientLog(settings.ledger, health, self._give_up, settings.ledger_file))
             self._end_readers()
         if part.leads and self._readers is None:
             self._readers = self._keep(self._read(readers_of(target, self._logs[-1])))

@@ -20,7 +20,7 @@ from replexplorer.cli.output import Output
 from replexplorer.cli.revert import narrate_undone
 from replexplorer.core.change.journalled import Fate, after_dropping, before_making, before_set, outstanding
 from replexplorer.core.dialect.attaching import is_read
-from replexplorer.core.dialect.own_schema import DROP, LOOK, SCHEMA, SchemaFound, make
+from replexplorer.core.dialect.own_schema import DROP, LOOK, NO_LONG_WAIT, SCHEMA, SchemaFound, make
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.load.load_view import LoadView
@@ -55,7 +55,7 @@ class Theirs:
             return [{"there": int(there), "held": self.tables or 0, "mark": self.mark}]
         if statement.startswith("SHOW"):
             return [] if self.follows is None else [{"Source_Host": self.follows, "Source_Server_Id": 9}]
-        if "read_only" in statement:
+        if statement.startswith("SELECT") and "read_only" in statement:
             return [{"value": self.read_only}]
         self.changes.append(statement)
         if statement.startswith("CREATE DATABASE"):
@@ -164,6 +164,26 @@ async def test_a_machine_of_any_name_may_make_one(tmp_path: Path, monkeypatch: p
     await make_schema(journal, server)
     assert server.mark is not None
     assert server.mark.endswith("b_cher__ x")
+    journal.close()
+
+
+async def test_a_schema_whose_commits_still_wait_stays_in_the_journal(tmp_path: Path) -> None:
+    """A commit that no replica acknowledges holds its table: the schema stays in the journal, in one line."""
+    journal, server = ChangeJournal.open(tmp_path / "j.jsonl"), Theirs()
+    await journal.note(before_set("db1", "read_only", "1", "0"))
+    await make_schema(journal, server)
+    server.fails["DROP"] = ServerRefused(1205, "db1: 1205 Lock wait timeout exceeded")
+    variable, schema = await undo(journal, lambda _: server)
+    assert (variable.fate, schema.fate) == (Fate.RESTORED, Fate.UNREACHED)
+    assert server.changes[-2:] == ["SET GLOBAL read_only = 1", NO_LONG_WAIT]
+    said = io.StringIO()
+    narrate_undone(Output(err=said), "db:3306", [schema])
+    assert said.getvalue().count("\n") == 1
+    assert "it may wait for a replica's acknowledgement): `replexplorer revert`" in said.getvalue()
+    assert [each.is_schema for each in journal.outstanding] == [True]
+    server.fails.clear()
+    (dropped,) = await undo(journal, lambda _: server)
+    assert (dropped.fate, server.has_schema()) == (Fate.RESTORED, False)
     journal.close()
 
 

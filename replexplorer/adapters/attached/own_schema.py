@@ -22,7 +22,7 @@ from replexplorer.core.change.journalled import (
     before_making,
 )
 from replexplorer.core.dialect.attaching import FOLLOWED, value_of
-from replexplorer.core.dialect.own_schema import DROP, LOOK, SCHEMA, SchemaFound, make
+from replexplorer.core.dialect.own_schema import DROP, LOCKED, LOOK, NO_LONG_WAIT, SCHEMA, SchemaFound, make
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.ports import Sql
@@ -77,17 +77,33 @@ async def _check_source(sql: Sql) -> None:
 
 
 async def drop_schema(journal: ChangeJournal, sql: Sql, made: Outstanding) -> TakenBack:
-    """Drop the schema that was made, unless what stands at its name is another one."""
+    """Drop the schema that was made, unless what stands at its name is another one.
+
+    Raises ServerRefused where a commit of the load is not over after a second; ServerUnreachable where the
+    dropping itself is not answered, which the server does nevertheless once it may.
+    """
     found = await _look(sql)
     if not found.is_there:
         fate, now = Fate.AS_BEFORE, ABSENT
     elif found.was_made_as(made.mark or ""):
-        await sql.query(DROP, deadline_s=_WITHIN_S)
+        await _drop(sql)
         fate, now = Fate.RESTORED, PRESENT
     else:
         fate, now = Fate.LEFT, PRESENT
     journal.append(after_dropping(made.node, SCHEMA))
     return TakenBack(made, fate, now)
+
+
+async def _drop(sql: Sql) -> None:
+    try:
+        await sql.query(NO_LONG_WAIT, deadline_s=_WITHIN_S)
+        await sql.query(DROP, deadline_s=_WITHIN_S)
+    except ServerRefused as refused:
+        if refused.number != LOCKED:
+            raise
+        raise ServerRefused(
+            LOCKED, "a commit of the load is not over there: it may wait for a replica's acknowledgement"
+        ) from None
 
 
 async def _look(sql: Sql) -> SchemaFound:

@@ -16,7 +16,10 @@ from replexplorer.adapters.docker.placement import Placement, address_of
 from replexplorer.core.errors import StackUnavailable
 
 AGAIN: Final = "start it, then `replexplorer up` repairs the stack"
-_KEEPER_AGAIN: Final = f"{AGAIN}; until then nothing can be changed, since it keeps what is requested"
+_KEEPER_AGAIN: Final = (
+    f"{AGAIN}; until then nothing can be changed, since it keeps what is requested, unless another host takes"
+    " that on (`replexplorer up --keep-on HOST`)"
+)
 
 T = TypeVar("T")
 

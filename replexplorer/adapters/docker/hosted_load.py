@@ -9,16 +9,15 @@ on hosts that were named stay where they are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from replexplorer.adapters.docker.load_host import ExecProcess, LoadHost
 from replexplorer.adapters.load_group import LoadGroup
 from replexplorer.adapters.load_process import LoadChild
-from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.errors import UsageError
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.workload import LEDGER
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 if TYPE_CHECKING:
@@ -66,17 +65,11 @@ class HostedLoad:
             raise
 
     def _refuse(self, settings: LoadSettings) -> None:
-        """Raise MissingPiece for what no other host can do, UsageError for a host without nodes."""
+        """Raise UsageError for a host without nodes."""
         known = self._stack.placement.names
         if unknown := [host for host in settings.processes if host and host not in known]:
             raise UsageError(
                 f"{unknown[0]} is no host of stack {self._stack.name}", f"it is on {', '.join(known)}"
-            )
-        if settings.workload == LEDGER:
-            raise MissingPiece(
-                "the workload ledger keeps account on this machine's disk, and the load of a stack on several"
-                " hosts runs beside its source",
-                "choose another workload",
             )
 
     async def _start_at(self, target: LoadTarget, settings: LoadSettings) -> None:
@@ -106,7 +99,22 @@ class HostedLoad:
         async def launch() -> ExecProcess:
             return await ExecProcess.start(await self._stack.start_in(place.host), place.host.host)
 
-        return LoadChild(report, launch=launch, ahead_s=place.ahead_s)
+        return LoadChild(report, launch=launch, ahead_s=place.ahead_s, told=self._told_at(place))
+
+    def _told_at(self, place: _Place) -> Callable[[LoadSettings], LoadSettings]:
+        """Makes the settings that a process on a host is told: its client log is on the disk there."""
+        logs = dict[str, tuple[str, int]]()
+
+        def told(settings: LoadSettings) -> LoadSettings:
+            run = settings.ledger
+            if run is None:
+                return settings
+            if run not in logs:
+                logs[run] = self._stack.client_logs.place(run, place.host.host, place.ahead_s)
+            directory, number = logs[run]
+            return replace(settings, ledger=directory, ledger_file=number)
+
+        return told
 
     def _running(self) -> LoadGroup:
         if self._settings is None or not self._groups:

@@ -40,6 +40,8 @@ _BUILT_WITH: Final = f"{LABEL}built-with"
 _UNTIL_REMOVED: Final = ("python3", "-c", "import signal; signal.pause()")
 _COMMAND: Final = ("python3", "-P", "-m", "replexplorer.load_process")
 _PLACE: Final = "/opt/load"
+LOGS: Final = "/var/lib/replexplorer/ledger"
+"""Where the client logs lie, a directory a run, on a volume that outlives the container."""
 _DRIVER: Final = ("asyncmy", "cryptography")
 _PLATFORMS: Final = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
 _NOT_WANTED: Final = ("ui", "cli", "reports", "recordings", "_shipped")
@@ -72,18 +74,21 @@ class LoadHost:
             client.remove_container(found["Id"], force=True, v=True)
         report(f"preparing the load's container on {host}", None)
         network = next(iter(sidecars[0]["NetworkSettings"]["Networks"]))
+        labels = {STACK: stack, ROLE: LOAD, HOST: host}
+        logs = client.create_volume(f"replexplorer-{stack}-load", labels=labels)
         made = client.create_container(
             sidecars[0]["ImageID"],
             name=f"replexplorer-{stack}-load",
             entrypoint=list(_UNTIL_REMOVED),
             command=[],
-            labels={STACK: stack, ROLE: LOAD, HOST: host, _CODE: digest},
+            labels={**labels, _CODE: digest},
             host_config=client.create_host_config(
                 network_mode=network,
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges:true"],
                 sysctls={"net.ipv4.tcp_congestion_control": "reno"},
                 restart_policy={"Name": "no"},
+                binds=[f"{logs['Name']}:{LOGS}:rw"],
             ),
             networking_config=client.create_networking_config({network: client.create_endpoint_config()}),
         )
@@ -94,6 +99,17 @@ class LoadHost:
     def process(self, client: Any) -> Exec:
         """A load process that is not started yet."""
         return Exec.create(client, self.container, _COMMAND, environment={"PYTHONPATH": _PLACE})
+
+
+def file_in(client: Any, stack: str, path: str) -> Exec:
+    """What writes a file of the load's container to its output, also of one that ended with its host; raises
+    StackUnavailable where there is no such container."""
+    found = client.containers(all=True, filters={"label": [f"{STACK}={stack}", f"{ROLE}={LOAD}"]})
+    if not found:
+        raise StackUnavailable(f"the load's container of stack {stack} is gone", "start the load again")
+    if found[0]["State"] != "running":
+        client.start(found[0]["Id"])
+    return Exec.create(client, found[0]["Id"], ("cat", "--", path))
 
 
 def _python_of(image: Any) -> str:

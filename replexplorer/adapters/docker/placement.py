@@ -28,7 +28,8 @@ class Placement:
     """Where one stack's nodes are."""
 
     hosts: Mapping[str, str]
-    """Node to host, as `up --on` was told; the first one keeps what all apps of the stack share."""
+    """Node to host, as `up --on` was told; the first one keeps what all apps of the stack share, unless there
+    is a `keeper`."""
     network: str = ""
     """The overlay's id; empty until it is made."""
     system: str | None = None
@@ -36,10 +37,14 @@ class Placement:
     roles: str | None = None
     """What servers are when they start, for the hosts that could not be told; None: as they were made."""
 
+    keeper: str | None = None
+    """The host that keeps it since the one of before was away."""
+
     @property
     def names(self) -> tuple[str, ...]:
         """The hosts, the one that keeps what is shared first."""
-        return tuple(dict.fromkeys(self.hosts[node] for node in in_order(self.hosts)))
+        hosts = dict.fromkeys(self.hosts[node] for node in in_order(self.hosts))
+        return tuple(sorted(hosts, key=lambda host: host != self.keeper))
 
     def nodes_on(self, host: str) -> tuple[str, ...]:
         """The nodes of a host in order."""
@@ -128,7 +133,8 @@ def read(stack: str) -> Placement | None:
         hosts = {str(node): str(host) for node, host in content["hosts"].items()}
         if not hosts or any(node_number(node) is None for node in hosts):
             raise ValueError("no hosts of nodes")
-        return Placement(hosts, str(content.get("network", "")), content.get("system"), content.get("roles"))
+        network = str(content.get("network", ""))
+        return Placement(hosts, network, content.get("system"), content.get("roles"), content.get("keeper"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -145,6 +151,7 @@ def write(stack: str, placement: Placement) -> None:
         "network": placement.network,
         "system": placement.system,
         "roles": placement.roles,
+        "keeper": placement.keeper,
     }
     keep_record(_file(stack), content)
 

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,13 +24,14 @@ from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge, Ex
 from replexplorer.adapters.docker.client import client, connect, spoken
 from replexplorer.adapters.docker.process import ServerContainer
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
-from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
+from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway, UsageError
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.topology import node_names
 from replexplorer.formats import paths
 from replexplorer.ports import (
     Ability,
     Bridge,
+    ClientLogs,
     Credentials,
     HostView,
     LoadProcess,
@@ -41,6 +42,7 @@ from replexplorer.ports import (
 )
 
 if TYPE_CHECKING:
+    from replexplorer.adapters.agent import Witness
     from replexplorer.adapters.docker.build import Builder
 
 ACCOUNTS_FILE: Final = "accounts"
@@ -249,6 +251,20 @@ class DockerProvider:
     def load(self) -> Callable[[Report], LoadProcess] | None:
         """What makes a load that runs where this stack needs it; None: on this machine."""
         return None
+
+    @property
+    def witness(self) -> Witness | None:
+        """What hears what the stack's agents say is requested; None: nobody, on one host."""
+        return None
+
+    async def keep_on(self, host: str) -> None:
+        """Let a host keep what is requested; raises UsageError: this stack is on one machine."""
+        raise UsageError(f"--keep-on {host}: stack {self.name} is not on several hosts", "leave it out")
+
+    @cached_property
+    def client_logs(self) -> ClientLogs:
+        """Where the clients of its `ledger` loads note what they do: on this machine."""
+        return client_logs.FileClientLogs(paths.ledgers_directory(self.name))
 
     async def close(self) -> None:
         """Close the connections to the daemon; a later call opens them again."""

@@ -13,23 +13,28 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters import secrets
+from replexplorer.adapters.agent import BridgedAgent
+from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.adapters.docker import inventory, placement, tunnel
-from replexplorer.adapters.docker.bridge import Exec
+from replexplorer.adapters.docker.bridge import STDOUT, Exec, frames
 from replexplorer.adapters.docker.daemons import Daemons
-from replexplorer.adapters.docker.load_host import LoadHost
+from replexplorer.adapters.docker.far_logs import FarClientLogs
+from replexplorer.adapters.docker.kept_copy import KeptCopy, check_keeper
+from replexplorer.adapters.docker.load_host import LoadHost, file_in
 from replexplorer.adapters.docker.placement import Placement
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.topology import in_order
+from replexplorer.formats import paths
 from replexplorer.ports import Credentials, HostView, LoadProcess, NodeAddress, Report, UpOptions
 
 if TYPE_CHECKING:
@@ -42,6 +47,8 @@ _CLOCK_WITHIN_S: Final = 5.0
 _IN_USE_S: Final = 20.0
 """How long the swarm may take to learn that a network is not in use any more."""
 _AGAIN_S: Final = 0.2
+_READ: Final = (0, 1)
+"""How `cat` ends that has written all of a file, or found none: its process never noted anything."""
 
 
 class SwarmProvider(DockerProvider):
@@ -73,6 +80,9 @@ class SwarmProvider(DockerProvider):
         return await self._call(lambda daemons: daemons.on(node, work))
 
     def _nodes(self, daemons: Any) -> list[NodeAddress]:
+        noted = placement.read(self.name)
+        if noted is not None:  # another program may have told another host to keep what is requested
+            daemons.placement = replace(daemons.placement, keeper=noted.keeper)
         found = daemons.each(lambda host, client: inventory.containers(client, self.name))
         containers = [each for some in found.values() for each in some]
         inventory.refuse_other_names(self.name, containers)
@@ -148,6 +158,7 @@ class SwarmProvider(DockerProvider):
 
     def _forget(self) -> None:
         super()._forget()
+        self.witness.forget()
         placement.forget(self.name)
 
     def _credentials(self, client: Any) -> Credentials:
@@ -221,6 +232,45 @@ class SwarmProvider(DockerProvider):
         from replexplorer.adapters.docker.hosted_load import HostedLoad
 
         return partial(HostedLoad, self)
+
+    @cached_property
+    def witness(self) -> KeptCopy:
+        """What keeps a copy here of what is requested."""
+        return KeptCopy(self.name)
+
+    async def keep_on(self, host: str) -> None:
+        """Let another host keep what is requested, while the one that does is away. Raises UsageError for a
+        host that is none of the stack's, StackUnavailable where it cannot be, or need not."""
+        await self._call(lambda daemons: daemons.each(lambda _, client: client.ping()))
+        check_keeper(self.placement, host, self._daemons.away)
+        agent = BridgedAgent(self.placement.nodes_on(host)[0], self.open_bridge)
+        try:
+            await self.witness.hand_over(host, agent)
+        finally:
+            await agent.close()
+        self._daemons.placement = replace(self.placement, keeper=host)
+
+    @cached_property
+    def client_logs(self) -> FarClientLogs:
+        """Those of the load's processes, which are on the hosts' disks."""
+        return FarClientLogs(FileClientLogs(paths.ledgers_directory(self.name)), self._in_load)
+
+    async def _in_load(self, host: str, path: str) -> AsyncIterator[bytes]:
+        """What a file in the load's container on a host holds; nothing where there is none."""
+        if host not in self.placement.names:
+            raise StackUnavailable(f"the host {host} is none of stack {self.name}", "start the load again")
+        node = self.placement.nodes_on(host)[0]
+        begun = await self._call_at(node, lambda client: file_in(client, self.name, path))
+        reader, writer = await begun.start(f"the load's container on {host}")
+        try:
+            async for stream, content in frames(reader):
+                if stream == STDOUT:
+                    yield content
+        finally:
+            writer.close()
+        ended = await self._call_at(node, lambda client: client.exec_inspect(begun.id))
+        if ended["Running"] or ended["ExitCode"] not in _READ:
+            raise StackUnavailable(f"the client log {path} on {host} cannot be read", "try again")
 
     async def start_in(self, place: LoadHost) -> Exec:
         """A load process that is not started yet."""

@@ -45,6 +45,12 @@ LOOK: Final[Question[SchemaFound]] = Question(
 
 DROP: Final = f"DROP DATABASE {SCHEMA}"
 
+NO_LONG_WAIT: Final = "SET SESSION lock_wait_timeout = 1"
+"""Before it is dropped: a commit that waits for a replica holds the locks of its table as long. In seconds,
+and the least that MySQL takes."""
+LOCKED: Final = 1205
+"""What the server then answers."""
+
 
 def make(mark: str) -> tuple[str, str]:
     """The statements that make it, marked; raises ValueError for what is no mark."""

@@ -48,6 +48,8 @@ _ALL: Final = 1 << 62
 MOST_LINE_BYTES: Final = 256
 """No line of a client log is as long."""
 _MOST_DIGITS: Final = 18
+_WITH_TIME: Final = frozenset((b"a", b"t", b"r"))
+"""Lines whose last word is a time."""
 
 Rows = Mapping[int, Spans]
 """Sequence numbers by client, numbered within the run."""
@@ -244,6 +246,17 @@ class _Reading:
             client.acknowledged_seqs,
             client.acknowledged_us,
         )
+
+
+def at_another_clock(line: bytes, ahead_us: int) -> bytes:
+    """A line whose times are by a clock that is so many microseconds ahead of ours, with its times by ours; a
+    line that has none, or is none of a client log, as it is."""
+    kind, *values = line.split() or [b""]
+    if kind not in _WITH_TIME or not line.endswith(b"\n") or not values or not values[-1].isdigit():
+        return line
+    # Our clock began with our machine's start: the other's may have begun before, and no line is negative.
+    values[-1] = b"%d" % max(0, int(values[-1][:_MOST_DIGITS]) - ahead_us)
+    return b" ".join((kind, *values)) + b"\n"
 
 
 def read_run(files: Iterable[tuple[str, bytes | BinaryIO]]) -> RunLog:
