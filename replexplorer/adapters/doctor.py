@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from replexplorer import __version__
 from replexplorer.adapters.aio import Aio, aio
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.limits import MORE_AIO, SERVER_AIO
+from replexplorer.core.limits import MORE_AIO, server_aio
 from replexplorer.core.system import system_of
 from replexplorer.core.wire import DiskState, Health, LinkState
 from replexplorer.formats.configuration import Configuration
@@ -84,7 +84,7 @@ def examine(
     else:
         with client:
             found, info = _docker(client, configuration, progress)
-            checks += [*found, _aio(aio())]
+            checks += [*found, _aio(aio(), configuration.flavor)]
     checks += [_link(sidecar, info), *_node_disks(sidecar)]
     checks += [_terminal(), _colour(), _glyphs(), _state_path(state)]
     return Doctor(
@@ -214,14 +214,16 @@ def _disk(info: Mapping[str, Any]) -> Check:
     return _check("disk", "ok", detail)
 
 
-def _aio(has: Aio | None) -> Check:
-    """Whether more servers can start beside those that run: MySQL's end where the kernel has none left."""
+def _aio(has: Aio | None, flavor: str | None) -> Check:
+    """Whether more servers can start beside those that run, which end where the kernel has none left; of the
+    `flavor` that new stacks have."""
     name = "asynchronous I/O"
     if has is None:
         return _check(name, "unknown", "this kernel does not say what is left of fs.aio-max-nr")
-    fitting = has.left // SERVER_AIO
-    detail = f"{has.left:,} of {has.most:,} requests left (fs.aio-max-nr): {fitting} more MySQL servers"
-    if fitting < AIO_SERVERS_WANTED:
+    mysql, mariadb = (has.left // server_aio(each) for each in ("mysql", "mariadb"))
+    more = f"{mysql} more MySQL servers, or {mariadb} of MariaDB"
+    detail = f"{has.left:,} of {has.most:,} requests left (fs.aio-max-nr): {more}"
+    if has.left // server_aio(flavor) < AIO_SERVERS_WANTED:
         return _check(name, "warning", detail, f"`sudo {MORE_AIO}`")
     return _check(name, "ok", detail)
 

@@ -16,7 +16,7 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.stack import limits_of, status_of
 from replexplorer.cli.students import Ended, for_each, outcome
 from replexplorer.cli.typed import positive, seconds, whole_number
-from replexplorer.cli.wiring import composed
+from replexplorer.cli.wiring import composed, load_configuration_of
 from replexplorer.core.classroom import (
     CLASS,
     MOST_STUDENTS,
@@ -261,14 +261,16 @@ def _check_room(call: Call, roll: ClassRoll) -> None:
     """Refuse what does not fit a host, with figures; raises MissingPiece. With --anyway only warn."""
     from replexplorer.adapters.docker.room import memory_by_stack, room_on
 
+    values = load_configuration_of(call).values
+    configured = values.flavor or (None if values.image else FLAVORS[0])
     for host in sorted(set(roll.hosts.values())):
         stacks = [roll.stack(student) for student, at in roll.hosts.items() if at == host]
         running = memory_by_stack(host, stacks)
         wanted = len(stacks) - len(running)
         room = room_on(host)
-        problem = shortage(room, wanted, roll.replicas, host or "this machine")
+        problem = shortage(room, wanted, roll.replicas, host or "this machine", roll.flavor or configured)
         if problem is not None:
-            fits = fitting(room, roll.replicas)
+            fits = fitting(room, roll.replicas, roll.flavor or configured)
             if not call.args.anyway:
                 raise MissingPiece(
                     problem, f"{fits} more would fit (`--students {len(running) + fits}`); --anyway tries it"

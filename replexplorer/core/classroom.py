@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.limits import MORE_AIO, SERVER_AIO, ServerLimits
+from replexplorer.core.limits import MORE_AIO, ServerLimits, server_aio
 
 MOST_STUDENTS: Final = 200
 STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
@@ -125,23 +125,23 @@ def stack_bytes(replicas: int) -> tuple[int, int]:
     return SERVER_BYTES * (replicas + 1), SERVER_DISK_BYTES * (replicas + 1)
 
 
-def fitting(room: Room, replicas: int) -> int:
-    """How many stacks fit a machine beside what runs there."""
+def fitting(room: Room, replicas: int, flavor: str | None = None) -> int:
+    """How many stacks fit a machine beside what runs there; None: of whichever server."""
     memory, disk = stack_bytes(replicas)
     fits = max(room.memory_bytes - RESERVED_BYTES, 0) // memory
     if room.disk_bytes is not None:
         fits = min(fits, max(room.disk_bytes - RESERVED_BYTES, 0) // disk)
     if room.aio is not None:
-        fits = min(fits, max(room.aio, 0) // (SERVER_AIO * (replicas + 1)))
+        fits = min(fits, max(room.aio, 0) // (server_aio(flavor) * (replicas + 1)))
     return fits
 
 
-def shortage(room: Room, wanted: int, replicas: int, where: str) -> str | None:
+def shortage(room: Room, wanted: int, replicas: int, where: str, flavor: str | None = None) -> str | None:
     """Why that number of stacks does not fit, with figures; None where it does."""
-    if wanted <= fitting(room, replicas):
+    if wanted <= fitting(room, replicas, flavor):
         return None
     memory, disk = stack_bytes(replicas)
-    aio = SERVER_AIO * (replicas + 1) * wanted
+    aio = server_aio(flavor) * (replicas + 1) * wanted
     if room.aio is not None and aio > room.aio:
         return (
             f"{wanted} more stacks need {aio} requests of asynchronous I/O, and {where} has {room.aio} left"

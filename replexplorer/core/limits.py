@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-SERVER_AIO: Final = 2305
-"""Requests of asynchronous I/O that the kernel sets aside for a MySQL server when it starts. All servers of a
-machine share `fs.aio-max-nr`, 65,536 where nobody has raised it (docs/classroom.md)."""
+SERVER_AIO: Final[Mapping[str, int]] = {"mysql": 2305, "mariadb": 2048}
+"""Requests of asynchronous I/O that the kernel sets aside for a server when it starts, by flavour. All
+servers of a machine share `fs.aio-max-nr`, 65,536 where nobody has raised it (docs/classroom.md)."""
 MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
 """What raises that, as root."""
 LEAST_MEMORY_MIB: Final = 512
 """With less the kernel kills a server while it makes its data or starts."""
 MOST_CPUS: Final = 1024
 """Cores that a limit may name."""
+
+
+def server_aio(flavor: str | None) -> int:
+    """That of a server of this flavour; the most that any takes where it is not known."""
+    return SERVER_AIO.get(flavor or "", max(SERVER_AIO.values()))
 
 
 @dataclass(frozen=True, slots=True)

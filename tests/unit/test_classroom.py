@@ -29,7 +29,7 @@ from replexplorer.core.classroom import (
     worst,
 )
 from replexplorer.core.errors import MissingPiece, UsageError
-from replexplorer.core.limits import SERVER_AIO, ServerLimits
+from replexplorer.core.limits import ServerLimits, server_aio
 from replexplorer.formats import paths
 from replexplorer.formats.class_file import forget_class, password_file, read_class, write_class
 from replexplorer.formats.stack_file import limits_in, limits_labels, read_stack_file
@@ -84,12 +84,14 @@ def test_what_fits_leaves_the_machine_its_own_part() -> None:
 
 
 def test_a_kernel_that_has_no_asynchronous_io_left_is_named() -> None:
-    room = Room(100 * GIB, None, 7 * SERVER_AIO)
+    room = Room(100 * GIB, None, 7 * server_aio("mysql"))
     assert fitting(room, 1) == 3
     said = shortage(room, 4, 1, "this machine")
     assert said is not None
     assert "sysctl fs.aio-max-nr" in said
     assert shortage(room, 3, 1, "this machine") is None
+    assert fitting(Room(100 * GIB, None, 8 * server_aio("mariadb")), 1, "mariadb") == 4
+    assert fitting(Room(100 * GIB, None, 8 * server_aio("mariadb")), 1) == 3, "of a server that may be either"
 
 
 def test_a_shortage_is_said_with_figures() -> None:

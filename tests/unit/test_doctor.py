@@ -136,10 +136,30 @@ def test_images_of_other_servers_are_named_with_their_state(
 @pytest.mark.parametrize(
     ("most", "taken", "state", "detail"),
     [
-        ("65536", "4610", "ok", "60,926 of 65,536 requests left (fs.aio-max-nr): 26 more MySQL servers"),
-        ("65536", "58621", "ok", "6,915 of 65,536 requests left (fs.aio-max-nr): 3 more MySQL servers"),
-        ("65536", "58622", "warning", "6,914 of 65,536 requests left (fs.aio-max-nr): 2 more MySQL servers"),
-        ("1024", "4610", "warning", "0 of 1,024 requests left (fs.aio-max-nr): 0 more MySQL servers"),
+        (
+            "65536",
+            "4610",
+            "ok",
+            "60,926 of 65,536 requests left (fs.aio-max-nr): 26 more MySQL servers, or 29 of MariaDB",
+        ),
+        (
+            "65536",
+            "58621",
+            "ok",
+            "6,915 of 65,536 requests left (fs.aio-max-nr): 3 more MySQL servers, or 3 of MariaDB",
+        ),
+        (
+            "65536",
+            "58622",
+            "warning",
+            "6,914 of 65,536 requests left (fs.aio-max-nr): 2 more MySQL servers, or 3 of MariaDB",
+        ),
+        (
+            "1024",
+            "4610",
+            "warning",
+            "0 of 1,024 requests left (fs.aio-max-nr): 0 more MySQL servers, or 0 of MariaDB",
+        ),
         ("many", "0", "unknown", "this kernel does not say what is left of fs.aio-max-nr"),
         (None, "0", "unknown", "this kernel does not say what is left of fs.aio-max-nr"),
     ],

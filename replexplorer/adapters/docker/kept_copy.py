@@ -2,7 +2,7 @@
 
 The sidecars of one host keep it, by compare-and-set; whoever reads or writes it on this machine leaves a copy
 here. When that host is away another one can be told to keep it, from the copy. Law: which host keeps it is
-read anew at each look, so that a program that did not hear of it never goes on with the one of before.
+read from the disk each time, so that a program that did not hear of it never goes on with the one before.
 """
 
 from __future__ import annotations

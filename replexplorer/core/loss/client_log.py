@@ -249,7 +249,7 @@ class _Reading:
 
 
 def at_another_clock(line: bytes, ahead_us: int) -> bytes:
-    """A line whose times are by a clock that is so many microseconds ahead of ours, with its times by ours; a
+    """A line whose times are by a clock that is `ahead_us` ahead of ours, with its times by ours; a
     line that has none, or is none of a client log, as it is."""
     kind, *values = line.split() or [b""]
     if kind not in _WITH_TIME or not line.endswith(b"\n") or not values or not values[-1].isdigit():
