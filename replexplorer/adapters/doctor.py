@@ -220,10 +220,10 @@ def _aio(has: Aio | None, flavor: str | None) -> Check:
     name = "asynchronous I/O"
     if has is None:
         return _check(name, "unknown", "this kernel does not say what is left of fs.aio-max-nr")
-    mysql, mariadb = (has.left // server_aio(each) for each in ("mysql", "mariadb"))
-    more = f"{mysql} more MySQL servers, or {mariadb} of MariaDB"
+    fitting = has.left // server_aio("mysql")
+    more = f"{fitting} more MySQL servers; MariaDB needs none"
     detail = f"{has.left:,} of {has.most:,} requests left (fs.aio-max-nr): {more}"
-    if has.left // server_aio(flavor) < AIO_SERVERS_WANTED:
+    if server_aio(flavor) and fitting < AIO_SERVERS_WANTED:
         return _check(name, "warning", detail, f"`sudo {MORE_AIO}`")
     return _check(name, "ok", detail)
 

@@ -131,8 +131,9 @@ def fitting(room: Room, replicas: int, flavor: str | None = None) -> int:
     fits = max(room.memory_bytes - RESERVED_BYTES, 0) // memory
     if room.disk_bytes is not None:
         fits = min(fits, max(room.disk_bytes - RESERVED_BYTES, 0) // disk)
-    if room.aio is not None:
-        fits = min(fits, max(room.aio, 0) // (server_aio(flavor) * (replicas + 1)))
+    aio = server_aio(flavor) * (replicas + 1)
+    if room.aio is not None and aio:
+        fits = min(fits, max(room.aio, 0) // aio)
     return fits
 
 

@@ -17,8 +17,8 @@ from replexplorer.core.errors import StackUnavailable
 
 AGAIN: Final = "start it, then `replexplorer up` repairs the stack"
 _KEEPER_AGAIN: Final = (
-    f"{AGAIN}; until then nothing can be changed, since it keeps what is requested, unless another host takes"
-    " that on (`replexplorer up --keep-on HOST`)"
+    f"{AGAIN}; it keeps what is requested, so nothing can be changed until then, or until"
+    " `replexplorer up --keep-on HOST`"
 )
 
 T = TypeVar("T")
