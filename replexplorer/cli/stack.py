@@ -101,8 +101,8 @@ def up_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep-on",
         metavar="HOST",
-        help="do nothing but let this host of the stack keep what is requested, while the one that does is"
-        " away",
+        help="do nothing but give up the host that keeps what is requested and is away: this one of the stack"
+        " keeps it from now on, and a failover counts the servers there as ended",
     )
     add_json(parser)
 
@@ -179,7 +179,10 @@ async def _keep_on(call: Call, host: str) -> None:
         await stack.keep_on(host)
     finally:
         await stack.close()
-    call.console.narrate(f"what is requested of stack '{stack.name}' is kept by {host} from now on")
+    call.console.narrate(
+        f"what is requested of stack '{stack.name}' is kept by {host} from now on; servers of the"
+        " host that was given up count as ended: see that it is off"
+    )
 
 
 async def _consents(call: Call, lost: Desired) -> bool:

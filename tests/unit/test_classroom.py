@@ -90,8 +90,8 @@ def test_a_kernel_that_has_no_asynchronous_io_left_is_named() -> None:
     assert said is not None
     assert "sysctl fs.aio-max-nr" in said
     assert shortage(room, 3, 1, "this machine") is None
-    assert fitting(room, 1, "mariadb") > 100, "MariaDB needs none"
-    assert shortage(room, 100, 1, "this machine", "mariadb") is None
+    assert fitting(room, 1, "mariadb") == fitting(replace(room, aio=None), 1), "MariaDB needs none"
+    assert shortage(room, 4, 1, "this machine", "mariadb") is None
 
 
 def test_a_shortage_is_said_with_figures() -> None:

@@ -119,9 +119,7 @@ def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(no
     daemons = Daemons(PLACED, opened({A, B}))
     with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
         daemons.of(node)
-    assert (
-        "until then nothing can be changed, since it keeps what is requested" in str(raised.value)
-    ) is keeps
+    assert ("it keeps what is requested, so nothing can be changed until then" in str(raised.value)) is keeps
     assert "\n" not in str(raised.value)
 
 

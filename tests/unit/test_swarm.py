@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,21 @@ async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pyt
 async def test_a_node_stays_on_its_host() -> None:
     with pytest.raises(UsageError, match="db2 of stack far is on unix:///b/sock, not on unix:///a/sock"):
         await SwarmProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done: None)
+
+
+async def test_a_server_counts_as_ended_only_where_its_host_was_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A failover ends the source first; of a host that is away only its user knows that it has ended."""
+    stack = provider(monkeypatch, {B: Client("db2")})
+    with pytest.raises(StackUnavailable, match=r"db1\) is away"):
+        await stack.server_process("db1").kill()
+    placement.write("far", replace(PLACED, keeper=B, given_up=A))
+    away, keeper = await stack.nodes()
+    assert (away.keeps, keeper.keeps) == (False, True)
+    await stack.server_process("db1").kill()
+    with pytest.raises(StackUnavailable, match="db3"):
+        await stack.server_process("db3").kill()
 
 
 async def test_passwords_are_those_of_this_network_only() -> None:

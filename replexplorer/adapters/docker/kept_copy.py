@@ -70,7 +70,7 @@ class KeptCopy:
         if written is None:
             raise StackUnavailable(f"{host} keeps something else meanwhile", "try again")
         self._write(host, written)
-        placement.write(self._stack, replace(placed, keeper=host))
+        placement.write(self._stack, replace(placed, keeper=host, given_up=placed.names[0]))
 
     def forget(self) -> None:
         """The stack is gone."""

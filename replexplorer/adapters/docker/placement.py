@@ -39,6 +39,8 @@ class Placement:
 
     keeper: str | None = None
     """The host that keeps it since the one of before was away."""
+    given_up: str | None = None
+    """The one of before, of which its user said so: its servers count as ended until it is there again."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,7 +136,14 @@ def read(stack: str) -> Placement | None:
         if not hosts or any(node_number(node) is None for node in hosts):
             raise ValueError("no hosts of nodes")
         network = str(content.get("network", ""))
-        return Placement(hosts, network, content.get("system"), content.get("roles"), content.get("keeper"))
+        return Placement(
+            hosts,
+            network,
+            content.get("system"),
+            content.get("roles"),
+            content.get("keeper"),
+            content.get("given_up"),
+        )
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -152,6 +161,7 @@ def write(stack: str, placement: Placement) -> None:
         "system": placement.system,
         "roles": placement.roles,
         "keeper": placement.keeper,
+        "given_up": placement.given_up,
     }
     keep_record(_file(stack), content)
 

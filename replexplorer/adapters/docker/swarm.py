@@ -30,12 +30,21 @@ from replexplorer.adapters.docker.far_logs import FarClientLogs
 from replexplorer.adapters.docker.kept_copy import KeptCopy, check_keeper
 from replexplorer.adapters.docker.load_host import LoadHost, file_in
 from replexplorer.adapters.docker.placement import Placement
+from replexplorer.adapters.docker.process import Run, ServerContainer
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.topology import in_order
 from replexplorer.formats import paths
-from replexplorer.ports import Credentials, HostView, LoadProcess, NodeAddress, Report, UpOptions
+from replexplorer.ports import (
+    Credentials,
+    HostView,
+    LoadProcess,
+    NodeAddress,
+    Report,
+    ServerProcess,
+    UpOptions,
+)
 
 if TYPE_CHECKING:
     from replexplorer.adapters.docker.build import Builder
@@ -82,7 +91,7 @@ class SwarmProvider(DockerProvider):
     def _nodes(self, daemons: Any) -> list[NodeAddress]:
         noted = placement.read(self.name)
         if noted is not None:  # another program may have told another host to keep what is requested
-            daemons.placement = replace(daemons.placement, keeper=noted.keeper)
+            daemons.placement = replace(daemons.placement, keeper=noted.keeper, given_up=noted.given_up)
         found = daemons.each(lambda host, client: inventory.containers(client, self.name))
         containers = [each for some in found.values() for each in some]
         inventory.refuse_other_names(self.name, containers)
@@ -124,6 +133,14 @@ class SwarmProvider(DockerProvider):
     def _is_outdated(self, client: Any) -> bool:
         answers = client.each(lambda host, each: super(SwarmProvider, self)._is_outdated(each))
         return any(answers.values())
+
+    def server_process(self, node: str) -> ServerProcess:
+        """The container of the node's mysqld; of a host that was given up it counts as ended."""
+        return _OnAHost(partial(self._call_at, node), self.name, node, partial(self._is_given_up, node))
+
+    def _is_given_up(self, node: str) -> bool:
+        host = self.placement.hosts.get(node)
+        return host is not None and host == self.placement.given_up and host in self._daemons.away
 
     def _keep_nodes(self, client: Any, kept: Sequence[str]) -> None:
         client.every(lambda host, each: remove_other_nodes(each, self.name, kept))
@@ -248,7 +265,7 @@ class SwarmProvider(DockerProvider):
             await self.witness.hand_over(host, agent)
         finally:
             await agent.close()
-        self._daemons.placement = replace(self.placement, keeper=host)
+        self._daemons.placement = placement.read(self.name) or self.placement
 
     @cached_property
     def client_logs(self) -> FarClientLogs:
@@ -280,6 +297,22 @@ class SwarmProvider(DockerProvider):
     async def close(self) -> None:
         """Close the connections to the daemons; a later call opens them again."""
         await asyncio.to_thread(self._daemons.close)
+
+
+class _OnAHost(ServerContainer):
+    """A server whose host may have been given up by its user."""
+
+    def __init__(self, run: Run, stack: str, node: str, is_given_up: Callable[[], bool]) -> None:
+        super().__init__(run, stack, node)
+        self._is_given_up = is_given_up
+
+    async def kill(self) -> None:
+        """See `ports.ServerProcess`."""
+        try:
+            await super().kill()
+        except StackUnavailable:
+            if not self._is_given_up():
+                raise
 
 
 def remove_overlay(daemons: Daemons, stack: str, *, patient: bool) -> int:

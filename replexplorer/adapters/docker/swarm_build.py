@@ -63,6 +63,9 @@ class SwarmBuilder(Builder):
         if not self._daemons.placement.network:  # it was there, and this machine did not know it
             found = self._take()
             self._keep(found.identity, found.system())
+        if self._daemons.placement.given_up is not None:  # all are there
+            self._daemons.placement = replace(self._daemons.placement, given_up=None)
+            placement.write(self._stack, self._daemons.placement)
         return created
 
     def _keep(self, network: str, system: str | None) -> None:
