@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,13 +22,14 @@ from replexplorer.core.knobs.names import (
     SOURCE,
     KnobName,
     Place,
+    Value,
     defaults,
     desired_of,
     parse_assignment,
 )
-from replexplorer.core.model.advice import Basis, MeasuredRun, advise
-from replexplorer.core.model.fitted import OperatingPoint
-from replexplorer.core.model.goals import Goal, read_goals
+from replexplorer.core.model.advice import Advice, Advised, Basis, MeasuredRun, advise
+from replexplorer.core.model.fitted import Calibration, OperatingPoint
+from replexplorer.core.model.goals import Goal, GoalFigure, read_goals
 from replexplorer.core.model.operating_point import READ_ONLY, beyond, looked_at, operating_point_of
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration
@@ -114,13 +116,29 @@ async def _run(call: Call, goals: tuple[Goal, ...]) -> int:
             *([calibrated.problem] if calibrated.problem else []),
             *unread,
             *warnings_for(values, tuple(named), replicas),
-            *beyond(operating_point_of(values, replicas), values, replicas, calibrated.calibration),
+            *dict.fromkeys(
+                told
+                for settings in ({}, *(each.settings for each in _modelled(advised)))
+                for told in _beyond({**values, **settings}, replicas, calibrated.calibration)
+            ),
         ],
     )
     for warning in document.warnings:
         console.warn(warning)
     write = None if report is None else partial(write_report, report, document)
     return delivered(console, document, partial(render, document), write) or (0 if document.found else 1)
+
+
+def _modelled(advised: Advised) -> list[Advice]:
+    """What is advised by the model's figures."""
+    told = [*advised.found, *([advised.closest] if advised.closest is not None else [])]
+    return [each for each in told if each.figures[GoalFigure.TPS].origin == "model"]
+
+
+def _beyond(
+    values: Mapping[KnobName, Value], replicas: Sequence[str], calibration: Calibration
+) -> tuple[str, ...]:
+    return beyond(operating_point_of(values, replicas), values, replicas, calibration)
 
 
 def measured_here() -> tuple[list[MeasuredRun], list[str]]:

@@ -22,7 +22,7 @@ from replexplorer.formats.configuration import first_error
 from replexplorer.formats.small_file import read_text
 from replexplorer.formats.whole_file import whole_file
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the file's shape and of what its parameters mean."""
 MOST_BYTES: Final = 1 << 22
 """Of the file: some ten thousand runs."""
@@ -33,7 +33,7 @@ class _CalibrationFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    version: Literal[2]
+    version: Literal[3]
     calibration: Calibration
     runs: tuple[CalibrationRun, ...]
 

@@ -162,10 +162,10 @@ def test_without_a_replica_whose_link_is_whole_semi_sync_is_no_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound_ms", "verdict"), [(80, Verdict.MISSES), (110, Verdict.MAY), (1000, Verdict.MEETS)]
+    ("bound_ms", "verdict"), [(60, Verdict.MISSES), (110, Verdict.MAY), (1000, Verdict.MEETS)]
 )
 def test_the_model_s_error_decides_what_meets(bound_ms: float, verdict: Verdict) -> None:
-    """32 clients across 85 ms: the model says 112 ms, and is off by up to a fifth there."""
+    """32 clients across 85 ms: the model says 98 to 112 ms by wait point, and is off by up to a third."""
     pinned = ["semi_sync", "sync_binlog", "innodb_flush_log_at_trx_commit"]
     answer = advised(f"mean < {bound_ms}ms", "rtt@db2=85", "clients=32", "semi_sync=on", pinned=pinned)
     advice = answer.found[0] if answer.found else answer.closest

@@ -64,9 +64,9 @@ def broken(**changed: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "calibration of version 2"),
-        ("{not json", "calibration of version 2"),
-        (broken(top={"version": 1}), "version must be 2, not 1"),
+        ("", "calibration of version 3"),
+        ("{not json", "calibration of version 3"),
+        (broken(top={"version": 2}), "version must be 3, not 2"),
         (broken(fsync_ms=-1), "numbers from 0"),
         (broken(fsync_ms="NaN"), "fsync_ms"),
         (broken(local={}), "a workload's at least"),
@@ -75,7 +75,7 @@ def broken(**changed: Any) -> str:
 def test_a_broken_file_is_one_line_and_the_shipped_one_is_used(tmp_path: Path, text: str, word: str) -> None:
     file = tmp_path / "calibration.json"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="is no calibration of version 2") as raised:
+    with pytest.raises(UsageError, match="is no calibration of version 3") as raised:
         read_calibration(file)
     assert word in str(raised.value)
     read = load_calibration(file)

@@ -60,6 +60,17 @@ def test_the_answer_is_commands_that_can_be_typed(capsys: pytest.CaptureFixture[
     assert main(["set", *first["set"].split()[2:], "--dry-run"]) != 2
 
 
+def test_advice_that_rests_on_what_was_never_calibrated_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("semi_sync=on", "rtt=10ms", "clients=8")
+    for wait_point, is_told in (("after_sync", False), ("after_commit", True)):
+        document = answer(capsys, "rpo = 0", *words, f"wait_point={wait_point}")
+        assert {each["settings"]["wait_point"] for each in document["found"]} == {wait_point}
+        assert any("after_commit was not calibrated" in each for each in document["warnings"]) == is_told
+    # Semi-sync is off as things stand: what is advised has it on.
+    document = answer(capsys, "rpo = 0", "rtt=10ms", "wait_point=after_commit")
+    assert any("after_commit was not calibrated" in each for each in document["warnings"])
+
+
 def test_no_choice_that_meets_the_goals_is_exit_1_with_the_closest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

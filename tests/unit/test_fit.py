@@ -38,6 +38,7 @@ TRUE = Calibration(
     asleep_ms=0.6,
     asleep_after_ms=15.0,
     grouped=0.4,
+    beside=0.6,
 )
 GRID = tuple(product((1, 4, 16, 32, 64), (0.0, 10.0, 85.0), (False, True), (0.0, 1.0)))
 

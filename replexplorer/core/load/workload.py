@@ -30,8 +30,8 @@ of its parameters."""
 Draw = Callable[[], Transaction]
 """Makes the next transaction."""
 
-_SPECIAL_SHARE: Final = 0.75
-_SPECIAL_WIDTH: Final = 0.01
+SPECIAL_SHARE: Final = 0.75
+SPECIAL_WIDTH: Final = 0.01
 _BELL_DRAWS: Final = 12
 _RANGE_SIZE: Final = 100
 _POINT_SELECTS: Final = 10
@@ -337,9 +337,9 @@ def key_source(table_size: int, random: Random, spread: int = 0) -> Callable[[],
     if 0 < spread < table_size:
         return lambda: 1 + int(uniform() * spread)
     span = table_size - 1
-    width = span * _SPECIAL_WIDTH
+    width = span * SPECIAL_WIDTH
     low = 1 + span / 2 - width / 2
-    bell_share = 1 - _SPECIAL_SHARE
+    bell_share = 1 - SPECIAL_SHARE
 
     def draw() -> int:
         point = uniform()

@@ -2,7 +2,7 @@
 
 Law: what is made small is the mean |log(predicted / measured)|: every run counts by its ratio, and a
 disturbed one pulls no more than its share. The search is a pattern search on factors, each parameter in
-turn (Hooke and Jeeves, Direct Search, J. ACM 8(2), 1961): no derivative, and no library for eight numbers.
+turn (Hooke and Jeeves, Direct Search, J. ACM 8(2), 1961): no derivative, and no library for nine numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from replexplorer.core.model.fitted import (
 from replexplorer.core.model.validation import alone, checks, cross_validated, summary
 
 LEAST_RUNS: Final = 16
-"""Fewer say too little for eight parameters."""
+"""Fewer say too little for nine parameters."""
 _LEAST_CLIENTS: Final = 3
 """Numbers of clients that tell a workload's two costs apart."""
 _START: Final[dict[str, Any]] = {
@@ -37,6 +37,7 @@ _START: Final[dict[str, Any]] = {
     "asleep_ms": 0.5,
     "asleep_after_ms": 20.0,
     "grouped": 0.5,
+    "beside": 0.5,
 }
 _START_LOCAL: Final = LocalCost(delay_ms=0.05, cpu_ms=0.3)
 _FIRST_STEP: Final = 2.0

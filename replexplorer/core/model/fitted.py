@@ -1,12 +1,14 @@
 """What TPS and latency the settings should give: the fitted model beside the bound of `ceiling`.
 
-TPS = N / (E + R + Fr + Fb + G + N (C + S) + M) (docs/facts.md, "The model"). N is the number of clients, R
-the round trip, Fr and Fb the fsyncs of redo log and binlog, G the group's delay, E what a commit does beside
-others'.
+TPS = n / (E + R + Fr + Fb + G + n (C + S) - B + M) (docs/facts.md, "The model"). n is the number of clients
+that do not wait for a row which another has locked (row_locks.py), R the round trip, Fr and Fb the fsyncs of
+redo log and binlog, G the group's delay, E what a commit does beside others'.
 
 - C is the work that commits do one after another. One acknowledgement, or one fsync, releases a whole
-  group, whose clients come back together: so the wait R is paid once and the work N times, where queueing
-  theory for clients that come at random would have it done while others wait.
+  group, whose clients come back together: of these the wait R is paid once and the work n times.
+- B is what of the others' work L = (n - 1) (C + S) is done while a commit waits for its acknowledgement. A
+  client that comes at any moment of the round R + L does R / (R + L) of its work in another's wait; `beside`
+  is the part that comes so, the rest comes back together with its group.
 - S is what a commit costs more because cores slept while it waited: 256 kB that are read in 17 us on a core
   at work take 50 us after 1 ms of sleep and 360 us after 10 ms, each line from memory (measured).
 - S, and of C the sending, receiving and acknowledging, are done once for a group. Where an fsync, or the
@@ -26,6 +28,8 @@ from enum import StrEnum
 from math import exp, inf
 from typing import Final
 
+from replexplorer.core.model.row_locks import hot_rows, under_way
+
 
 class CostTerm(StrEnum):
     """One term of a predicted commit, in the words that a user reads."""
@@ -37,6 +41,7 @@ class CostTerm(StrEnum):
     GROUP = "group delay"
     ASLEEP = "cores that had slept"
     NETWORK = "network wait"
+    ROWS = "rows that others lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ class OperatingPoint:
     """What the knob `fsync_delay` adds to each fsync."""
     group_delay_ms: float = 0.0
     """binlog_group_commit_sync_delay: what a group waits for company."""
+    key_spread: int = 0
+    """The knob of that name: rows that keys are drawn from; 0: the whole table, as sysbench draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +169,12 @@ class Calibration:
     grouped: float = 1.0
     """The part that is left, for many clients, of what a group of commits pays once, where something gathers
     them into groups; 1: each commit pays all of it."""
+    beside: float = 0.0
+    """The part of the others' work that comes at any moment, also while a commit waits for its
+    acknowledgement; 0: all come back together, once it is there."""
     after_commit_beside: float | None = None
-    """The part of the others' work that is done while a commit waits under wait_point=after_commit, whose
-    waiters hold up no engine commit; None where no run was made under it: then none, as in after_sync."""
+    """The same under wait_point=after_commit, whose waiters hold up no engine commit; None where no run was
+    made under it: then it is taken for that of after_sync."""
     is_shipped: bool = False
     """It came with the program, from another machine than this one."""
 
@@ -188,6 +198,7 @@ FITTED: Final = (
     "asleep_ms",
     "asleep_after_ms",
     "grouped",
+    "beside",
 )
 """The parameters that all workloads share, beside each workload's LocalCost."""
 
@@ -220,44 +231,74 @@ def share_of_group(gathers: bool, clients: int, grouped: float) -> float:
     return least + (1 - least) / clients if gathers else 1.0
 
 
+def times_worked(beside: float, clients: float, each_ms: float, trip_ms: float) -> float:
+    """How many commits' work, `each_ms` long, is in the time of one: all clients', less what of the others'
+    is done while it waits for its acknowledgement."""
+    others_ms = (clients - 1) * each_ms
+    if not others_ms:
+        return clients
+    return clients - min(beside, 1.0) * (clients - 1) * trip_ms / (others_ms + trip_ms)
+
+
 def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -> Solution:
     """The formula at the top of this module, for at least one client."""
-    clients = setting.clients
+    clients = committing(setting)
     fsync_ms = setting.fsync_ms
     if fsync_ms is None:
         fsync_ms = calibration.fsync_ms + setting.fsync_delay_ms
     redo_ms, binlog_ms = setting.redo_fsyncs * fsync_ms, setting.binlog_fsyncs * fsync_ms
     fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs
     work_ms = local.cpu_ms + calibration.fsync_cpu_ms * fsyncs / 2
-    trip_ms = beside_ms = 0.0
-    share = share_of_group(fsyncs + setting.group_delay_ms > 0, clients, calibration.grouped)
+    trip_ms = 0.0
+    share = share_of_group(fsyncs + setting.group_delay_ms > 0, setting.clients, calibration.grouped)
     if setting.semi_sync:
         trip_ms = max(setting.rtt_ms, setting.rtt_asked_ms + calibration.least_rtt_ms)
         work_ms += share * calibration.receive_ms
-        if setting.after_commit and calibration.after_commit_beside is not None:
-            beside_ms = min(min(calibration.after_commit_beside, 1) * (clients - 1) * work_ms, trip_ms)
     waits_ms = trip_ms + redo_ms + binlog_ms + setting.group_delay_ms
     asleep_ms = 0.0
     if calibration.asleep_after_ms > 0:
         asleep_ms = share * calibration.asleep_ms * (1 - exp(-waits_ms / calibration.asleep_after_ms))
-    behind = behind_ms(redo_ms, binlog_ms + setting.group_delay_ms, clients)
-    behind = max(0.0, behind - trip_ms - clients * work_ms)
+    times = times_worked(_beside(setting, calibration), clients, work_ms + asleep_ms, trip_ms)
+    behind = behind_ms(redo_ms, binlog_ms + setting.group_delay_ms, setting.clients)
+    behind = max(0.0, behind - trip_ms - times * work_ms)
     if redo_ms > binlog_ms + setting.group_delay_ms:
         redo_ms += behind
     else:
         binlog_ms += behind
     terms = {
         CostTerm.EXECUTE: local.delay_ms,
-        CostTerm.CPU: clients * work_ms - beside_ms,
+        CostTerm.CPU: times * work_ms,
         CostTerm.REDO: redo_ms,
         CostTerm.BINLOG: binlog_ms,
         CostTerm.GROUP: setting.group_delay_ms,
-        CostTerm.ASLEEP: clients * asleep_ms,
+        CostTerm.ASLEEP: times * asleep_ms,
         CostTerm.NETWORK: trip_ms,
     }
-    latency_ms = sum(terms.values())
+    tps = 1000 * clients / sum(terms.values())
+    latency_ms = 1000 * setting.clients / tps
+    terms[CostTerm.ROWS] = max(0.0, latency_ms - sum(terms.values()))
     return Solution(
-        tps=1000 * clients / latency_ms,
+        tps=tps,
         latency_ms=latency_ms,
         terms={term: ms for term, ms in terms.items() if ms},
     )
+
+
+def committing(setting: OperatingPoint) -> float:
+    """How many of the clients commit at once; under AFTER_COMMIT no row is locked during the wait."""
+    if not waits_for_rows(setting):
+        return setting.clients
+    return under_way(setting.clients, hot_rows(setting.workload, setting.key_spread))
+
+
+def waits_for_rows(setting: OperatingPoint) -> bool:
+    """Whether commits keep rows locked while they wait for a replica, and which rows is known."""
+    holds = setting.semi_sync and not setting.after_commit
+    return holds and hot_rows(setting.workload, setting.key_spread) is not None
+
+
+def _beside(setting: OperatingPoint, calibration: Calibration) -> float:
+    """The part that comes at any moment at this wait point."""
+    if setting.after_commit and calibration.after_commit_beside is not None:
+        return calibration.after_commit_beside
+    return calibration.beside

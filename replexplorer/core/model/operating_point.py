@@ -19,7 +19,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
-from replexplorer.core.model.fitted import Calibration, OperatingPoint
+from replexplorer.core.model.fitted import Calibration, OperatingPoint, waits_for_rows
 from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.core.system import ASYNC, System
 
@@ -47,6 +47,7 @@ _SELDOM: Final = frozenset(
         keys.BINLOG_COMMIT_WAIT_COUNT,
         keys.BINLOG_COMMIT_WAIT_USEC,
         keys.LOAD_MODE,
+        keys.KEY_SPREAD,
     }
 )
 """Not worth a word at their defaults."""
@@ -100,6 +101,7 @@ def operating_point_of(
         binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
         fsync_delay_ms=float(value_of(values, keys.FSYNC_DELAY)),
         group_delay_ms=_group_delay_ms(values) if writes else 0.0,
+        key_spread=int(value_of(values, keys.KEY_SPREAD, Place.LOAD)),
     )
 
 
@@ -172,7 +174,9 @@ def beyond(
             f"workload {setting.workload} was not calibrated ({known} was): its local cost is a guess"
         )
     if setting.semi_sync and setting.after_commit and calibration.after_commit_beside is None:
-        told.append("wait_point after_commit was not calibrated: it is taken for after_sync")
+        told.append(
+            "wait_point after_commit was not calibrated: it is taken for an after_sync that locks no rows"
+        )
     if setting.clients > calibration.most_clients:
         told.append(f"clients {setting.clients} is beyond the {calibration.most_clients} calibrated")
     if setting.semi_sync and setting.rtt_ms > calibration.most_rtt_ms:
@@ -183,6 +187,7 @@ def beyond(
         f"{name}={value} is not in the model"
         for name in expand((knob for knob in CATALOGUE if knob.beyond_model), replicas)
         if (value := values.get(name)) not in (None, name.knob.default)
+        if name.key != keys.KEY_SPREAD or not waits_for_rows(setting)
     ]
     return tuple(told)
 
