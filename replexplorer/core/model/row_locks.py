@@ -43,8 +43,8 @@ def hot_rows(workload: str, key_spread: int) -> HotRows | None:
 def under_way(clients: int, hot: HotRows | None) -> float:
     """How many of the clients commit at once on average, at least one; the rest waits for their rows.
 
-    In each round every hot row that is wanted has one commit; those that have committed come again, `share` of
-    them for a hot row. The result is where as many hot rows are wanted as have committed.
+    In each round every hot row that is wanted has one commit; those that have committed come again, `share`
+    of them for a hot row. The result is where as many hot rows are wanted as have committed.
     """
     if hot is None or clients <= 1:
         return clients
