@@ -363,6 +363,8 @@ class Sysbench:
     """sysbench 1.0 against the same server, in a database of its own."""
 
     options: Path
+    keys: str = "special"
+    """How they are drawn."""
 
     async def run(self, settings: LoadSettings, length_s: float) -> Run:
         """One run of the script of the same name."""
@@ -373,6 +375,7 @@ class Sysbench:
             f"--threads={settings.clients}",
             f"--time={math.ceil(length_s)}",
             "--histogram=on",
+            f"--rand-type={self.keys}",
             *open_options,
             "run",
         )
