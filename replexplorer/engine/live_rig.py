@@ -278,6 +278,7 @@ class LiveRig:
             await self._leave_behind(list(self._fleet.members)[replicas + 1 :])
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
+            self._sight.forget_gone()
             if self._fleet.system.is_group:
                 await form_group(self._fleet, lambda text: report(text, None))
         elif replicas > len(self._fleet.replicas):

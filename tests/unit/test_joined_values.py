@@ -1,4 +1,4 @@
-"""What a node that joins is asked for: what all the others share, and nothing else."""
+"""What a node that joins is asked for: what the others share, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,9 +32,22 @@ def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
         pytest.param(
             GROUP,
             {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 80},
-            {},
-            id="one link is farther: nobody's value",
+            {"rtt@db4": 20, "rtt@db2:db4": 20, "rtt@db3:db4": 20},
+            id="one link is farther: that stays its own, the new ones get what the bare key asked for",
         ),
+        pytest.param(
+            GROUP,
+            {"rtt@db2": 10, "rtt@db3": 20, "rtt@db2:db3": 80},
+            {},
+            id="every link has a value of its own: nobody's value",
+        ),
+        pytest.param(
+            GROUP,
+            {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 7, "wsrep_sync_wait@db3": 1},
+            {"wsrep_sync_wait@db4": 1},
+            id="one member has a setting of its own",
+        ),
+        pytest.param(REPLICAS, {"rtt@db2": 20, "rtt@db3": 85}, {}, id="one of two is no more than half"),
         pytest.param(GROUP, {"rtt@db2": 20, "rtt@db3": 20}, {}, id="one link was never asked for anything"),
         pytest.param(
             GROUP,
@@ -56,7 +69,7 @@ def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
         ),
     ],
 )
-def test_a_node_that_joins_takes_what_all_others_share(
+def test_a_node_that_joins_takes_what_most_others_share(
     roster: Roster, wanted: dict[str, Value], joined: dict[str, Value]
 ) -> None:
     asked = {parse_name(name): value for name, value in wanted.items()}

@@ -121,6 +121,12 @@ class Sight:
         for seen in (self.samples, self.samples_before, self.links, self.pairs, self.disks):
             seen.clear()
 
+    def forget_gone(self) -> None:
+        """Nothing is known any more of nodes that the stack has no longer."""
+        for seen in (self.samples, self.samples_before, self.disks):
+            for node in seen.keys() - self.fleet.members.keys():
+                del seen[node]
+
     async def refresh(
         self, *, with_gtids: bool = False, probe: bool = False, links: Iterable[str] = ()
     ) -> None:
