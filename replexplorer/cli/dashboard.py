@@ -86,10 +86,12 @@ def neighbours_of(session: Session, loaded: LoadedConfiguration) -> Neighbours:
     return Neighbours(names, partial(compared_session, loaded), session.machine)
 
 
-def compared_session(loaded: LoadedConfiguration, name: str) -> Session:
-    """A session on a stack that is compared: drives its load, records nothing."""
+def compared_session(loaded: LoadedConfiguration, name: str, loads: bool = True) -> Session:
+    """A session on a stack that is compared: drives its load, at once where it `loads`; records nothing."""
     values = loaded.values
-    options = SessionOptions(holder="compare", reapply=values.reapply, table_size=values.workload.table_size)
+    options = SessionOptions(
+        holder="compare", reapply=values.reapply, table_size=values.workload.table_size, rests=not loads
+    )
     return Session(outside_of(provider_of(values, name)), options)
 
 

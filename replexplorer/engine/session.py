@@ -91,6 +91,8 @@ class SessionOptions:
     """Write a heartbeat a second while our load runs (observe/heartbeat.py); the dashboard alone does."""
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
+    rests: bool = False
+    """Our load waits until somebody starts it."""
     watches: bool = False
     """Nothing is brought up, driven or restored (`spectator.Spectator`)."""
 
@@ -232,7 +234,8 @@ class Session:
         await self.lost.catch_up()
         await self._begin_recording()
         self.watcher.start()
-        self.driving.begin()
+        if not self.options.rests:
+            self.driving.begin()
 
     async def watch(self, progress: ProgressCallback) -> None:
         """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""

@@ -25,8 +25,8 @@ class Neighbours:
 
     names: Callable[[], Awaitable[Sequence[str]]]
     """All but its own, in order; raises ReplexplorerError."""
-    view: Callable[[str], View]
-    """One of them, not started yet: its start drives its load."""
+    view: Callable[[str, bool], View]
+    """One of them, not started yet; True: its start drives its load, False: that waits to be started."""
     machine: Callable[[], Awaitable[Machine | None]]
     """What the machine of the dashboard's own source has worked so far."""
 

@@ -212,6 +212,19 @@ async def test_digits_type_a_value_with_its_unit(size: tuple[int, int]) -> None:
         assert not entry.is_open
 
 
+async def test_what_is_typed_stays_in_its_row_when_a_line_comes_above() -> None:
+    async with bench() as app:
+        await app.press("2")
+        entry, panel = app.dashboard.query_one("#value-entry", Entry), app.dashboard.query_one("#knobs")
+        row = entry.region.y - panel.region.y
+        top = panel.region.y
+        await app.play(threads(make_tick(2.0), "db2", lag_s=12.0))
+        await app.until(lambda: panel.region.y == top + 1)
+        await app.until(lambda: entry.region.y - panel.region.y == row, "the field in its row")
+        await app.press("5", "enter")
+        await app.until(lambda: app.facade.called("set") == [[("rtt@db2", 25.0)]])
+
+
 async def test_a_wrong_value_is_told_in_one_line_and_nothing_is_asked() -> None:
     async with bench() as app:
         await app.press("9", "k", "g", "enter")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from textual.notifications import Notify
+from textual.screen import Screen
 
 from replexplorer.core.errors import MissingPiece, NoSuchStack
 from replexplorer.core.machine import Machine
@@ -33,8 +35,8 @@ class Street:
             raise self.error
         return self.there
 
-    def view(self, name: str) -> FakeFacade:
-        self.opened.append(name)
+    def view(self, name: str, loads: bool) -> FakeFacade:
+        self.opened.append(name if loads else f"{name} at rest")
         return self.other
 
     async def machine(self) -> Machine | None:
@@ -86,6 +88,18 @@ async def test_a_key_opens_the_comparison_and_another_leads_back_to_a_dashboard_
         await running.until(lambda: running.dashboard.beside is None, "the end of the other")
         await compared(running)
         assert street.opened == ["other", "other"]
+
+
+async def test_the_other_stack_may_be_left_at_rest() -> None:
+    street = Street()
+    async with street.dashboard(size=(80, 24)) as running:
+        await running.press("C")
+        await running.until(lambda: isinstance(running.app.screen, NeighboursScreen), "the question")
+        await running.until(lambda: "x leave it at rest" in running_text(running.app.screen, "Lines"), "x")
+        await running.press("down", "x")
+        await running.until(lambda: isinstance(running.app.screen, ComparisonScreen), "the comparison")
+        assert street.opened == ["third at rest"]
+        assert toasts(running) == ["attaching to stack third…"]
 
 
 async def test_a_knob_is_turned_on_both_from_there_and_q_leads_back_too() -> None:
@@ -148,7 +162,7 @@ async def test_where_nobody_knows_other_stacks_the_key_does_nothing() -> None:
         assert not toasts(running)
 
 
-def running_text(screen: ComparisonScreen, name: str) -> str:
+def running_text(screen: Screen[Any], name: str) -> str:
     return "\n".join(screen.query_one(name, Lines).rows)
 
 

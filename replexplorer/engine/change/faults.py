@@ -179,8 +179,9 @@ class Faults:
         roster = self._fleet.roster
         meant = [fault for fault in self.in_force() if clears(fault, text, roster)]
         if not meant and text is not None:
-            in_force = ", ".join(map(str, self.in_force())) or "none is"
-            raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
+            in_force = ", ".join(map(str, self.in_force()))
+            others = f"in force: {in_force}" if in_force else "none of any kind is"
+            raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
             await self._ready_to_start(meant)
         ahead = await self._take_all_back(meant)

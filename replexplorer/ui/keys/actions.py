@@ -170,6 +170,7 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("ledger.open",), "ledger", 9),
     FooterItem(("log.open",), "log", 14),
     FooterItem(("lab.open",), "labs", 8),
+    FooterItem(("compare.open",), "compare", 13),
     FooterItem(("stack.reset",), "reset", 15),
     FooterItem(("theme.next",), "theme", 6),
     FooterItem(("palette",), "all", 16),

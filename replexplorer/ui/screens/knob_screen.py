@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from textual import events, on, work
+from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
@@ -45,6 +46,7 @@ class KnobScreen(KnobKeys, WatchingScreen):
     def on_mount(self) -> None:
         """Begin to work off commands and to watch what rests."""
         self.set_interval(0.1, self.apply_rested)
+        self.screen_layout_refresh_signal.subscribe(self, self._keep_in_its_row)
         if self._view.console is not None:
             self.set_interval(_POINT_EVERY_S, self._point)
         self._work_off()
@@ -143,6 +145,12 @@ class KnobScreen(KnobKeys, WatchingScreen):
     def _turn_fold(self, fold: Fold) -> None:
         self.board.turn(fold)
         self._draw_now()
+
+    def _keep_in_its_row(self, _: Screen[Any]) -> None:
+        """What is typed stays over its knob where a line above has come or gone."""
+        entry = self.query_one("#value-entry", Entry)
+        if entry.is_open and (place := self._value_place()) is not None:
+            entry.move(place)
 
     def _draw_now(self) -> None:
         with self.app.batch_update():

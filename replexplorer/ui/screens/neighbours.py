@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -11,13 +11,14 @@ from textual.binding import Binding, BindingType
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.pair import Overheard, PairedViews
 from replexplorer.engine.view import View
-from replexplorer.ui.keys.actions import DEFAULT_KEYS, PAIR_OVER_FOOTER, QUIT
+from replexplorer.ui.keys.actions import DEFAULT_KEYS, PAIR_OVER_FOOTER, QUIT, key_label, keys_of
 from replexplorer.ui.screens.compare import CompareScreen
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.screens.presenting import PresentingScreen
 from replexplorer.ui.settings import Neighbours, Settings
 from replexplorer.ui.words.runs import Line
 
+_LOAD: Final = "load.toggle"
 NO_OTHER = "no other stack to compare with: `replexplorer up --stack NAME` makes one"
 
 
@@ -67,12 +68,13 @@ class NeighbouringScreen(PresentingScreen):
         elif self.is_current:
             self.app.push_screen(NeighboursScreen(names, self._open_beside, self._settings))
 
-    def _open_beside(self, name: str) -> None:
-        """Start the other stack's load and show both."""
+    def _open_beside(self, name: str, loads: bool) -> None:
+        """Show both; where it `loads`, the other stack's load is started for that."""
         neighbours = self._settings.neighbours
         if neighbours is not None and self.beside is None:
-            self.beside = neighbours.view(name)
-            self.notify(f"starting the load of stack {name}…", timeout=4)
+            self.beside = neighbours.view(name, loads)
+            doing = "starting the load of" if loads else "attaching to"
+            self.notify(f"{doing} stack {name}…", timeout=4)
             self._start_beside(neighbours, self.beside, name)
 
     @work(group="beside", exit_on_error=False)
@@ -110,9 +112,12 @@ class NeighbouringScreen(PresentingScreen):
 class NeighboursScreen(ListingScreen):
     """The other stacks, one of them chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Compare with it", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose(True)", "Start its load, show both", show=False),
+        Binding(DEFAULT_KEYS[_LOAD], "choose(False)", "Show both as they are", show=False, id=_LOAD),
+    ]
 
-    def __init__(self, names: Sequence[str], choose: Callable[[str], None], settings: Settings) -> None:
+    def __init__(self, names: Sequence[str], choose: Callable[[str, bool], None], settings: Settings) -> None:
         super().__init__(settings)
         self._names = names
         self._choose = choose
@@ -124,7 +129,9 @@ class NeighboursScreen(ListingScreen):
             ("Compare ", "title b"),
             (f"A is {self.settings.stack}, B:   ", "muted"),
             ("⏎", "key b"),
-            (" start its load, show both", "muted"),
+            (" start its load, show both   ", "muted"),
+            (key_label(keys_of(_LOAD, self.settings.keymap)[0]), "key b"),
+            (" leave it at rest", "muted"),
         ]
         body: list[Line] = [
             [("▸ ", "accent"), (name, "text b on select")]
@@ -145,10 +152,10 @@ class NeighboursScreen(ListingScreen):
         """Move the cursor by a page."""
         self.action_scroll_by(pages * self.listing.page_rows)
 
-    def action_choose(self) -> None:
-        """Compare with the chosen one."""
+    def action_choose(self, loads: bool) -> None:
+        """Compare with the chosen one; where it `loads`, its load is started."""
         self.dismiss()
-        self._choose(self._names[self._at])
+        self._choose(self._names[self._at], loads)
 
 
 class ComparisonScreen(CompareScreen):

@@ -25,6 +25,7 @@ class Entry(Input):
         super().__init__(compact=True, select_on_focus=False, id=f"{purpose}-entry")
         self.cursor_blink = False
         self.display = False
+        self._at: tuple[int, int] | None = None
         self.purpose = purpose
         """`value` or `filter`."""
 
@@ -35,13 +36,18 @@ class Entry(Input):
 
     def open(self, text: str, offset: tuple[int, int], width: int) -> None:
         """Show it at a place of the screen with a first text and give it the keys."""
-        self.styles.offset = offset
+        self.move(offset)
         self.styles.width = width
         self.value = text
         self.display = True
         # At once: a focus that comes after the field was closed again would swallow every key.
         self.screen.set_focus(self)
         self.cursor_position = len(text)
+
+    def move(self, offset: tuple[int, int]) -> None:
+        """Show it at this place of the screen from now on."""
+        if self._at != offset:
+            self._at = self.styles.offset = offset
 
     def close(self) -> None:
         """Hide it and give the keys back."""
