@@ -167,3 +167,47 @@ async def kill_a_load_and_revert(live: LiveStack, shell: Shell) -> None:
     assert fates == {(f"schema {SCHEMA}", "restored"), ("sync_binlog", "restored")}
     await schema_is_gone(live)
     assert await variables(live) == before
+
+
+async def stop_a_blocked_load(live: LiveStack, shell: Shell) -> None:
+    """End one while its commits wait for an acknowledgement that does not come: the program ends, and its
+    schema is dropped once the server lets it."""
+    enabled, timeout = "rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout"
+    before = await live.value("db1", f"SELECT @@GLOBAL.{timeout}")
+    await _execute(live, "db1", f"SET GLOBAL {timeout} = 600000", f"SET GLOBAL {enabled} = ON")
+    try:
+        with shell.started(*LOAD) as attach:
+            attach.until_said(RUNS, within_s=60)
+            await _execute(live, "db2", "STOP REPLICA IO_THREAD")
+
+            async def blocked() -> bool:
+                state = "Waiting for semi-sync ACK from replica"
+                return bool(
+                    await live.value(
+                        "db1",
+                        f"SELECT COUNT(*) FROM performance_schema.processlist WHERE state = '{state}'",
+                    )
+                )
+
+            await until(blocked, "a commit waits", within_s=20)
+            attach.send_signal(signal.SIGTERM)
+            assert attach.ends() == 128 + signal.SIGTERM
+            assert "still to be dropped" in attach.said()
+        assert await has_schema(live, "db1")
+        await _execute(live, "db2", "START REPLICA IO_THREAD")
+
+        async def goes_on() -> bool:
+            return not await blocked()
+
+        await until(goes_on, "the commits are acknowledged", within_s=30)
+        shell.run("revert")
+        await schema_is_gone(live)
+    finally:
+        await _execute(live, "db2", "START REPLICA IO_THREAD")
+        await _execute(live, "db1", f"SET GLOBAL {enabled} = OFF", f"SET GLOBAL {timeout} = {before}")
+
+
+async def _execute(live: LiveStack, node: str, *statements: str) -> None:
+    async with live.session(node) as cursor:
+        for statement in statements:
+            await cursor.execute(statement)

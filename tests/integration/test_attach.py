@@ -22,10 +22,12 @@ from tests.integration.attaching import (
     outsider,
     run_a_load,
     schema_is_gone,
+    stop_a_blocked_load,
     stop_a_load,
     variables,
 )
 from tests.integration.conftest import LiveStack
+from tests.integration.own_ca import shown_by
 from tests.integration.shell import Shell
 from tests.integration.test_terminal import Dashboard
 from tests.waiting import until
@@ -165,6 +167,30 @@ async def test_a_load_keeps_its_rate_in_a_schema_of_its_own(live_stack: LiveStac
 async def test_a_load_stops_within_a_second_and_leaves_nothing(live_stack: LiveStack, tmp_path: Path) -> None:
     shell = await outsider(live_stack, tmp_path)
     print(f"the last statement came {await stop_a_load(live_stack, shell):.2f} s after the signal")
+
+
+async def test_a_load_runs_behind_a_certificate_that_is_verified(
+    live_stack: LiveStack, tmp_path: Path
+) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    words = [word for word in LOAD if word != TLS]
+    async with shown_by(live_stack, tmp_path):
+        for mode in ("VERIFY_CA", "VERIFY_IDENTITY"):
+            ours = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'own-ca.pem'}")
+            load = AttachChanges.model_validate(shell.json(*words, *ours, "--for", "2s")).load
+            assert load is not None
+            assert load.commits > 0
+            assert (load.errors, load.ended) == (0, None)
+            theirs = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'other-ca.pem'}")
+            refused = shell.run(*words, *theirs, "--for", "2s", code=4).stderr
+            assert "--ssl-ca=FILE names who signed its certificate" in refused
+            assert not await has_schema(live_stack, "db1")
+
+
+async def test_a_load_whose_commits_are_blocked_ends_and_its_schema_later(
+    live_stack: LiveStack, tmp_path: Path
+) -> None:
+    await stop_a_blocked_load(live_stack, await outsider(live_stack, tmp_path))
 
 
 async def test_a_load_that_was_killed_is_reverted(live_stack: LiveStack, tmp_path: Path) -> None:

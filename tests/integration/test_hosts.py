@@ -73,6 +73,7 @@ def test_a_stack_lives_on_two_hosts_until_one_goes_and_comes_back(hosts: Hosts) 
         _knobs_work(hosts)
         _load_runs_beside_the_source(shell)
         _load_runs_on_both_hosts(hosts)
+        _account_is_kept_on_both_hosts(hosts)
         _a_host_goes_and_comes_back(hosts)
     finally:
         done = shell.run("down", "--yes").stderr
@@ -128,6 +129,18 @@ def _load_runs_on_both_hosts(hosts: Hosts) -> None:
     refused = hosts.shell.run("load", "--processes", "nowhere=1", code=2).stderr
     assert "nowhere is no host of stack" in refused
     assert hosts.second in refused
+
+
+def _account_is_kept_on_both_hosts(hosts: Hosts) -> None:
+    """Each process notes on its own host's disk what its clients are told; then a source dies."""
+    places = f"{hosts.first}=1,{hosts.second}=1"
+    words = ("load", "--workload", "ledger", "--clients", "2", "--duration", "2", "--processes", places)
+    ledger = hosts.shell.json(*words)["ledger"]
+    assert ledger["acknowledged"] > 0
+    assert [node["missing"] for node in ledger["nodes"].values()] == [0, 0]
+    drilled = hosts.shell.json("drill", "run", "kill-primary", "--quick")["ledger"]
+    assert drilled["acknowledged"] > 0
+    assert (drilled["lost"], drilled["nodes"]["db1"]["extra"]) == (0, 0)
 
 
 def _a_host_goes_and_comes_back(hosts: Hosts) -> None:
