@@ -90,7 +90,7 @@ class Evidence:
     acks_since_last: int | None = None
     """Acknowledgements since the sample before (`acks_between`)."""
     logged_timeouts: int | None = None
-    """MY-011153 in performance_schema.error_log since server start; None where there is no such table."""
+    """Timeouts that the server has logged since its start; None where nobody can read that."""
     replicas_able: int | None = None
     """Replicas that may acknowledge: none of those whose own threads or registration say otherwise;
     None: only the source is asked."""
@@ -184,7 +184,9 @@ def _reset_since_enabling(evidence: Evidence) -> bool:
 
 
 def _fallbacks(evidence: Evidence) -> int | None:
+    """Timeouts, where they are told; else none as long as all that was switched off was so by us, and unknown
+    beyond that: it may have been anybody's SET."""
     if evidence.logged_timeouts is not None:
         return evidence.logged_timeouts
     switched = evidence.status.no_times
-    return None if switched is None else max(0, switched - evidence.own_offs)
+    return None if switched is None or switched > evidence.own_offs else 0

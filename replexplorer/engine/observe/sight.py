@@ -45,6 +45,7 @@ from replexplorer.engine.observe.server_sample import (
     standing_of,
     waits_too_long,
 )
+from replexplorer.engine.observe.timeouts import TimeoutLook
 from replexplorer.engine.observe.transfers import TransferLook
 from replexplorer.engine.requested import Requested
 from replexplorer.ports import Ability
@@ -82,6 +83,7 @@ class Sight:
         self.own = OwnDoing()
         self._requested = Requested()
         self._transfers = TransferLook(fleet)
+        self._timeouts = TimeoutLook(fleet)
         self.samples: dict[str, NodeSample] = {}
         """The last sample of each node."""
         self.samples_before: dict[str, NodeSample] = {}
@@ -182,7 +184,8 @@ class Sight:
         if self.fleet.system.is_group and view.role in (Role.JOINING, Role.DOWN):
             found = await self._transfers.look(self.fleet.members[node], sample.membership)
             view = replace(view, transfer=found if found is not None and found.runs else None)
-        sample = replace(sample, answered_s=clock.monotonic(), view=view)
+        timeouts = await self._timeouts.look(node, sample, before)
+        sample = replace(sample, answered_s=clock.monotonic(), view=view, logged_timeouts=timeouts)
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample
