@@ -40,6 +40,14 @@ def test_what_the_daemon_says_becomes_one_line(text: str, says: str) -> None:
     assert "\n" not in str(error)
 
 
+def test_a_docker_host_where_nothing_listens_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    assert "systemctl start docker" in str(explain(FileNotFoundError(2, "No such file")))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    told = explain(FileNotFoundError(2, "No such file"))
+    assert str(told).startswith("Docker is not running: DOCKER_HOST is unix:///nowhere.sock: ")
+
+
 def test_the_pool_error_names_the_config_key() -> None:
     text = "could not find an available, non-overlapping IPv4 address pool among the defaults"
     assert "config key subnet" in explain(RuntimeError(text)).hint

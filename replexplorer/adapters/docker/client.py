@@ -191,7 +191,9 @@ def explain(error: BaseException) -> ReplexplorerError:
             "join the docker group (`sudo usermod -aG docker $USER`, then log in again) or run as root",
         )
     if any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
-        return NoDaemon("Docker is not running", _START_DOCKER)
+        host = " ".join(os.environ.get("DOCKER_HOST", "").split())
+        hint = f"DOCKER_HOST is {host}: correct it, or start Docker there" if host else _START_DOCKER
+        return NoDaemon("Docker is not running", hint)
     if "connection aborted" in low or "connection refused" in low or "error while fetching server api" in low:
         return NoDaemon("Docker does not answer", _START_DOCKER)
     if "timed out" in low or "timeout" in low:
