@@ -137,6 +137,33 @@ async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_com
         assert not others, "a reset leaves every variable at what `get` calls its default"
 
 
+async def test_only_timeouts_count_as_fallbacks(maria: LiveStack) -> None:
+    """The server's counter has somebody's SET among them; its log has not."""
+    async with connected(maria, "test") as session:
+        try:
+            await turn(session, "semi_sync=on", "semi_sync_timeout=1s")
+            await session.sight.refresh()
+            before = session.sight.protection().fallbacks
+            assert before is not None
+            control, replica = session.fleet.source.control, session.fleet.replicas[0]
+            for value in (0, 1):
+                await control.query(f"SET GLOBAL rpl_semi_sync_master_enabled = {value}")
+            await control.query("CREATE TABLE sandbox.by_hand (a INT)")
+            await session.sight.refresh()
+            assert session.sight.protection().fallbacks == before
+            await replica.control.query("STOP SLAVE IO_THREAD")
+            await control.query("DROP TABLE sandbox.by_hand", deadline_s=30)
+
+            async def has_fallen_back() -> bool:
+                await session.sight.refresh()
+                return session.sight.protection().fallbacks == before + 1
+
+            await until(has_fallen_back, "the timeout is counted")
+        finally:
+            await session.fleet.replicas[0].control.query("START SLAVE IO_THREAD")
+            await session.console.do(Reset())
+
+
 async def test_tables_are_checked_and_mended_as_on_mysql(maria: LiveStack) -> None:
     async with connected(maria, "check-schema") as session:
         await checked_and_mended(maria, session)
