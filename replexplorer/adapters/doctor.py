@@ -22,7 +22,7 @@ from replexplorer.core.system import system_of
 from replexplorer.core.wire import DiskState, Health, LinkState
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.json.doctor import Check, Doctor
-from replexplorer.formats.paths import shipped
+from replexplorer.formats.paths import shipped, user_home
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -202,7 +202,7 @@ def _disk(info: Mapping[str, Any]) -> Check:
     """Room where Docker keeps its data, when that is a path of this host."""
     root = Path(str(info.get("DockerRootDir") or ""))
     try:
-        usage = shutil.disk_usage(root if root.is_dir() else Path.home())
+        usage = shutil.disk_usage(root if root.is_dir() else user_home() or Path("/"))
     except OSError as error:
         return _check("disk", "unknown", f"cannot read the free space: {error.strerror}")
     detail = f"{usage.free / 1024**3:.1f} GB free of {usage.total / 1024**3:.0f} GB"

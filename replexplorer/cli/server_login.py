@@ -11,12 +11,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.formats.option_file import read_option_files, standard_files
-from replexplorer.formats.paths import expanded
+from replexplorer.formats.paths import expanded, user_home
 from replexplorer.formats.server_url import PORT, ServerUrl, parse_server_url
 
 if TYPE_CHECKING:
@@ -107,8 +106,9 @@ def password_for(
         return options["password"], "option file"
     if environment.get(PASSWORD):
         return environment[PASSWORD], PASSWORD
-    login_paths = Path.home() / ".mylogin.cnf"
-    if login_paths.exists():
+    home = user_home()
+    login_paths = None if home is None else home / ".mylogin.cnf"
+    if login_paths is not None and login_paths.exists():
         console.warn(f"{login_paths} is not read: put the password into an option file, or into {PASSWORD}")
     if sys.stdin is None or not sys.stdin.isatty() or not console.err.isatty():
         return "", "nowhere"

@@ -17,7 +17,7 @@ from replexplorer.core.printable import one_line
 from replexplorer.formats.paths import is_there
 from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
 from replexplorer.formats.toml_place import line_of
-from replexplorer.formats.whole_file import whole_file
+from replexplorer.formats.whole_file import alone_in, whole_file
 
 if TYPE_CHECKING:
     from tomlkit.container import Container
@@ -161,6 +161,32 @@ def write_keymap(
         raise UsageError(f"{path} cannot be changed from here", "change the lines of [keys] by hand")
     with whole_file(path, parents=True) as stream:
         stream.write(written)
+
+
+def change_keymap(
+    path: Path, changes: Mapping[str, str | None], defaults: Mapping[str, str], *, drop_wrong: bool = False
+) -> dict[str, str]:
+    """Change the keys of these actions in keys.toml as it is now, None for the default ones; returns all that
+    it has then. What another program has changed meanwhile stays.
+
+    Raises as `write_keymap` does, and UsageError where another action has got one of the keys meanwhile.
+    """
+    with alone_in(path):
+        keys = {**load_keymap(path, defaults).keys}
+        for action, key in changes.items():
+            keys.pop(action, None)
+            if key is not None:
+                keys[action] = key
+        owners: dict[str, str] = {}
+        for action, written in {**defaults, **keys}.items():
+            for key in map(key_name, written.split(",")):
+                if owners.setdefault(key, action) != action:
+                    raise UsageError(
+                        f"in {path} as it is now, {key} would belong to {owners[key]} and {action}",
+                        "open the editor again: it reads the file",
+                    )
+        write_keymap(path, keys, defaults, drop_wrong=drop_wrong)
+    return keys
 
 
 def _put(table: Table | Container, keys: Mapping[str, str], prefix: str = "") -> None:

@@ -66,6 +66,12 @@ def expanded(written: str) -> Path:
     return Path(path)
 
 
+def user_home() -> Path | None:
+    """This user's home directory; None where neither HOME nor the list of users has one."""
+    home = os.path.expanduser("~")
+    return None if home.startswith("~") else Path(home)
+
+
 def is_there(file: Path) -> bool:
     """Whether there is such a file or link; raises MissingPiece where this user may not look."""
     try:

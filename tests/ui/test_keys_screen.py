@@ -155,6 +155,29 @@ async def test_what_was_edited_by_hand_meanwhile_is_taken_when_the_editor_opens(
         assert "f6 undo" in app.text("#footer")
 
 
+async def test_two_editors_of_one_file_keep_each_others_keys(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    async with bench(keys_file=file) as app:
+        await opened(app, "mark.add")
+        file.write_text('[keys]\n"knob.undo" = "f6"\n')  # by another, meanwhile
+        await app.press("enter", "f7")
+        assert file.read_text() == '[keys]\n"knob.undo" = "f6"\n"mark.add" = "f7"\n'
+        assert dict(app.app.settings.keymap) == {"knob.undo": "f6", "mark.add": "f7"}
+        await app.press("u")
+        assert file.read_text() == '[keys]\n"knob.undo" = "f6"\n', "undo takes back what was changed here"
+
+
+async def test_a_key_that_another_editor_gave_away_meanwhile_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    async with bench(keys_file=file, size=(120, 36)) as app:
+        await opened(app, "mark.add")
+        file.write_text(theirs := '[keys]\n"knob.undo" = "f6"\n')
+        await app.press("enter", "f6")
+        assert "nothing changed" in shown(app)
+        assert file.read_text() == theirs
+        assert dict(app.app.settings.keymap) == {}
+
+
 async def test_without_a_file_a_change_holds_until_the_end() -> None:
     async with bench() as app:
         await opened(app, "help")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from replexplorer.cli import main
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.paths import expanded
+from replexplorer.formats.paths import expanded, user_home
 
 NOBODY = "~nobody-of-that-name"
 SERVER = "mysql://watcher@127.0.0.1:1"
@@ -54,3 +55,29 @@ def test_who_is_there_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("HOME", str(tmp_path))
     assert expanded("~/a.rxs") == tmp_path / "a.rxs"
     assert expanded("./~x") == Path("~x")
+
+
+@pytest.fixture
+def _homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number of nobody."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_123)
+    with pytest.raises(RuntimeError):
+        Path.home()
+
+
+@pytest.mark.usefixtures("_homeless")
+def test_who_has_no_home_has_no_login_paths_there_and_the_root_is_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from replexplorer.adapters.doctor import _disk
+    from replexplorer.cli.output import Output
+    from replexplorer.cli.server_login import password_for
+    from replexplorer.formats.server_url import parse_server_url
+
+    assert user_home() is None
+    monkeypatch.setattr("sys.stdin", None)
+    source = parse_server_url("mysql://watcher@127.0.0.1:1")
+    console = Output(out=io.StringIO(), err=io.StringIO())
+    assert password_for(source, "watcher", {}, console, {}) == ("", "nowhere")
+    assert "free of" in _disk({"DockerRootDir": "/no/such/directory"}).detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from replexplorer.core.errors import UsageError
 from replexplorer.formats.keymap import (
     Keymap,
     WrongKeymap,
+    change_keymap,
     key_name,
     load_keymap,
     parse_keymap,
     why_no_key,
     write_keymap,
 )
+from replexplorer.formats.whole_file import alone_in
 from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
@@ -183,3 +186,22 @@ def test_what_is_no_toml_is_never_written_over(tmp_path: Path, drop_wrong: bool)
     with pytest.raises(UsageError, match=r"keys\.toml: is not TOML: .*line 2"):
         write_keymap(file, {"help": "f2"}, DEFAULTS, drop_wrong=drop_wrong)
     assert file.read_text() == "[keys]\nhelp = f1\n"
+
+
+def test_changes_made_at_once_are_all_in_the_file(tmp_path: Path) -> None:
+    """Each flock is of its own opening: threads lock each other out as programs do."""
+    file = tmp_path / "new" / "keys.toml"
+    defaults = {f"action.{number}": f"f{number}" for number in range(1, 13)}
+    changes = [{action: f"ctrl+{key}"} for action, key in defaults.items()]
+    with ThreadPoolExecutor(len(changes)) as pool:
+        list(pool.map(lambda change: change_keymap(file, change, defaults), changes))
+    assert load_keymap(file, defaults).keys == {action: f"ctrl+{key}" for action, key in defaults.items()}
+    assert [each.name for each in file.parent.iterdir()] == ["keys.toml"]
+
+
+def test_who_cannot_have_the_file_alone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replexplorer.formats.whole_file.PATIENCE_S", 0.0)
+    file = tmp_path / "keys.toml"
+    with alone_in(file), pytest.raises(UsageError, match="another program is writing it"):
+        change_keymap(file, {"help": "f2"}, DEFAULTS)
+    assert not file.exists()

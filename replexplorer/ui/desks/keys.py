@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.formats.keymap import load_keymap, write_keymap
+from replexplorer.formats.keymap import change_keymap, load_keymap
 from replexplorer.ui.keys.actions import DEFAULT_KEYS
 from replexplorer.ui.keys.bound import BoundKeys
 
@@ -22,7 +22,7 @@ class KeyDesk:
         self.problems: tuple[str, ...] = ()
         """What is wrong with the file, a line each."""
         self._changed = changed
-        self._before: list[dict[str, str]] = []
+        self._before: list[dict[str, str | None]] = []
 
     @property
     def can_undo(self) -> bool:
@@ -44,21 +44,27 @@ class KeyDesk:
             self._put(found.keys)
 
     def change(self, keys: Mapping[str, str], *, drop_wrong: bool = False) -> None:
-        """Put these in force; raises WrongKeymap where wrong lines of the file would be lost, and UsageError
-        where it cannot be written: nothing is changed then."""
+        """Put these in force, with what another program has written of other actions; raises WrongKeymap
+        where wrong lines of the file would be lost, and UsageError where it cannot be written: nothing is
+        changed then."""
         before = dict(self.keys)
-        if before != keys:
-            self._write(keys, drop_wrong=drop_wrong)
-            self._before.append(before)
+        changed = [action for action in {**before, **keys} if before.get(action) != keys.get(action)]
+        if changed:
+            self._write({action: keys.get(action) for action in changed}, drop_wrong=drop_wrong)
+            self._before.append({action: before.get(action) for action in changed})
 
     def undo(self, *, drop_wrong: bool = False) -> None:
         """Take the last change back; raises as `change` does."""
         self._write(self._before[-1], drop_wrong=drop_wrong)
         self._before.pop()
 
-    def _write(self, keys: Mapping[str, str], *, drop_wrong: bool) -> None:
-        if self.file is not None:
-            write_keymap(self.file, keys, DEFAULT_KEYS, drop_wrong=drop_wrong)
+    def _write(self, changes: Mapping[str, str | None], *, drop_wrong: bool) -> None:
+        """Change these alone: the file may have got others since it was read."""
+        if self.file is None:
+            both = {**self.keys, **changes}
+            keys = {action: key for action, key in both.items() if key is not None}
+        else:
+            keys = change_keymap(self.file, changes, DEFAULT_KEYS, drop_wrong=drop_wrong)
             self.problems = ()
         self._put(keys)
 
