@@ -6,6 +6,7 @@ Nothing here makes a directory; whoever writes a file does.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -20,9 +21,18 @@ OPTION_FILE: Final = ".cnf"
 """Ends the name of an option file of MySQL's clients."""
 
 
+def _own(kind: Callable[..., Path]) -> Path:
+    """The program's directory of this kind; raises MissingPiece where the user has no home to have it in."""
+    try:
+        return kind(APPLICATION, appauthor=False)
+    except RuntimeError:  # neither the variable of its kind nor HOME is set, and no such user is known
+        remedy = "set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_CACHE_HOME, to full paths"
+        raise MissingPiece("this user has no home directory", remedy) from None
+
+
 def config_directory() -> Path:
     """`$XDG_CONFIG_HOME/replexplorer`: config.toml, keys.toml, themes/, scenes/, labs/, drills/."""
-    return platformdirs.user_config_path(APPLICATION, appauthor=False)
+    return _own(platformdirs.user_config_path)
 
 
 def config_file() -> Path:
@@ -111,7 +121,7 @@ def _forbidden(directory: Path) -> MissingPiece:
 
 def state_directory() -> Path:
     """`$XDG_STATE_HOME/replexplorer`: accounts of the stacks, the sessions, the log."""
-    return platformdirs.user_state_path(APPLICATION, appauthor=False)
+    return _own(platformdirs.user_state_path)
 
 
 def stack_directory(stack: str) -> Path:
@@ -167,7 +177,7 @@ def log_file() -> Path:
 
 def cache_directory() -> Path:
     """`$XDG_CACHE_HOME/replexplorer`: what can be lost at any time."""
-    return platformdirs.user_cache_path(APPLICATION, appauthor=False)
+    return _own(platformdirs.user_cache_path)
 
 
 def shipped_tour() -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli import main
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.formats.paths import expanded, user_home
 
 NOBODY = "~nobody-of-that-name"
@@ -81,3 +81,15 @@ def test_who_has_no_home_has_no_login_paths_there_and_the_root_is_the_disk(
     console = Output(out=io.StringIO(), err=io.StringIO())
     assert password_for(source, "watcher", {}, console, {}) == ("", "nowhere")
     assert "free of" in _disk({"DockerRootDir": "/no/such/directory"}).detail
+
+
+@pytest.mark.usefixtures("_homeless")
+@pytest.mark.parametrize("words", [["config"], ["doctor"], ["attach", SERVER]], ids=lambda words: words[0])
+def test_who_has_no_home_is_told_what_to_set(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for kind in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.delenv(f"XDG_{kind}_HOME", raising=False)
+    assert main(words) == MissingPiece.exit_code
+    [line] = capsys.readouterr().err.splitlines()
+    assert "this user has no home directory: set HOME" in line
