@@ -587,6 +587,18 @@ async def test_what_a_restart_took_while_nobody_looked_is_given_back_at_the_star
 
 
 @virtual
+async def test_what_an_experiment_s_restart_took_is_the_experiment_s_to_give_back() -> None:
+    world = World()
+    await left_alone(world, "sync_binlog=0")
+    async with world.attached("drill kill-primary") as drill, drill.turns.measuring("drill", "kill-primary"):
+        world.restart("db1")
+        await asyncio.sleep(30)
+        before = len(world.told())
+        async with world.started():
+            assert "SET GLOBAL sync_binlog = 0" not in world.told()[before:]
+
+
+@virtual
 async def test_what_a_sidecar_s_restart_took_while_nobody_looked_too() -> None:
     world = World()
     await left_alone(world, "rtt=85")

@@ -13,6 +13,7 @@ from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.incidents.absence import restarts_since_the_request
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.record.chronicle import Chronicle
 
 AGAIN: Final = "re-applied: "
@@ -64,7 +65,12 @@ class Lost:
         self._waiting.clear()
 
     async def catch_up(self) -> None:
-        """Restore what restarts took while no app was attached."""
+        """Restore what restarts took while no app was attached. Not under somebody's experiment: what it
+        restarted on purpose is its own to restore."""
+        try:
+            await self._turns.refuse_under_experiment()
+        except ExperimentUnderWay:
+            return
         servers, sidecars = await restarts_since_the_request(self._sight)
         for node in servers:
             if lost := self._sight.lost_values((node,)):
