@@ -113,7 +113,7 @@ def test_the_figures_come_with_the_word() -> None:
 
 @pytest.mark.parametrize(
     ("logged", "no_times", "own_offs", "fallbacks"),
-    [(3, 9, 2, 3), (0, 9, 2, 0), (None, 9, 2, None), (None, 1, 2, 0), (None, None, 2, None)],
+    [(3, 9, 2, 3), (0, 9, 2, 0), (None, 9, 2, 7), (None, 1, 2, 0), (None, None, 2, None)],
 )
 def test_fallbacks_count_timeouts_only(
     logged: int | None, no_times: int | None, own_offs: int, fallbacks: int | None

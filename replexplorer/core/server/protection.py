@@ -184,9 +184,9 @@ def _reset_since_enabling(evidence: Evidence) -> bool:
 
 
 def _fallbacks(evidence: Evidence) -> int | None:
-    """Timeouts, where they are told; else none as long as all that was switched off was so by us, and unknown
-    beyond that: it may have been anybody's SET."""
+    """Timeouts, where they are told; else each time that semi-sync went off by another hand than ours, which
+    may have been somebody's SET: at most as many timeouts."""
     if evidence.logged_timeouts is not None:
         return evidence.logged_timeouts
     switched = evidence.status.no_times
-    return None if switched is None or switched > evidence.own_offs else 0
+    return None if switched is None else max(0, switched - evidence.own_offs)
