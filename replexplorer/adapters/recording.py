@@ -59,17 +59,40 @@ CREATE TABLE event (id INTEGER PRIMARY KEY, tick_s REAL, at_s REAL, wall_s REAL,
 def new_file(directory: Path, wall_s: float, holder: str, *, kept: int) -> Path:
     """A name for a new session file, by its beginning in UTC and its holder (`lab tour`).
 
-    The oldest files go, so that with the new one there are `kept`; one that cannot be removed stays.
+    The oldest files go, so that with the new one there are `kept`; one that is still written, or that cannot
+    be removed, stays.
     """
     files = sorted(directory.glob(f"*{SUFFIX}"))
     for old in files[: max(0, len(files) - kept + 1)]:
-        _remove(old)
+        if not _is_being_written(old):
+            _remove(old)
     began = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
     return directory / f"{began}-{holder.replace(' ', '-')}-{os.getpid()}{SUFFIX}"
 
 
+_UNWRITABLE: Final = (sqlite3.Error, OSError, ValueError)
+"""What writing one may raise: a path that is no UTF-8 is a ValueError."""
 _DAMAGE: Final = (sqlite3.Error, TypeError, ValueError)
 """What reading a damaged file may raise: SQLite keeps a text in a column of numbers."""
+
+
+def _log_of(file: Path) -> Path:
+    """SQLite's log beside a session file: there until the file is closed."""
+    return file.with_name(f"{file.name}-wal")
+
+
+def _is_being_written(file: Path) -> bool:
+    """Whether the file was not closed yet and the process in its name is alive."""
+    pid = file.stem.rpartition("-")[2]
+    if not (pid.isascii() and pid.isdecimal() and int(pid)) or not _log_of(file).exists():
+        return False
+    try:
+        os.kill(int(pid), 0)  # sends nothing
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _remove(file: Path) -> None:
@@ -128,7 +151,7 @@ class SessionWriter:
         self._path.touch(mode=0o600, exist_ok=False)
         try:
             self._create(about)
-        except (sqlite3.Error, OSError):
+        except _UNWRITABLE:
             self._close()
             _remove(self._path)
             raise
@@ -162,7 +185,7 @@ class SessionWriter:
     def _close(self) -> None:
         base, self._base = self._base, None
         if base is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*_UNWRITABLE):
                 if (rest := self._rows.rest()) is not None:
                     base.execute("BEGIN")
                     _insert(base, rest)
@@ -173,7 +196,7 @@ class SessionWriter:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except (sqlite3.Error, OSError) as error:
+        except _UNWRITABLE as error:
             self._close()
             why = (isinstance(error, OSError) and error.strerror) or str(error)
             raise RecordingFailed(f"{self.file} cannot be written: {why.lower()}", self._hint) from None

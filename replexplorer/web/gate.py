@@ -22,9 +22,13 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from replexplorer.core.printable import one_line
+
 PAGES: Final = Path(__file__).parent / "page"
 _OPEN_TO_ALL: Final = ("/login", "/page/", "/static/")
 """What the login itself needs; nothing in it is of a stack."""
+_MOST_SAID: Final = 100
+"""Characters of a name that is repeated."""
 _MOST_WRONG: Final = 10
 _WITHIN_S: Final = 60.0
 """After that number of wrong passwords in this time none is looked at until the first of them is older."""
@@ -70,7 +74,8 @@ class Gate:
     @web.middleware
     async def _check(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         if not self._is_our_name(request):
-            return web.Response(status=403, text=f"this server is not {html.escape(request.host)}\n")
+            name = one_line(html.escape(request.host), _MOST_SAID)
+            return web.Response(status=403, text=f"this server is not {name}\n")
         is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         if (is_socket or request.method not in ("GET", "HEAD")) and not _is_our_page(request):
             return web.Response(status=403, text="only a page of this server may do that\n")
@@ -91,7 +96,7 @@ class Gate:
         if self._password is None or any(request.path.startswith(path) for path in _OPEN_TO_ALL):
             return True
         given = request.cookies.get(_cookie_of(request), "")
-        return any(hmac.compare_digest(given.encode(), known.encode()) for known in self._cookies)
+        return any(hmac.compare_digest(_digest(given), _digest(known)) for known in self._cookies)
 
     async def _ask(self, request: web.Request) -> web.Response:
         """The login's page."""
@@ -103,7 +108,10 @@ class Gate:
         """A password: a cookie for the right one."""
         if self._password is None:
             raise web.HTTPSeeOther("/")
-        given = (await request.post()).get("password", "")
+        try:
+            given = (await request.post()).get("password", "")
+        except (ValueError, LookupError):  # no form, or in no encoding
+            raise web.HTTPBadRequest(text="that is no form\n") from None
         # Counted once all of the form is there: nothing else comes between, however many ask at a time.
         while self._wrong and self._wrong[0] < self._now() - _WITHIN_S:
             self._wrong.popleft()
@@ -122,7 +130,7 @@ class Gate:
 
 
 def _digest(password: str) -> bytes:
-    """As long for every password, so that a comparison says nothing of its length."""
+    """As long for every password or cookie, so that a comparison says nothing of its length."""
     return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
 
 

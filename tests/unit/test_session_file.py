@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.adapters import recording
-from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter
+from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter, new_file
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
@@ -368,3 +368,54 @@ def test_a_session_whose_nodes_are_named_by_their_roles_shows_them_right(file: P
         [link] = tick.links
         assert (tick.source.role, replica.role, link.replica) == (Role.PRIMARY, Role.REPLICA, replica.name)
         assert {KnobName("rtt", "replica"), KnobName("sync_binlog", SOURCE)} < tick.knobs.keys()
+
+
+async def test_a_new_session_takes_the_place_of_the_oldest_that_has_ended(tmp_path: Path) -> None:
+    """A dashboard of days is the oldest of all, and still written."""
+    dashboard = SessionWriter(new_file(tmp_path, 0.0, "tui", kept=2))
+    await dashboard.open(ABOUT)
+    ended = []
+    for number in range(3):
+        ended.append(new_file(tmp_path, 100.0 + number, "lab tour", kept=2))
+        await write(ended[-1], [make_tick(0.0)])
+    await dashboard.write([make_tick(1.0)])
+    await dashboard.close()
+    assert [tick.at_s for tick in read(Path(dashboard.file))] == [1.0]
+    assert [file.exists() for file in ended] == [False, True, True]
+
+
+def test_the_session_of_a_killed_program_is_removed_in_its_turn(tmp_path: Path) -> None:
+    """Its log still lies beside it, and goes with it."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    killed = tmp_path / f"19700101T000000.000-tui-{ended.pid}.rxs"
+    log = killed.with_name(f"{killed.name}-wal")
+    for file in (killed, log):
+        file.touch()
+    new_file(tmp_path, 100.0, "tui", kept=1)
+    assert not killed.exists()
+    assert not log.exists()
+
+
+@pytest.mark.parametrize("holder", ["", "tui-0", f"tui-{10**30}", "tui-1²"])
+def test_a_name_without_a_process_is_of_a_session_that_has_ended(tmp_path: Path, holder: str) -> None:
+    file = tmp_path / f"19700101T000000.000-{holder}.rxs"
+    for each in (file, file.with_name(f"{file.name}-wal")):
+        each.touch()
+    new_file(tmp_path, 100.0, "tui", kept=1)
+    assert not file.exists()
+
+
+async def test_a_text_that_no_file_takes_is_told(tmp_path: Path) -> None:
+    """A workload in a directory whose name is no UTF-8 has such a path."""
+    writer = SessionWriter(tmp_path / "a.rxs")
+    await writer.open(ABOUT)
+    with pytest.raises(RecordingFailed, match="cannot be written"):
+        await writer.write([replace(make_tick(0.0), events=(Event(0.0, 0.0, Severity.INFO, "\udcff.sql"),))])
+    await writer.close()
+
+
+async def test_a_fact_that_no_file_takes_is_told_and_leaves_none(tmp_path: Path) -> None:
+    with pytest.raises(RecordingFailed, match="cannot be written"):
+        await SessionWriter(tmp_path / "a.rxs").open({"stack": "\udcff"})
+    assert os.listdir(tmp_path) == []

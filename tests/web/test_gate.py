@@ -186,6 +186,42 @@ async def test_passwords_that_come_at_once_are_counted_one_by_one() -> None:
         assert sorted(found) == [401] * 10 + [429] * 5
 
 
+FORMS = (
+    (b"password=%ff", "application/x-www-form-urlencoded; charset=nonsense"),
+    (b"password=\xff", "application/x-www-form-urlencoded"),
+    (b"p", "application/x-www-form-urlencoded; charset=utf-16"),
+    (b"xxx", "multipart/form-data"),
+    (b"xxx", "multipart/form-data; boundary=a"),
+)
+
+
+@pytest.mark.parametrize(("body", "kind"), FORMS)
+async def test_what_is_no_form_is_said_to_be_none(body: bytes, kind: str) -> None:
+    async with served("right") as (client, server):
+        headers = {**origin(server), "Content-Type": kind}
+        answer = await client.post(server.make_url("/login"), data=body, headers=headers)
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("Host", b"403"), ("Cookie", b"303")], ids=["a name", "a cookie"]
+)
+async def test_bytes_that_are_no_text_are_of_nobody(name: str, status: bytes) -> None:
+    """A client of aiohttp's sends none: they are written to the socket."""
+    async with served("right") as (client, server):
+        entered = await client.post(
+            server.make_url("/login"), data={"password": "right"}, headers=origin(server)
+        )
+        assert entered.status == 200
+        lines = {"Host": b"127.0.0.1", "Connection": b"close"}
+        lines[name] = b"\xff" if name == "Host" else f"replexplorer-{server.port}=".encode() + b"\xff"
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        head = b"".join(each.encode() + b": " + value + b"\r\n" for each, value in lines.items())
+        writer.write(b"GET / HTTP/1.1\r\n" + head + b"\r\n")
+        assert (await reader.readline()).split()[1] == status
+        writer.close()
+
+
 async def test_every_answer_forbids_frames_and_foreign_sources() -> None:
     async with served() as (client, server), client.get(server.make_url("/")) as answer:
         policy = answer.headers["Content-Security-Policy"]
