@@ -43,6 +43,12 @@ def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
         ),
         pytest.param(
             GROUP,
+            {"partition@db2": "both", "partition@db3": "both", "partition@db2:db3": "both"},
+            {},
+            id="nobody joins behind a partition",
+        ),
+        pytest.param(
+            GROUP,
             {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 7, "wsrep_sync_wait@db3": 1},
             {"wsrep_sync_wait@db4": 1},
             id="one member has a setting of its own",
@@ -73,7 +79,7 @@ def test_a_node_that_joins_takes_what_most_others_share(
     roster: Roster, wanted: dict[str, Value], joined: dict[str, Value]
 ) -> None:
     asked = {parse_name(name): value for name, value in wanted.items()}
-    knobs = tuple(find(key) for key in ("rtt", "jitter", "wsrep_sync_wait", "sync_binlog"))
+    knobs = tuple(find(key) for key in ("rtt", "jitter", "partition", "wsrep_sync_wait", "sync_binlog"))
     names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
     found = for_joined(asked, names, ("db4",), lambda name: nodes_of(name, roster))
     assert {str(name): value for name, value in found.items()} == joined

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Place, Value
 
 _EVERYWHERE: Final = (Place.REPLICAS, Place.MEMBERS)
@@ -23,12 +24,12 @@ def for_joined(
     Requests are kept for each node and link, so a value counts as everybody's where at least two were there,
     something was asked of each and more than half want the same: one pair that is farther stays that pair's,
     and the only link of a stack says nothing of the next one. What was asked of a node that had been there
-    before stays. `nodes_of` answers on which nodes a knob is carried out.
+    before stays, and nobody joins behind a partition. `nodes_of` answers where a knob is carried out.
     """
     found: dict[KnobName, Value] = {}
     by_key: dict[str, list[KnobName]] = {}
     for name in names:
-        if name.knob.place in _EVERYWHERE:
+        if name.knob.place in _EVERYWHERE and name.key != keys.PARTITION:
             by_key.setdefault(name.key, []).append(name)
     for alike in by_key.values():
         fresh = [name for name in alike if not set(joined).isdisjoint(nodes_of(name))]
