@@ -9,7 +9,7 @@ from typing import Final
 SERVER_AIO: Final[Mapping[str, int]] = {"mysql": 2305, "mariadb": 0}
 """Requests of asynchronous I/O that a server needs when it starts, by flavour. All servers of a machine share
 `fs.aio-max-nr`, 65,536 where nobody has raised it (docs/classroom.md). MariaDB needs none: it has io_uring,
-takes 2,048 where that is refused, and starts without any where none is left (measured on 11.8.9)."""
+takes 2,048 where that is refused, and InnoDB goes on without any where none is left (seen on 11.8.9)."""
 MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
 """What raises that, as root."""
 LEAST_MEMORY_MIB: Final = 512

@@ -67,11 +67,13 @@ class Lost:
     async def catch_up(self) -> None:
         """Restore what restarts took while no app was attached. Not under somebody's experiment: what it
         restarted on purpose is its own to restore."""
+        servers, sidecars = await restarts_since_the_request(self._sight)
+        if not servers and not sidecars:
+            return
         try:
             await self._turns.refuse_under_experiment()
         except ExperimentUnderWay:
             return
-        servers, sidecars = await restarts_since_the_request(self._sight)
         for node in servers:
             if lost := self._sight.lost_values((node,)):
                 await self.restore(f"{node} restarted while no app was attached", lost)
