@@ -55,7 +55,11 @@ class _Left:
 
 
 def run(call: Call) -> int:
-    """Undo what journals name; exit code 4 where something is still to do."""
+    """Undo what journals name; exit code 4 where something is still to do.
+
+    Raises StackUnavailable naming an `attach` that still runs and whose changes alone were meant; those of
+    others are undone beside it.
+    """
     from replexplorer.adapters.attached.journal import ChangeJournal, file_of, journals
 
     directory = paths.attached_directory()
@@ -66,14 +70,24 @@ def run(call: Call) -> int:
         files = [file] if file.exists() else []
     with ExitStack() as stack:
         found: list[_Left] = []
+        held: list[StackUnavailable] = []
         for file in files:
-            journal = ChangeJournal.open(file)
+            try:
+                journal = ChangeJournal.open(file)
+            except StackUnavailable as error:
+                held.append(error)
+                continue
             stack.callback(journal.close)
             if journal.outstanding:
                 found.append(_left(call, journal))  # a password is asked for before anything is undone
             else:
                 journal.remove()
-        return run_async(_revert(call, found))
+        if held and not found:
+            raise held[0]
+        done = run_async(_revert(call, found))
+        for error in held:
+            call.console.fail(error)
+        return StackUnavailable.exit_code if held else done
 
 
 async def _revert(call: Call, found: Sequence[_Left]) -> int:

@@ -138,9 +138,11 @@ class DashboardScreen(NeighbouringScreen):
         return self._desk.place
 
     def remedy(self, error: ReplexplorerError) -> str:
-        """An experiment of this dashboard's own is ended with a key of its own."""
-        if not isinstance(error, ExperimentUnderWay) or not error.is_own:
+        """An experiment of this dashboard's own is ended with a key of its own; flags are typed in a shell."""
+        if not isinstance(error, ExperimentUnderWay):
             return error.hint
+        if not error.is_own:
+            return "wait for its end (in a shell, `--anyway` does not wait)"
         if error.experiment.kind in ("lab", "drill"):
             return f"abort it first ({key_label(keys_of('lab.abort', self._settings.keymap)[0])})"
         return f"stop it first ({key_label(keys_of('sweep.open', self._settings.keymap)[0])}, then x)"

@@ -1,0 +1,60 @@
+"""The verb revert without servers: whose changes it undoes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.adapters.attached.journal import ChangeJournal, file_of
+from replexplorer.cli import main
+from replexplorer.core.change.journalled import before_set
+from replexplorer.formats import paths
+
+
+@pytest.fixture(autouse=True)
+def directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where the journals are."""
+    monkeypatch.setattr(paths, "attached_directory", lambda: tmp_path)
+    monkeypatch.setenv("MYSQL_PWD", "not asked for")
+    return tmp_path
+
+
+def journal_of(directory: Path, port: int) -> ChangeJournal:
+    """One with a change on a server of this port, where nothing listens."""
+    place = f"127.0.0.1:{port}"
+    journal = ChangeJournal.open(file_of(directory, place))
+    node = {"name": "source", "host": "127.0.0.1", "port": port, "user": "u"}
+    journal.append({"kind": "attach", "pid": 4711, "source": place, "nodes": [node]})
+    journal.append(before_set("source", "sync_binlog", "1", "0"))
+    return journal
+
+
+def test_a_journal_that_an_attach_still_holds_keeps_no_other_from_being_undone(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = journal_of(directory, 1)
+    journal_of(directory, 2).close()
+    try:
+        assert main(["revert"]) == 4
+    finally:
+        held.close()
+    said = capsys.readouterr()
+    assert "undoing what is left at 127.0.0.1:2" in said.err
+    assert "sync_binlog" in said.out
+    assert (
+        "replexplorer: another `attach --allow-changes` (pid 4711) changes these servers: end it" in said.err
+    )
+    assert held.file.exists()
+
+
+def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = journal_of(directory, 1)
+    try:
+        for words in (["revert"], ["revert", "mysql://u@127.0.0.1:1"]):
+            assert main(words) == 4
+            assert "(pid 4711) changes these servers" in capsys.readouterr().err
+    finally:
+        held.close()
