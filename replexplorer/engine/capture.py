@@ -110,7 +110,8 @@ class _Watch:
         )
 
     async def _look(self) -> StatementLook:
-        counted = await ask(self._sql, questions.counted_digests(), deadline_s=_LONG_S)
+        digests = questions.counted_digests(self._dialect.capabilities.flavor)
+        counted = await ask(self._sql, digests, deadline_s=_LONG_S)
         at_s = time.monotonic()
         self._names.update(counted.names)
         return StatementLook(

@@ -17,7 +17,8 @@ from replexplorer.core.load.script import read_script
 from replexplorer.formats.json.workload import WorkloadCaptured
 from replexplorer.ports import LoadSettings, LoadTarget
 from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached
+from tests.integration.sessions import attached, connected
+from tests.integration.sorted_ranges import each_examines_its_range
 
 pytestmark = pytest.mark.docker
 
@@ -133,3 +134,8 @@ async def test_a_table_that_no_workload_made_is_left_alone(live_stack: LiveStack
             await group.start(target, LoadSettings(1, "mine.sql", script=script), interval_s=0.5)
         assert await live_stack.value("db1", "SELECT secret FROM sandbox.precious") == int(SECRET)
         await cursor.execute("DROP TABLE sandbox.precious")
+
+
+async def test_rows_that_are_sorted_count_once(live_stack: LiveStack) -> None:
+    async with connected(live_stack, "test") as session:
+        await each_examines_its_range(live_stack, session)

@@ -33,6 +33,7 @@ from tests.integration.attaching import (
 from tests.integration.conftest import PREFIX, LiveStack, take_down
 from tests.integration.poor_tables import checked_and_mended
 from tests.integration.sessions import connected
+from tests.integration.sorted_ranges import each_examines_its_range
 from tests.turning import turn
 from tests.waiting import until
 
@@ -162,6 +163,11 @@ async def test_only_timeouts_count_as_fallbacks(maria: LiveStack) -> None:
         finally:
             await session.fleet.replicas[0].control.query("START SLAVE IO_THREAD")
             await session.console.do(Reset())
+
+
+async def test_rows_that_are_sorted_or_read_back_count_once(maria: LiveStack) -> None:
+    async with connected(maria, "test") as session:
+        await each_examines_its_range(maria, session)
 
 
 async def test_tables_are_checked_and_mended_as_on_mysql(maria: LiveStack) -> None:

@@ -120,7 +120,7 @@ def written(text: str, database: str = "sandbox", means: Means | None = None) ->
         ),
         (
             "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN ? AND ? ORDER BY `c`",
-            Means(examined=200, sent=100),
+            Means(examined=100, sent=100),
             "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v2 ORDER BY `c`",
             ["\\set v1 rand(1,9901)", "\\set v2 :v1 + 99"],
         ),

@@ -88,8 +88,16 @@ def instrumented() -> Question[Instrumented]:
     return Question("SELECT name AS name, enabled AS enabled FROM performance_schema.setup_consumers", read)
 
 
-def counted_digests() -> Question[CountedDigests]:
-    """Every digest with its counts."""
+def counted_digests(flavor: str) -> Question[CountedDigests]:
+    """Every digest with its counts, on a server of that flavor.
+
+    A statement that sorts examines a row of its table and, once more, each row that it sorted; MariaDB also
+    counts what it reads back from a temporary table, which is as many as it sends (measured: of 100 rows of
+    ten values DISTINCT with ORDER BY examines 110 on 9.7.4, 120 on 11.8.9; without LIMIT).
+    """
+    once_more = "CAST(sum_sort_rows AS SIGNED)"
+    if flavor == "mariadb":
+        once_more += " + IF(sum_created_tmp_tables > 0, CAST(sum_rows_sent AS SIGNED), 0)"
 
     def read(rows: Sequence[Row]) -> CountedDigests:
         counts: dict[DigestKey, DigestCount] = {}
@@ -106,8 +114,9 @@ def counted_digests() -> Question[CountedDigests]:
 
     return Question(
         "SELECT schema_name AS db, digest AS digest, digest_text AS text, count_star AS times,"
-        " sum_timer_wait AS ps, sum_rows_examined AS examined, sum_rows_sent AS sent,"
-        " sum_rows_affected AS affected, CAST(first_seen AS CHAR) AS first_seen"
+        " sum_timer_wait AS ps, sum_rows_sent AS sent, sum_rows_affected AS affected,"
+        f" CAST(sum_rows_examined AS SIGNED) - ({once_more}) AS examined,"
+        " CAST(first_seen AS CHAR) AS first_seen"
         " FROM performance_schema.events_statements_summary_by_digest",
         read,
     )
@@ -129,7 +138,8 @@ def prepared_statements() -> Question[PreparedStatements]:
     return Question(
         "SELECT t.processlist_db AS db, p.owner_thread_id AS owner, p.statement_id AS id,"
         " STATEMENT_DIGEST(p.sql_text) AS digest, STATEMENT_DIGEST_TEXT(p.sql_text) AS text,"
-        " p.count_execute AS times, p.sum_timer_execute AS ps, p.sum_rows_examined AS examined,"
+        " p.count_execute AS times, p.sum_timer_execute AS ps,"
+        " CAST(p.sum_rows_examined AS SIGNED) - CAST(p.sum_sort_rows AS SIGNED) AS examined,"
         " p.sum_rows_sent AS sent, p.sum_rows_affected AS affected, '' AS first_seen"
         " FROM performance_schema.prepared_statements_instances p"
         " JOIN performance_schema.threads t ON t.thread_id = p.owner_thread_id",
@@ -225,7 +235,7 @@ def _count(row: Row) -> DigestCount:
     return DigestCount(
         int(row["times"]),
         int(row["ps"]) / _PS_PER_MS,
-        int(row["examined"]),
+        max(0, int(row["examined"])),
         int(row["sent"]),
         int(row["affected"]),
         first_seen=str(row["first_seen"]),

@@ -67,7 +67,6 @@ _ENDS_OR_BEGINS: Final = re.compile(
 _READ_OR_WRITE: Final = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "("})
 _CHANGES: Final = frozenset({"CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME"})
 _BEFORE_TABLE: Final = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "STRAIGHT_JOIN"})
-_SORTS: Final = frozenset({"ORDER", "GROUP", "DISTINCT", "DISTINCTROW"})
 _MODIFIERS: Final = frozenset({"LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE", "QUICK", "ONLY"})
 _COMPARES: Final = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "LIKE"})
 _NO_CALL: Final = frozenset(
@@ -522,10 +521,8 @@ class _Statement:
         return shifted
 
     def _span(self) -> int:
-        """Rows that a range holds; those that are sorted are looked at twice."""
-        words = {token.upper for token in self._tokens}
-        passes = 2 if words & _SORTS else 1
-        return max(1, round(max(self._means.examined / passes, self._means.sent)))
+        """Rows that a range holds."""
+        return max(1, round(max(self._means.examined, self._means.sent)))
 
     def _between(self, at: int, domain: Domain | None, table: TableName | None) -> str:
         """Both ends of a BETWEEN, as far apart as the rows that the server looked at."""

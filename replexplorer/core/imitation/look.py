@@ -23,7 +23,7 @@ class DigestCount:
     ms: float = 0.0
     """Time that the server took for all of them."""
     examined: int = 0
-    """Rows, as are the next two."""
+    """Rows of its tables that it looked at; as the next two, of all of them."""
     sent: int = 0
     affected: int = 0
     prepared: int = 0

@@ -138,7 +138,7 @@ class DashboardScreen(NeighbouringScreen):
         return self._desk.place
 
     def remedy(self, error: ReplexplorerError) -> str:
-        """An experiment of this dashboard's own is ended with a key of its own; flags are typed in a shell."""
+        """An experiment of this dashboard's own ends by a key of its own; flags belong to a shell."""
         if not isinstance(error, ExperimentUnderWay):
             return error.hint
         if not error.is_own:

@@ -1,0 +1,49 @@
+"""Statements over a hundred rows that a server sorts, groups and makes distinct: what it counts of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replexplorer.core.dialect.statement_questions import counted_digests
+from replexplorer.engine.asking import ask
+from replexplorer.engine.session import Session
+from tests.integration.conftest import LiveStack
+
+DATABASE: Final = "ranged"
+ROWS: Final = 100
+MADE: Final = (
+    f"CREATE DATABASE {DATABASE}",
+    f"CREATE TABLE {DATABASE}.item (id INT NOT NULL PRIMARY KEY, name CHAR(20), state INT)",
+    f"INSERT INTO {DATABASE}.item WITH RECURSIVE one AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM one"
+    " WHERE id < 500) SELECT id, HEX(7919 * id), id % 10 FROM one",
+)
+_RANGE: Final = f"FROM {DATABASE}.item WHERE id BETWEEN 101 AND 200"
+STATEMENTS: Final = (
+    f"SELECT name {_RANGE}",
+    f"SELECT name {_RANGE} ORDER BY id",
+    f"SELECT name {_RANGE} ORDER BY name",
+    f"SELECT name {_RANGE} ORDER BY name LIMIT 5",
+    f"SELECT DISTINCT name {_RANGE}",
+    f"SELECT DISTINCT name {_RANGE} ORDER BY name",
+    f"SELECT DISTINCT state {_RANGE} ORDER BY state",
+    f"SELECT state, COUNT(*) {_RANGE} GROUP BY state",
+    f"SELECT state, COUNT(*) AS times {_RANGE} GROUP BY state ORDER BY times",
+    f"SELECT SUM(state) {_RANGE}",
+)
+
+
+async def each_examines_its_range(live: LiveStack, session: Session) -> None:
+    """However often a row is looked at again, a range has the rows that it has."""
+    source, node = session.fleet.source, session.roster.source
+    try:
+        async with live.session(node) as cursor:
+            for statement in (*MADE, *STATEMENTS):
+                await cursor.execute(statement)
+        counted = await ask(source.control, counted_digests(source.dialect.capabilities.flavor))
+        found = {key.text: count.examined for key, count in counted.counts.items() if "BETWEEN" in key.text
+                 and DATABASE in key.text}  # fmt: skip
+        assert len(found) == len(STATEMENTS), found
+        assert set(found.values()) == {ROWS}, found
+    finally:
+        async with live.session(node) as cursor:
+            await cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
