@@ -85,8 +85,8 @@ def run(call: Call) -> int:
         if held and not found:
             raise held[0]
         done = run_async(_revert(call, found))
-        for error in held:
-            call.console.fail(error)
+        for refusal in held:
+            call.console.fail(refusal)
         return StackUnavailable.exit_code if held else done
 
 
