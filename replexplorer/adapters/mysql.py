@@ -252,13 +252,17 @@ class ControlConnection:
                 )
         except TimeoutError:
             where = f"{address.host}:{address.port}"
+            place = "" if where == self.node else f" at {where}"
             raise ServerUnreachable(
-                f"{self.node} did not accept a login at {where} within {self._connect_timeout_s:g} s"
+                f"{self.node} did not accept a login{place} within {self._connect_timeout_s:g} s"
             ) from None
         except ServerRefused as refused:
             raise ServerUnreachable(f"{self.node} refused the login: {refused.message}") from None
         except ServerUnreachable as gone:
-            raise ServerUnreachable(f"{self.node}: {gone.message}", gone.hint) from None
+            named = self.node in gone.message  # a server that is known by its address
+            raise ServerUnreachable(
+                gone.message if named else f"{self.node}: {gone.message}", gone.hint
+            ) from None
 
     def _drop(self, connection: Any) -> None:
         """Close without a word: the stream is in an unknown state."""

@@ -256,4 +256,4 @@ def test_a_server_that_is_not_there_is_unreachable_by_its_address(
 ) -> None:
     monkeypatch.setenv("MYSQL_PWD", "x")
     assert main(["workload", "capture", "mysql://ada@127.0.0.1:1", "--for", "1s"]) == 4
-    assert capsys.readouterr().err.startswith("replexplorer: 127.0.0.1:1: no MySQL server answers")
+    assert capsys.readouterr().err.startswith("replexplorer: no MySQL server answers at 127.0.0.1:1")
