@@ -201,8 +201,12 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     def action_help(self) -> None:
         """Open the help."""
+        from replexplorer.ui.screens.onlooking import OnlookingScreen
+
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.settings))
+            below = self.screen
+            here = below.help() if isinstance(below, OnlookingScreen) else HelpScreen(self.settings)
+            self.push_screen(here)
 
     def action_app_quit(self) -> None:
         """Quit; a screen that drives something may ask first."""

@@ -18,6 +18,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.replay import Replay
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.replay import ReplayScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
@@ -187,6 +188,18 @@ async def test_the_footer_of_a_recording_offers_no_key_that_turns() -> None:
     async with playing((160, 45)) as player:
         for word in ("semi-sync", "undo", "reset", "load", "labs", "wait point"):
             assert word not in player.row("#footer")
+
+
+async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
+    async with playing((120, 300)) as player:
+        await player.pilot.press("question_mark")
+        await player.until(lambda: isinstance(player.app.screen, HelpScreen))
+        listing = player.app.screen.query_one(Lines)
+        told = "\n".join(listing.render_line(row).text for row in range(listing.size.height))
+        for words in ("a recording: nothing can be turned", "Pause or play", "Go back 5 s", "Go on 30 s"):
+            assert words in told
+        for words in ("Undo the last change", "Stage one step", "Freeze", "types a value", "←→ stages"):
+            assert words not in told
 
 
 async def test_knobs_are_filtered_in_a_recording_as_well() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from textual import events
@@ -10,6 +11,7 @@ from textual import events
 from replexplorer.engine.view import View
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, WATCH_FOOTER, keys_of
 from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.footer import Footer
@@ -34,11 +36,17 @@ class OnlookingScreen(DashboardScreen):
     REFUSED: ClassVar[frozenset[str]] = LIVE
     """The methods of the actions that are refused."""
     WHY: ClassVar[str] = "nothing can be turned here"
+    TITLES: ClassVar[Mapping[str, str]] = {}
+    """What actions do that do something else here, by their ids."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         super().__init__(view, settings)
         self._said_s = -math.inf
         """When it was last said that nothing can be turned."""
+
+    def help(self) -> HelpScreen:
+        """The help of the keys that do something here."""
+        return HelpScreen(self._settings, refused=self.REFUSED, why=self.WHY, titles=self.TITLES)
 
     def asks_before_quit(self) -> bool:
         """Nothing ends with it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -23,6 +24,19 @@ class ReplayScreen(OnlookingScreen):
     """The dashboard over a recording."""
 
     WHY = "a recording: nothing can be turned"
+    TITLES: ClassVar[Mapping[str, str]] = {
+        "knob.less": f"Go back {SEEK_S:g} s",
+        "knob.more": f"Go on {SEEK_S:g} s",
+        "knob.coarse_less": f"Go back {FAR_S:g} s",
+        "knob.coarse_more": f"Go on {FAR_S:g} s",
+        "knob.apply": "Open all knobs on a small screen",
+        "knob.revert": "Drop the filter or the drawer",
+        "chart.freeze": "Pause or play",
+        "step.next": "Go to the next mark",
+        "step.prev": "Go to the mark before",
+        "replay.faster": "Play faster",
+        "replay.slower": "Play slower",
+    }
     BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR, *PLAYER))
 
     def __init__(self, view: View, player: Player, settings: Settings) -> None:
