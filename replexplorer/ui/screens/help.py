@@ -7,7 +7,7 @@ from itertools import groupby
 
 from replexplorer.core.knobs.names import CATALOGUE, describe_default, describe_range
 from replexplorer.core.load.pacing import HIDES
-from replexplorer.ui.keys.actions import ACTIONS, key_label, keys_of
+from replexplorer.ui.keys.actions import ACTIONS, QUIT, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.words.runs import Line, hung, width_of
@@ -54,7 +54,7 @@ class HelpScreen(ListingScreen):
                 bound = keys_of(action.id, self.settings.keymap)
                 keys = " ".join(key_label(key, in_ascii=self.settings.glyphs.ascii) for key in bound)
                 title = self._titles.get(action.id, action.title)
-                if action.id == "app.quit":
+                if action.id == QUIT and QUIT not in self._titles:
                     what = "keeps" if self.settings.on_quit == "keep" else "removes"
                     title = f"{title}; {what} the stack (on_quit = {self.settings.on_quit})"
                 head: Line = [(f"  {area if at == 0 else '':<12}", "muted"), (f"{keys:<20}", "key b")]

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from textual import events
 
 from replexplorer.engine.view import View
-from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, WATCH_FOOTER, keys_of
+from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, QUIT, WATCH_FOOTER, keys_of
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.settings import Settings
@@ -36,7 +36,7 @@ class OnlookingScreen(DashboardScreen):
     REFUSED: ClassVar[frozenset[str]] = LIVE
     """The methods of the actions that are refused."""
     WHY: ClassVar[str] = "nothing can be turned here"
-    TITLES: ClassVar[Mapping[str, str]] = {}
+    TITLES: ClassVar[Mapping[str, str]] = {QUIT: "Close what is open, or quit"}
     """What actions do that do something else here, by their ids."""
 
     def __init__(self, view: View, settings: Settings) -> None:

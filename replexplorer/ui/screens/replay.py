@@ -25,6 +25,7 @@ class ReplayScreen(OnlookingScreen):
 
     WHY = "a recording: nothing can be turned"
     TITLES: ClassVar[Mapping[str, str]] = {
+        **OnlookingScreen.TITLES,
         "knob.less": f"Go back {SEEK_S:g} s",
         "knob.more": f"Go on {SEEK_S:g} s",
         "knob.coarse_less": f"Go back {FAR_S:g} s",
