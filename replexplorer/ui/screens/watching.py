@@ -8,6 +8,7 @@ from typing import Final
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.geometry import Size
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
@@ -72,6 +73,8 @@ class WatchingScreen(Screen[None]):
         """The knobs."""
         self.layout_name = Layout.NORMAL
         """The arrangement in force."""
+        self._arranged: Size | None = None
+        """The size that it is for."""
         self.overheard: Overheard | None = None
         """Who else draws these ticks."""
         self._problem = ""
@@ -83,6 +86,7 @@ class WatchingScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Every widget of every layout; the layout's class says which are shown."""
+        self._lay_out(self.app.size, update=False)  # each is styled once, as it is mounted
         glyphs = self._settings.glyphs
         keymap: Mapping[str, str] = self._settings.keymap
         yield Header(glyphs=glyphs, id="header")
@@ -118,13 +122,14 @@ class WatchingScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin to listen, to work off commands and to watch what rests."""
-        self._arrange(self.app.size.width, self.app.size.height)
+        self._arrange(self.app.size)
         self.watch(self.app, "theme", self._restyle, init=False)
         self._listen()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another size may be another layout."""
-        self._arrange(event.size.width, event.size.height)
+        """Another size may be another layout; the first is that which it was mounted for."""
+        if event.size != self._arranged:
+            self._arrange(event.size)
 
     def on_screen_resume(self) -> None:
         """Draw what came while another screen stood in front."""
@@ -311,19 +316,23 @@ class WatchingScreen(Screen[None]):
         tick = self.picture.tick
         return tick is None or healthy(tick.nodes)
 
-    def _arrange(self, width: int, height: int) -> None:
+    def _arrange(self, size: Size) -> None:
         """Set the layout's class; the stylesheet does the rest."""
-        self.layout_name = layout_for(width, height)
+        self._arranged = size
         with self.app.batch_update():
-            for layout in Layout:
-                self.set_class(layout is self.layout_name, f"-{layout}")
-            self.set_class(height >= TALL_ROWS, "-tall")
-            if self.layout_name is not Layout.COMPACT:
-                self.remove_class("-drawer")
+            self._lay_out(size)
             self._fit_drawer()
             self._close_entries()
             self.query_one(Footer).layout_name = self.layout_name
         self.call_after_refresh(self._draw)
+
+    def _lay_out(self, size: Size, *, update: bool = True) -> None:
+        self.layout_name = layout_for(*size)
+        classes = {f"-{layout}": layout is self.layout_name for layout in Layout}
+        classes["-tall"] = size.height >= TALL_ROWS
+        if self.layout_name is not Layout.COMPACT:
+            classes["-drawer"] = False
+        self.update_classes(classes, update=update)
 
     def _fit_drawer(self) -> None:
         """Leave the rows above and below the drawer free, that of the replicas' troubles too."""
