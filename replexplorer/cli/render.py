@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import (
@@ -232,7 +233,7 @@ def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> st
             _value(key, knob.requested),
             _value(key, knob.effective) + (f" ({knob.note})" if knob.note else ""),
             _value(key, knob.default),
-            describe_range(_knob(key)),
+            describe_range(_in_range(key, knob)),
             knob.node,
             knob.scope,
             knob.help,
@@ -245,6 +246,12 @@ def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> st
         if columns is None or count <= _COLUMNS_AT_LEAST or max(map(len, text.splitlines())) <= columns:
             return text
         count -= 1
+
+
+def _in_range(key: str, shown: GetKnob) -> Knob:
+    """The catalogue's row in the range of the server that was asked."""
+    choices = tuple(shown.choices or ())
+    return replace(_knob(key), minimum=shown.min, maximum=shown.max, choices=choices)
 
 
 def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:

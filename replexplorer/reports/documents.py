@@ -167,8 +167,9 @@ def _node_of(name: KnobName, source: str) -> str:
 
 
 def knob_document(view: KnobView, source: str) -> GetKnob:
-    """One knob as `get` prints it: the catalogue's row with its two values, and the node that has it."""
-    knob = view.name.knob
+    """One knob as `get` prints it: the catalogue's row in this server's range, its two values, and the node
+    that has it."""
+    knob = view.knob
     return GetKnob(
         requested=view.requested,
         effective=view.effective,

@@ -85,6 +85,8 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     knobs = {key: GetKnob.model_validate(knob) for key, knob in shell.json("get", "semi_sync", "rtt").items()}
     assert knobs["semi_sync"].effective == "on"
     assert knobs["rtt@db2"].requested == 25.0
+    workers = "replica_parallel_workers@db2"
+    assert shell.json("get", workers)[workers]["min"] == 1, "as this server takes it; others take 0"
     status = shell.status()
     assert status.protection.state == "protected"
     # Never sooner than asked; how much later a full machine lets packets go is the benchmark's.

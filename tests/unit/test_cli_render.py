@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli.render import render_knobs, render_set, render_status, waiting_words
+from replexplorer.core.dialect.capabilities import Capabilities, Range
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, defaults
 from replexplorer.core.link import LinkSettings
@@ -23,6 +24,7 @@ from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.status import Status
 from replexplorer.formats.json.text import to_json
 from replexplorer.reports.documents import knob_document, set_report, status_document
+from tests.fakes.servers import MYSQL_9
 
 KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["db2"]).items()}
 
@@ -274,6 +276,26 @@ def test_get_tells_all_that_the_catalogue_knows() -> None:
         "note": None,
     }
     assert {key: sync_binlog[key] for key in expected} == expected
+
+
+def test_get_has_the_range_of_the_server_that_was_asked() -> None:
+    """MySQL takes no flush=3, and before 8.0.30 no detect_only."""
+    flush, doublewrite = (
+        KnobName(key, SOURCE) for key in ("innodb_flush_log_at_trx_commit", "innodb_doublewrite")
+    )
+    server = Capabilities.of(
+        MYSQL_9, {flush.key: Range(0, 2), doublewrite.key: Range(None, None, words=("off", "on"))}
+    )
+    knobs = {
+        str(name): knob_document(KnobView(name, value, value, here=server.narrowed(name.key)), "db1")
+        for name, value in ((flush, 1), (doublewrite, "on"))
+    }
+    assert (knobs[str(flush)].min, knobs[str(flush)].max) == (0, 2)
+    assert knobs[str(doublewrite)].choices == ["off", "on"]
+    shown = render_knobs(knobs)
+    assert " 0 to 2 " in shown
+    assert " off or on " in shown
+    assert "0 to 3" in render_knobs({str(flush): knob_document(KnobView(flush, 1, 1), "db1")})
 
 
 def test_columns_that_do_not_fit_are_left_out_from_the_right() -> None:

@@ -26,6 +26,7 @@ from replexplorer.core.change.planner import (
     statements_of,
     written,
 )
+from replexplorer.core.dialect.capabilities import Range
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
@@ -328,6 +329,15 @@ def test_doublewrite_to_or_from_off_is_refused(
 def test_a_range_of_this_server_is_refused_before_anything_runs() -> None:
     with pytest.raises(UsageError, match=r"mysql 9\.7\.4 takes 1 to 1024 threads"):
         plan({"sync_binlog": 0, "replica_parallel_workers@db2": 0})
+
+
+def test_a_word_that_this_server_lacks_is_refused_and_one_that_it_had_already_is_not() -> None:
+    server = MySql.of(MYSQL_9, {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))})
+    seen = observed(None)
+    seen = replace(seen, servers=dict.fromkeys(seen.servers, server))
+    with pytest.raises(UsageError, match=r"mysql 9\.7\.4 takes off or on"):
+        make_plan(seen, named({"innodb_doublewrite": "detect_only"}))
+    assert lines(make_plan(seen, named({"innodb_doublewrite": "fast"})))
 
 
 def test_a_knob_that_this_server_lacks_is_refused() -> None:

@@ -26,6 +26,7 @@ from replexplorer.core.knobs.names import (
     Value,
     describe_range,
     format_value,
+    is_in_range,
     same_value,
 )
 from replexplorer.core.link import NO_PARTITION, LinkSettings
@@ -339,12 +340,11 @@ class _Planner:
             return
         server = self._server(name.node).capabilities
         knob = server.knob(name.key)
-        if knob.kind is not Kind.CHOICE and not isinstance(value, str):
-            low, high = knob.minimum, knob.maximum
-            if (low is not None and value < low) or (high is not None and value > high):
-                raise UsageError(
-                    f"{name}={value} is out of range", f"{server.title} takes {describe_range(knob)}"
-                )
+        is_word = knob.kind is Kind.CHOICE and value in name.knob.choices  # any other was found there
+        if not (value in knob.choices if is_word else is_in_range(knob, value)):
+            raise UsageError(
+                f"{name}={value} is out of range", f"{server.title} takes {describe_range(knob)}"
+            )
         before = self._before(name)
         if name.key == keys.INNODB_DOUBLEWRITE and before is not None and "off" in (value, before):
             raise UsageError(

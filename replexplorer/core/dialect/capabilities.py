@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
 from replexplorer.core.errors import UsageError
@@ -103,15 +104,12 @@ class Capabilities:
         knob = BY_KEY[key]
         if not self.has(key):
             raise UsageError(f"{key} is not available", self._why_not(knob))
+        return self.narrowed(key) or knob
+
+    def narrowed(self, key: str) -> Knob | None:
+        """The catalogue's row with this server's range or words; None where it says nothing of it."""
         known = self.ranges.get(key)
-        if knob.kind is Kind.CHOICE and known is not None:
-            return _with_words(knob, known.words)
-        if knob.kind is Kind.CHOICE or known is None or known.high is None or known.high <= 0:
-            return knob
-        minimum = max(knob.minimum or 0, known.low or 0)
-        maximum = known.high if knob.maximum is None else min(knob.maximum, known.high)
-        ladder = tuple(r for r in knob.ladder if not isinstance(r, str) and minimum <= r <= maximum)
-        return replace(knob, minimum=minimum, maximum=maximum, ladder=ladder)
+        return None if known is None else _narrowed(BY_KEY[key], known)
 
 
 def system_of_server(variables: Mapping[str, str]) -> System:
@@ -119,6 +117,18 @@ def system_of_server(variables: Mapping[str, str]) -> System:
     if _GROUP in variables:
         return GROUP
     return GALERA if variables.get(_GALERA, "").lower() in ("on", "1") else ASYNC
+
+
+@cache
+def _narrowed(knob: Knob, known: Range) -> Knob:
+    if knob.kind is Kind.CHOICE:
+        return _with_words(knob, known.words)
+    if known.high is None or known.high <= 0:
+        return knob
+    minimum = max(knob.minimum or 0, known.low or 0)
+    maximum = known.high if knob.maximum is None else min(knob.maximum, known.high)
+    ladder = tuple(r for r in knob.ladder if not isinstance(r, str) and minimum <= r <= maximum)
+    return replace(knob, minimum=minimum, maximum=maximum, ladder=ladder)
 
 
 def _with_words(knob: Knob, words: Sequence[str]) -> Knob:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.knobs.catalogue import Knob, Value
 from replexplorer.core.knobs.names import KnobName
 
 
@@ -19,6 +19,13 @@ class KnobView:
     note: str | None = None
     flavor: str | None = field(default=None, compare=False)
     """Of the stack's servers; None when unknown."""
+    here: Knob | None = field(default=None, compare=False)
+    """The catalogue's row as the node's server takes it; None where no server says."""
+
+    @property
+    def knob(self) -> Knob:
+        """What can be asked of it: the catalogue's row, narrowed to the server's own range."""
+        return self.here or self.name.knob
 
     @property
     def default(self) -> Value:

@@ -55,6 +55,7 @@ __all__ = (
     "find",
     "format_change",
     "format_value",
+    "is_in_range",
     "parse_assignment",
     "parse_name",
     "parse_value",
@@ -397,7 +398,7 @@ def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
 
     From a value between two rungs the step goes to the nearest rung in that direction.
     """
-    rungs: list[Value] = [rung for rung in knob.steps if _in_range(knob, rung)]
+    rungs: list[Value] = [rung for rung in knob.steps if is_in_range(knob, rung)]
     if not rungs:
         return value
     index = _rung_index(rungs, value, up, tuple(dict(knob.words).values()))
@@ -427,7 +428,8 @@ def _rung_index(rungs: Sequence[Value], value: Value, up: bool, words: Sequence[
     return beyond[0] if up else beyond[-1]
 
 
-def _in_range(knob: Knob, value: Value) -> bool:
+def is_in_range(knob: Knob, value: Value) -> bool:
+    """Whether a figure is in the knob's range; a word always is."""
     if isinstance(value, str) or value in dict(knob.words).values():
         return True
     low, high = knob.minimum, knob.maximum

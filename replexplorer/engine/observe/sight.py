@@ -455,7 +455,9 @@ class Sight:
     def _view(self, name: KnobName) -> KnobView:
         effective = self.effective_value(name)
         note = self.no_effect() if name.knob.backing is Backing.LOAD and effective is None else None
-        return KnobView(name, self.requested_value(name), effective, note, self._flavor(name))
+        known = self._capabilities(name)
+        flavor, here = (None, None) if known is None else (known.flavor, known.narrowed(name.key))
+        return KnobView(name, self.requested_value(name), effective, note, flavor, here)
 
     def observed(self) -> Observed:
         """What the planner has to know, from what was last seen."""

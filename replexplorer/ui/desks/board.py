@@ -300,7 +300,8 @@ class Board:
             self.turn(self.at_fold)
         name = self.selected
         if name is not None and name in self.views:
-            self.stage(name, next_step(name.knob, self.asked(name), direction > 0, coarse), now_s)
+            knob = self.views[name].knob
+            self.stage(name, next_step(knob, self.asked(name), direction > 0, coarse), now_s)
 
     def stage(self, name: KnobName, value: Value, now_s: float) -> None:
         """Stage a value; back at what is already asked for, nothing is staged."""
