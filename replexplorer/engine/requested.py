@@ -14,6 +14,7 @@ from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_re
 from replexplorer.core.fault import Fault, from_record, to_record
 from replexplorer.core.history.kept_mark import KeptMark, marks_from_record, marks_to_record
 from replexplorer.core.kept import kept, kept_all, unkept
+from replexplorer.core.knobs.common import everywhere_after
 from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
 from replexplorer.core.role_change import UnderWay
 from replexplorer.core.role_change import from_record as role_change_from_record
@@ -48,6 +49,8 @@ class Requested:
     """What the experiment under way gives back, or one that was killed did not."""
     marks: tuple[KeptMark, ...] = ()
     """Those that people put on the charts, the oldest first."""
+    everywhere: Mapping[str, Value] = field(default_factory=dict)
+    """By key: what was asked of every node or link alike, so that one which joins is asked the same."""
     document: Document | None = field(default=None, compare=False, repr=False)
     """As it came; None where none was read."""
     source: str = field(default="", compare=False)
@@ -73,6 +76,7 @@ class Requested:
             role_change_from_record(document.content.get("role_change")),
             owed_from_record(document.content.get("owed"), roster),
             marks_from_record(document.content.get("marks")),
+            _everywhere(document.content),
             document,
             roster.source,
         )
@@ -82,6 +86,15 @@ class Requested:
         if self.document is None or self.source == roster.source:
             return self
         return self.read(self.document, roster)
+
+
+def _everywhere(content: Mapping[str, Any]) -> dict[str, Value]:
+    found: Mapping[str, Any] = content.get("everywhere", {})
+    return {
+        key: value
+        for key, value in found.items()
+        if key in BY_KEY and isinstance(value, str) == (BY_KEY[key].kind is Kind.CHOICE)
+    }
 
 
 def _kept_now(text: str, value: Any, roster: Roster) -> tuple[str, Any]:
@@ -115,6 +128,7 @@ async def write_requested(
         before = (_kept_now(key, value, roster) for key, value in content.get("knobs", {}).items())
         asked = {name: value for name, value in values.items() if name.key in BY_KEY}
         content["knobs"] = {**dict(before), **kept_all(asked, roster)}
+        content["everywhere"] = everywhere_after(_everywhere(content), asked, roster)
         content["writer"] = writer
         if written_s is not None:
             content["written_s"] = written_s

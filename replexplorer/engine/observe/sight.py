@@ -534,7 +534,10 @@ class Sight:
 
     def for_joined(self, nodes: Collection[str]) -> dict[KnobName, Value]:
         """What was asked of all nodes, or links, before these joined: it is theirs as well."""
-        return for_joined(self.requested.values, self.names(), nodes, self._nodes_of) if nodes else {}
+        asked = self.requested
+        return (
+            for_joined(asked.values, asked.everywhere, self.names(), nodes, self._nodes_of) if nodes else {}
+        )
 
     def _nodes_of(self, name: KnobName) -> tuple[str, ...]:
         """The nodes that carry a knob out."""
