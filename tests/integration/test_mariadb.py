@@ -138,6 +138,33 @@ async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_com
         assert not others, "a reset leaves every variable at what `get` calls its default"
 
 
+async def test_the_wait_point_changes_under_a_load_and_every_acknowledgement_is_seen(
+    maria: LiveStack,
+) -> None:
+    """Changed with commits under way, the server forgets to wake some of them: they wait for the timeout."""
+    async with connected(maria, "test") as session:
+
+        async def is_protected() -> bool:
+            await session.sight.refresh()
+            return session.sight.protection().state is ProtectionState.PROTECTED
+
+        try:
+            await session.drive(LoadSettings(32, "update_index", 1000))
+            await turn(session, "semi_sync=on", "wait_point=after_sync", "rtt=40ms", "semi_sync_timeout=2s")
+            await until(is_protected, "commits are acknowledged")
+            before = session.sight.protection().fallbacks
+            for _ in range(10):
+                for point in ("after_commit", "after_sync"):
+                    [changed] = (await turn(session, f"wait_point={point}")).changed
+                    assert changed.statements[-1] == "BACKUP STAGE END"
+            await asyncio.sleep(2.5)  # longer than the timeout of one that was forgotten
+            assert await is_protected()
+            assert session.sight.protection().fallbacks == before
+        finally:
+            await session.load.stop()
+            await session.console.do(Reset())
+
+
 async def test_only_timeouts_count_as_fallbacks(maria: LiveStack) -> None:
     """The server's counter has somebody's SET among them; its log has not."""
     async with connected(maria, "test") as session:

@@ -27,11 +27,12 @@ from replexplorer.core.change.planner import (
     written,
 )
 from replexplorer.core.dialect.capabilities import Range
+from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
 from replexplorer.core.link import LinkSettings
-from tests.fakes.servers import MYSQL_9, mysql_9
+from tests.fakes.servers import MARIADB, MYSQL_9, mysql_9
 
 _V = TypeVar("_V")
 REPLICAS = ("db2", "db3")
@@ -329,6 +330,19 @@ def test_doublewrite_to_or_from_off_is_refused(
 def test_a_range_of_this_server_is_refused_before_anything_runs() -> None:
     with pytest.raises(UsageError, match=r"mysql 9\.7\.4 takes 1 to 1024 threads"):
         plan({"sync_binlog": 0, "replica_parallel_workers@db2": 0})
+
+
+@pytest.mark.parametrize(("acknowledged", "held"), [(True, True), (False, False)])
+def test_mariadb_changes_its_wait_point_between_commits(acknowledged: bool, held: bool) -> None:
+    server = MariaDb.of(MARIADB, {})
+    seen = observed({"wait_point": "after_sync", "semi_sync": "on"})
+    servers = dict.fromkeys(seen.servers, server)
+    seen = replace(seen, servers=servers, commits_are_acknowledged=acknowledged)
+    ran = lines(make_plan(seen, named({"wait_point": "after_commit"})))
+    change = "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'"
+    block = "SET STATEMENT lock_wait_timeout=5 FOR BACKUP STAGE BLOCK_COMMIT"
+    assert ran == (["BACKUP STAGE START", block, change, "BACKUP STAGE END"] if held else [change])
+    assert lines(make_plan(seen, named({"semi_sync_timeout": 3000})))[0].startswith("SET GLOBAL")
 
 
 def test_a_word_that_this_server_lacks_is_refused_and_one_that_it_had_already_is_not() -> None:

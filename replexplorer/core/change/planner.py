@@ -65,6 +65,8 @@ class Observed:
     """Knobs that this stack cannot turn, each with the reason."""
     restarts_threads: bool = True
     """Replication threads may be restarted for a change."""
+    commits_are_acknowledged: bool = False
+    """Commits wait for acknowledgements that come, on servers that may hold them back for a change."""
     takes_rows: bool = True
     """A commit of our own may be made, to see it acknowledged."""
     mended_by: str = "`replexplorer up` brings it back"
@@ -416,12 +418,18 @@ class _Planner:
         server = self._server(node)
         stop = any(name.knob.restart is Restart.APPLIER for name, _ in values)
         stop = stop and node not in self.observed.appliers_off
+        hold: list[str] = []
+        go_on: list[str] = []
+        for name, _ in values if self.observed.commits_are_acknowledged else ():
+            first, last = server.holding_commits(name.key)
+            hold += first
+            go_on += last
         return SqlStep(
             node,
             statements=tuple(server.set(name.key, value) for name, value in values),
             checks=tuple(ReadBack(name, value) for name, value in values),
-            before=(server.stop_applier(),) if stop else (),
-            after=(server.start_applier(),) if stop else (),
+            before=(*hold, *((server.stop_applier(),) if stop else ())),
+            after=(*((server.start_applier(),) if stop else ()), *go_on),
         )
 
     def _setting(self, node: str, names: Sequence[KnobName]) -> Planned:

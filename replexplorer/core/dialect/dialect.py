@@ -276,6 +276,11 @@ class Dialect(Protocol):
         """Stops applying."""
         ...
 
+    def holding_commits(self, key: str) -> tuple[Sequence[str], Sequence[str]]:
+        """What keeps commits from being under way while this variable changes, and what lets them go on; both
+        empty where the server needs no such care."""
+        ...
+
     # -- roles
 
     def follow(self, source: SourceAddress) -> Question[None]:

@@ -20,9 +20,11 @@ from replexplorer.core.dialect.question import Question, Row, listed
 from replexplorer.core.dialect.table_questions import Description, description, written_default
 from replexplorer.core.dialect.timed import MARIADB_TIMED
 from replexplorer.core.dialect.values import whole
+from replexplorer.core.knobs import keys
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
 
+_COMMITS_END_WITHIN_S: Final = 5
 _POSITION: Final = re.compile(r"(\d+)-(\d+)-(\d+)")
 _ACK_STATE: Final = "Waiting for semi-sync ACK from slave"
 _COMMIT_STATES: Final = ("Commit", "Waiting for prior transaction to commit", "Commit implicit")
@@ -213,6 +215,15 @@ class MariaDb(MySql):
     def refuse_clients(self) -> tuple[str, ...]:
         """The same."""
         return self.refuse_writes()
+
+    def holding_commits(self, key: str) -> tuple[Sequence[str], Sequence[str]]:
+        """A commit under way as the wait point becomes AFTER_COMMIT may miss its acknowledgement, and waits
+        for the whole timeout: 8 timeouts in 15 changes under 32 clients at 80 ms (11.8.9), none in 45 that
+        held commits back. Those under way end first, or the change is refused."""
+        if key != keys.WAIT_POINT:
+            return (), ()
+        stage = f"SET STATEMENT lock_wait_timeout={_COMMITS_END_WITHIN_S} FOR BACKUP STAGE BLOCK_COMMIT"
+        return ("BACKUP STAGE START", stage), ("BACKUP STAGE END",)
 
     # -- copying a whole server
 

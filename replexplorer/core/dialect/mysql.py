@@ -447,6 +447,10 @@ class MySql:
         """The statement before it."""
         return f"STOP {self.word} SQL_THREAD"
 
+    def holding_commits(self, key: str) -> tuple[Sequence[str], Sequence[str]]:
+        """It wakes whoever waits (seen on 9.7.4)."""
+        return (), ()
+
     # -- roles
 
     def follow(self, source: SourceAddress) -> Question[None]:

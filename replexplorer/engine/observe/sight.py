@@ -27,7 +27,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.membership import judge_group
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.protection import Protection
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.topology import Role, Standing, ends_of, in_order, is_pair, role_of
 from replexplorer.core.wire import DISK_KNOBS, Lease
 from replexplorer.engine.fleet import Fleet, Member
@@ -487,6 +487,8 @@ class Sight:
             ),
             load_runs=bool(self.load.effective()),
             restarts_threads=self.fleet.can(Ability.RESTART_THREADS),
+            commits_are_acknowledged=self.fleet.can(Ability.OWN)
+            and self.protection().state is ProtectionState.PROTECTED,
             takes_rows=self.fleet.can(Ability.TAKE_ROWS),
             mended_by="`replexplorer up` brings it back" if self.fleet.can(Ability.OWN) else "start it there",
             asked_of_links={
