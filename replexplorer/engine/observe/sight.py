@@ -81,6 +81,8 @@ class Sight:
         self.fleet = fleet
         self.load = load
         self.own = OwnDoing()
+        self._names: tuple[object, tuple[KnobName, ...]] | None = None
+        """What `names` said last, behind what it depends on: several ask each tick."""
         self._requested = Requested()
         self._transfers = TransferLook(fleet)
         self._timeouts = TimeoutLook(fleet)
@@ -423,7 +425,12 @@ class Sight:
 
     def names(self) -> tuple[KnobName, ...]:
         """The knobs that this stack's servers have, in catalogue order."""
-        return tuple(name for name in self._all_names() if self._has(name))
+        fleet = self.fleet
+        servers = tuple(member.probed for member in fleet.members.values())
+        of = (self._all_names(), fleet.source_name, servers, fleet.outside.provider.abilities)
+        if self._names is None or self._names[0] != of:
+            self._names = of, tuple(name for name in of[0] if self._has(name))
+        return self._names[1]
 
     def _all_names(self) -> tuple[KnobName, ...]:
         return all_names(tuple(self.fleet.replica_names), tuple(self.pairs))
