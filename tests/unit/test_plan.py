@@ -340,7 +340,7 @@ def test_mariadb_changes_its_wait_point_between_commits(acknowledged: bool, held
     seen = replace(seen, servers=servers, commits_are_acknowledged=acknowledged)
     ran = lines(make_plan(seen, named({"wait_point": "after_commit"})))
     change = "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'"
-    block = "SET STATEMENT lock_wait_timeout=5 FOR BACKUP STAGE BLOCK_COMMIT"
+    block = "SET STATEMENT lock_wait_timeout=9 FOR BACKUP STAGE BLOCK_COMMIT"
     assert ran == (["BACKUP STAGE START", block, change, "BACKUP STAGE END"] if held else [change])
     assert lines(make_plan(seen, named({"semi_sync_timeout": 3000})))[0].startswith("SET GLOBAL")
 

@@ -24,7 +24,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
 
-_COMMITS_END_WITHIN_S: Final = 5
+_COMMITS_END_WITHIN_S: Final = 9
 _POSITION: Final = re.compile(r"(\d+)-(\d+)-(\d+)")
 _ACK_STATE: Final = "Waiting for semi-sync ACK from slave"
 _COMMIT_STATES: Final = ("Commit", "Waiting for prior transaction to commit", "Commit implicit")
