@@ -7,7 +7,8 @@ source goes with the role, and what is asked of each member of a group stays wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import SOURCE, Backing, KnobName, Place, Value, parse_name
@@ -49,6 +50,17 @@ def unkept(text: str, value: Value, roster: Roster) -> tuple[KnobName, Value] | 
 def kept_all(values: Mapping[KnobName, Value], roster: Roster) -> dict[str, Value]:
     """Knobs with their values as the document has them."""
     return dict(kept(name, value, roster) for name, value in values.items())
+
+
+def without(written: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
+    """A document's knobs less those of nodes that are `gone`, and of the links to them."""
+    return {text: value for text, value in written.items() if set(gone).isdisjoint(_nodes_in(text))}
+
+
+def _nodes_in(text: str) -> tuple[str, ...]:
+    """The nodes that a written name speaks of."""
+    _, _, node = text.partition("@")
+    return ends_of(node) if is_pair(node) else (node,)
 
 
 def unkept_all(values: Mapping[str, Value], roster: Roster) -> dict[KnobName, Value]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
+from replexplorer.core.knobs.common import KeptChange
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
 from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.change.controls import Controls
@@ -77,8 +78,8 @@ class LiveConsole:
         self._roles = roles
         self._rig = rig
         self._share_mark = share_mark
-        self._undo: list[Desired] = []
-        """What was requested before each change that was not rolled back yet."""
+        self._undo: list[tuple[Desired, KeptChange]] = []
+        """What was requested, and kept for nodes that join, before each change that still stands."""
         self._carries_out: dict[type[Command[Any]], Callable[[Any], Awaitable[Any]]] = {
             Turn: self._turn,
             Reset: self._reset,
@@ -132,20 +133,21 @@ class LiveConsole:
     async def _change(self, desired: Desired, *, anyway: bool) -> SetResult:
         """Turn knobs so that it can be undone."""
         self._check_own(anyway)
-        result = await self._changes.turn(desired, anyway=anyway)
-        if result.changed or result.before != desired:
-            self._undo.append(result.before)
+        kept = self._controls.kept_by(desired)
+        result = await self._changes.turn(desired, anyway=anyway, everywhere=kept)
+        if result.changed or result.before != desired or result.before_everywhere != kept:
+            self._undo.append((result.before, result.before_everywhere))
         return result
 
     async def _take_back(self, command: Undo) -> SetResult:
         self._check_own(command.anyway)
         if not self._undo:
             raise UsageError("nothing to undo", "no knob was turned in this session")
-        before = self._undo.pop()
+        before, kept = self._undo.pop()
         try:
-            return await self._changes.turn(before, "undo: ", anyway=command.anyway)
+            return await self._changes.turn(before, "undo: ", anyway=command.anyway, everywhere=kept)
         except BaseException:
-            self._undo.append(before)
+            self._undo.append((before, kept))
             raise
 
     def _check_own(self, anyway: bool) -> None:

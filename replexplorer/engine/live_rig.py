@@ -275,14 +275,19 @@ class LiveRig:
                     f"{self._fleet.source_name} is the source, and would go with the last nodes",
                     f"`replexplorer switchover --to {kept[0]}` first",
                 )
-            await self._leave_behind(list(self._fleet.members)[replicas + 1 :])
+            gone = list(self._fleet.members)[replicas + 1 :]
+            await self._leave_behind(gone)
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
             self._sight.forget_gone()
+            await self._controls.forget_nodes(gone)
             if self._fleet.system.is_group:
                 await form_group(self._fleet, lambda text: report(text, None))
         elif replicas > len(self._fleet.replicas):
-            await bring_up(self._fleet, UpOptions(replicas=replicas), report)
+            raised = await bring_up(self._fleet, UpOptions(replicas=replicas), report)
+            await self._sight.refresh()
+            if shared := self._sight.for_joined(raised.joined):
+                await self._controls.set(shared)
         await self._sight.refresh()
 
     async def _leave_behind(self, nodes: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
+from replexplorer.core.knobs.common import KeptChange
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.wire import Experiment
 
@@ -37,6 +38,8 @@ class SetResult:
     dry_run: bool = False
     before: Mapping[KnobName, Value] = field(default_factory=dict)
     """What was requested of these until the change's turn came: what an undo asks for."""
+    before_everywhere: KeptChange = field(default_factory=dict)
+    """What was kept for nodes that join until then, of the keys whose keeping it changed."""
     unchanged: tuple[KnobName, ...] = ()
     """Asked, and already so."""
     unmet: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ The document is versioned and written compare-and-set, so two apps never lose ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,8 +13,8 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
 from replexplorer.core.history.kept_mark import KeptMark, marks_from_record, marks_to_record
-from replexplorer.core.kept import kept, kept_all, unkept
-from replexplorer.core.knobs.common import everywhere_after
+from replexplorer.core.kept import kept, kept_all, unkept, without
+from replexplorer.core.knobs.common import KeptChange, changed
 from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
 from replexplorer.core.role_change import UnderWay
 from replexplorer.core.role_change import from_record as role_change_from_record
@@ -116,8 +116,11 @@ async def write_requested(
     writer: str,
     written_s: float | None = None,
     yes_tx_at_enabling: int | None = None,
+    everywhere: KeptChange | None = None,
 ) -> Requested:
     """Merge these values into the document, whoever writes meanwhile.
+
+    `everywhere` is the change of what was asked of all nodes; restored values say nothing of it.
 
     `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept counter when given.
     Raises StackUnavailable when the document changes faster than it can be written, or when no
@@ -128,13 +131,23 @@ async def write_requested(
         before = (_kept_now(key, value, roster) for key, value in content.get("knobs", {}).items())
         asked = {name: value for name, value in values.items() if name.key in BY_KEY}
         content["knobs"] = {**dict(before), **kept_all(asked, roster)}
-        content["everywhere"] = everywhere_after(_everywhere(content), asked, roster)
+        if everywhere:
+            content["everywhere"] = changed(_everywhere(content), everywhere)
         content["writer"] = writer
         if written_s is not None:
             content["written_s"] = written_s
         if yes_tx_at_enabling is not None:
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
             content["enabled_s"] = written_s
+
+    return await _write(keeper, roster, merge)
+
+
+async def forget_nodes(keeper: Keeper, roster: Roster, gone: Collection[str]) -> Requested:
+    """Drop what was asked of nodes that the stack has no longer. Raises StackUnavailable."""
+
+    def merge(content: dict[str, Any]) -> None:
+        content["knobs"] = without(content.get("knobs", {}), gone)
 
     return await _write(keeper, roster, merge)
 

@@ -11,6 +11,7 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.swept import SweepProgress
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Scale, ToggleLoad, Undo
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
@@ -90,6 +91,60 @@ async def test_scaling_brings_replicas_up_and_takes_them_away() -> None:
         assert len(session.fleet.replicas) == 2
         await session.console.do(Scale(1))
         assert len(session.fleet.replicas) == 1
+
+
+@virtual
+async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left_comes_back_fresh() -> None:
+    world = World(replicas=2)
+    async with world.attached("tui") as session:
+        await turn(session, "rtt=20")
+        await turn(session, "rtt@db2=60")
+        await session.console.do(Scale(3))
+        asked = {"rtt@db2": 60.0, "rtt@db3": 20.0, "rtt@db4": 20.0}
+        assert world.requested == asked
+        assert session.knobs()[KnobName("rtt", "db4")].effective == pytest.approx(20.0)
+        await turn(session, "rtt@db4=80")
+        await session.console.do(Scale(2))
+        assert world.requested == {"rtt@db2": 60.0, "rtt@db3": 20.0}
+        await session.console.do(Scale(3))
+        assert world.requested == asked
+
+
+@virtual
+async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shrinks() -> None:
+    world = World()
+    async with world.attached("tui") as session:
+        stay = tuple(session.fleet.members)
+        for replicas in (3, 2, 1):
+            await session.console.do(Scale(replicas))
+            samples = session.sight.samples
+            assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
+            assert session.sight.protection().state is not ProtectionState.DOWN
+
+
+@virtual
+async def test_undo_and_an_experiment_leave_what_was_asked_of_all_as_it_was() -> None:
+    world = World(replicas=2)
+    async with world.attached("tui") as session:
+
+        def kept() -> object:
+            return session.sight.requested.everywhere
+
+        await turn(session, "rtt=20")
+        await turn(session, "rtt@db2=60")
+        await turn(session, "rtt=40", "jitter=2")
+        assert kept() == {"rtt": 40.0, "jitter": 2.0}
+        await session.console.do(Undo())
+        assert kept() == {"rtt": 20.0}
+        assert world.requested["rtt@db2"] == 60.0
+        await session.rig.turn({KnobName("rtt", node): 85.0 for node in ("db2", "db3")})
+        assert kept() == {"rtt": 20.0}
+        await session.rig.turn({KnobName("rtt", "db2"): 60.0, KnobName("rtt", "db3"): 20.0})
+        assert kept() == {"rtt": 20.0}
+        await session.console.do(Reset())
+        assert kept() == {}
+        await session.console.do(Undo())
+        assert kept() == {"rtt": 20.0}
 
 
 @virtual

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.knobs.common import everywhere_after, for_joined
+from replexplorer.core.kept import without
+from replexplorer.core.knobs.common import changed, everywhere_after, for_joined, kept_by
 from replexplorer.core.knobs.names import Backing, KnobName, Value, addressed, expand, find, parse_name
 from replexplorer.core.topology import SOURCE, Roster, ends_of
 
@@ -148,3 +149,25 @@ def test_whatever_one_link_is_asked_afterwards_a_newcomer_gets_what_all_were(
     found = for_joined(wanted, everywhere, names, ("db4",), lambda name: nodes_of(name, GROUP))
     assert {str(name) for name in found} == {"rtt@db4", "rtt@db2:db4", "rtt@db3:db4"}
     assert set(found.values()) == {all_ms}
+
+
+VALUES = st.sampled_from([0, 20, 60])
+
+
+@given(
+    st.dictionaries(st.sampled_from(["rtt", "jitter", "wsrep_sync_wait"]), st.sampled_from([1, 2])),
+    st.dictionaries(
+        st.sampled_from(["rtt@db2", "rtt@db3", "rtt@db2:db3", "jitter@db2", "sync_binlog"]), VALUES
+    ),
+)
+def test_what_a_change_keeps_is_taken_back_by_what_was_kept_before(
+    known: dict[str, Value], change: dict[str, Value]
+) -> None:
+    kept = kept_by(known, {parse_name(name): value for name, value in change.items()}, THREE)
+    before = {key: known.get(key) for key in kept}
+    assert changed(changed(known, kept), before) == known
+
+
+def test_what_was_asked_of_nodes_that_are_gone_goes_with_them() -> None:
+    written = {"rtt@db1:db2": 20, "rtt@db1:db4": 60, "rtt@db4:db5": 60, "sync_relay_log@db4": 1, "clients": 4}
+    assert without(written, ("db4", "db5")) == {"rtt@db1:db2": 20, "clients": 4}

@@ -13,6 +13,9 @@ from replexplorer.core.topology import Roster, is_pair
 _EVERYWHERE: Final = (Place.REPLICAS, Place.MEMBERS)
 _FEWEST: Final = 2
 
+KeptChange = Mapping[str, Value | None]
+"""What is to be kept of keys for nodes that join; None where nothing is any more."""
+
 
 def is_shared(knob: Knob) -> bool:
     """Whether a bare key asks it of every node or link, and of one that joins; nobody joins behind a
@@ -39,6 +42,18 @@ def everywhere_after(known: Mapping[str, Value], change: Desired, roster: Roster
         elif all(name in change for name in names):
             found[key] = value
     return found
+
+
+def kept_by(known: Mapping[str, Value], change: Desired, roster: Roster) -> dict[str, Value | None]:
+    """What a change that somebody asks for makes of what is kept, by the shared keys that it has."""
+    after = everywhere_after(known, change, roster)
+    return {name.key: after.get(name.key) for name in change if is_shared(name.knob)}
+
+
+def changed(known: Mapping[str, Value], change: KeptChange) -> dict[str, Value]:
+    """What is kept after such a change."""
+    merged = {**known, **change}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def for_joined(

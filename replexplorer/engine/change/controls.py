@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.common import KeptChange, kept_by
 from replexplorer.core.knobs.names import (
     Assignment,
     Desired,
@@ -26,7 +29,9 @@ from replexplorer.engine.change.effect import doubtful, switched_off, unmet
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
-from replexplorer.engine.requested import write_requested
+from replexplorer.engine.requested import forget_nodes, write_requested
+
+_NOTHING: Final[KeptChange] = MappingProxyType({})
 
 
 class Controls:
@@ -97,8 +102,10 @@ class Controls:
         dry_run: bool = False,
         anyway: bool = False,
         begun: Callable[[], None] = lambda: None,
+        everywhere: KeptChange = _NOTHING,
     ) -> SetResult:
-        """Turn knobs: plan on a fresh look, apply, wait for the effect, write the request down.
+        """Turn knobs: plan on a fresh look, apply, wait for the effect, write the request down, and with it
+        what `everywhere` asks of nodes that join.
 
         `begun` is called just before the first step, and not when there is none to run. Another's
         experiment forbids it, unless `anyway`. Raises UsageError, StackUnavailable or
@@ -114,10 +121,13 @@ class Controls:
             if dry_run:
                 return _promised(plan, desired, self._sight.no_effect())
             before = {name: self._sight.requested_value(name) for name in desired}
+            kept = {key: self._sight.requested.everywhere.get(key) for key in everywhere}
             if plan.steps:
                 begun()
             try:
-                applied = await self._applier.run(plan, lambda applied: self._seal(desired, plan, applied))
+                applied = await self._applier.run(
+                    plan, lambda applied: self._seal(desired, plan, applied, everywhere)
+                )
             except RolledBack as error:
                 if not error.complete:
                     self._accounts.lose(desired)
@@ -125,7 +135,8 @@ class Controls:
             self._accounts.turned(desired)
             again = [name for name in desired if name in observed.doubtful]
             lines = await self._look_again(again) if again else ()
-            return replace(self._result(plan, applied, desired), before=before, unmet=lines)
+            result = self._result(plan, applied, desired)
+            return replace(result, before=before, before_everywhere=kept, unmet=lines)
 
     def _without_idle_pairs(self, desired: Desired) -> Desired:
         """What is desired, less the defaults of links between two replicas of which nothing is asked and
@@ -137,9 +148,9 @@ class Controls:
             if not is_pair(name.node) or name.node in busy or value != name.knob.default
         }
 
-    async def _seal(self, desired: Desired, plan: Plan, applied: Applied) -> None:
+    async def _seal(self, desired: Desired, plan: Plan, applied: Applied, everywhere: KeptChange) -> None:
         """Write the request down, then look at what has come of it."""
-        await self._write_down(desired, applied.yes_tx_at_enabling)
+        await self._write_down(desired, applied.yes_tx_at_enabling, everywhere)
         registered = {step.node for planned in plan.steps if isinstance(step := planned.step, IoRestart)}
         await asyncio.gather(
             self._sight.look_at_links(),
@@ -160,14 +171,20 @@ class Controls:
         await self._sight.look_twice_if_waiting()
         return unmet(self._sight, again)
 
-    async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
+    async def _write_down(
+        self, desired: Desired, yes_tx_at_enabling: int | None, everywhere: KeptChange = _NOTHING
+    ) -> None:
         """Write the request into the document that all apps share, where it says anything new."""
-        known = self._sight.requested.values
-        if yes_tx_at_enabling is not None or any(known.get(name) != desired[name] for name in desired):
-            await self._write(desired, yes_tx_at_enabling)
+        known = self._sight.requested
+        is_new = any(known.values.get(name) != desired[name] for name in desired)
+        is_new = is_new or any(known.everywhere.get(key) != everywhere[key] for key in everywhere)
+        if yes_tx_at_enabling is not None or is_new:
+            await self._write(desired, yes_tx_at_enabling, everywhere)
         self._accounts.requested(desired)
 
-    async def _write(self, desired: Desired, yes_tx_at_enabling: int | None = None) -> None:
+    async def _write(
+        self, desired: Desired, yes_tx_at_enabling: int | None = None, everywhere: KeptChange = _NOTHING
+    ) -> None:
         self._sight.requested = await write_requested(
             self._fleet.keeper,
             self._fleet.roster,
@@ -175,6 +192,7 @@ class Controls:
             writer=self._turns.actor.writer,
             written_s=self._fleet.outside.clock.wall(),
             yes_tx_at_enabling=yes_tx_at_enabling,
+            everywhere=everywhere,
         )
 
     async def request(self, desired: Desired) -> None:
@@ -201,6 +219,15 @@ class Controls:
             warnings=(*plan.warnings, *applied.warnings),
             unchanged=plan.unchanged,
         )
+
+    async def forget_nodes(self, gone: Collection[str]) -> None:
+        """Drop what was asked of nodes that the stack has no longer."""
+        async with self._turns.alone():
+            self._sight.requested = await forget_nodes(self._fleet.keeper, self._fleet.roster, gone)
+
+    def kept_by(self, desired: Desired) -> KeptChange:
+        """What is to be kept for nodes that join where somebody asks for this."""
+        return kept_by(self._sight.requested.everywhere, desired, self._fleet.roster)
 
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have: of their flavour, where that has its own."""

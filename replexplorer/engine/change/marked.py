@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
+from replexplorer.core.knobs.common import KeptChange
 from replexplorer.core.knobs.names import Assignment, Desired, format_change
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.outcome import Changed, Preview, SetResult
@@ -29,7 +30,13 @@ class MarkedChanges:
         await self._controls.request(desired)
 
     async def turn(
-        self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
+        self,
+        desired: Desired,
+        prefix: str = "",
+        *,
+        anyway: bool = False,
+        is_part: bool = False,
+        everywhere: KeptChange | None = None,
     ) -> SetResult:
         """As `Controls.set`, with an epoch and a mark of its own, which begin with `prefix`; none where
         nothing is to be turned, nor where it `is_part` of a change that has them."""
@@ -42,7 +49,9 @@ class MarkedChanges:
                 numbers.append(chronicle.begin_change(title))
 
         try:
-            result = await self._controls.set(desired, anyway=anyway, begun=begun)
+            result = await self._controls.set(
+                desired, anyway=anyway, begun=begun, everywhere=everywhere or {}
+            )
         except asyncio.CancelledError:
             for number in numbers:
                 chronicle.change_failed(number, f"{title} was cancelled and rolled back")
