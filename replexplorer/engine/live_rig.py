@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
 from replexplorer.core.fault import Fault, parse_fault
@@ -290,12 +290,20 @@ class LiveRig:
                 await self._controls.set(shared)
         await self._sight.refresh()
 
-    async def _leave_behind(self, nodes: Iterable[str]) -> None:
+    async def _leave_behind(self, nodes: Sequence[str]) -> None:
         """Let members leave their group one after the other: removed at once they could be a majority of it,
-        without which the rest waits."""
+        without which the rest waits. Replicas end their connections: those that vanish with their network
+        the source goes on counting until TCP gives them up."""
         if self._fleet.system.is_group:
             for node in nodes:
                 await self._fleet.server_process(node).stop()
+            return
+        ending = [node for node in nodes if not self._is_down(node)]
+        with suppress(ReplexplorerError):
+            for node in ending:
+                member = self._fleet.member(node)
+                await execute(member.control, (member.dialect.stop_io(),))
+            await self._until_registered(0, len(self._fleet.replicas) - len(ending))
 
     async def attach(self, replicas: int | None) -> None:
         """See `experiment.rig.Rig`."""

@@ -158,6 +158,9 @@ async def test_a_quorum_waits_for_its_last_replica(live_stack: LiveStack) -> Non
         assert result_of.rtt.ms == pytest.approx(rtt_ms, abs=5)
         assert result_of.service.min_ms is not None
         assert result_of.service.min_ms >= rtt_ms - 1, "no commit is sooner than its last acknowledgement"
+    clients = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = '{}'"
+    counted = await live_stack.value("db1", clients.format("Rpl_semi_sync_source_clients"))
+    assert int(counted) == 1, "those that were removed are not waited for by whoever counts"
 
 
 def mysqld_of(client: Any, stack: str, node: str) -> str:
