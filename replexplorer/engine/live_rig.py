@@ -209,9 +209,9 @@ class LiveRig:
             system=self._fleet.system,
         )
 
-    async def look(self, *, probe: bool = False) -> Sighting:
+    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Sighting:
         """See `experiment.rig.Rig`."""
-        await self._sight.refresh(probe=probe)
+        await self._sight.refresh(probe=probe, with_gtids=with_gtids)
         return self.seen
 
     def at_risk(self) -> tuple[float, Exposure] | None:

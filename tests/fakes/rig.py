@@ -308,6 +308,7 @@ class FakeRig:
         self.owed: Owed | None = None
         self.version = 1
         self.sqls: list[FakeStatements] = []
+        self._with_gtids = False
         self.backlog = 0
         """Transactions of the source."""
         self.applied = 0
@@ -365,7 +366,7 @@ class FakeRig:
                     Role.REPLICA if at and name not in self.members else Role.PRIMARY,
                     name not in self.down,
                     server_uuid=name,
-                    gtid_executed=f"a:1-{min(self.applied, self.backlog) if at else self.backlog}",
+                    gtid_executed=self._executed(at),
                     io_thread="on" if at else None,
                     sql_thread="on" if at else None,
                     member=self.members.get(name),
@@ -384,11 +385,16 @@ class FakeRig:
             system=self.system,
         )
 
+    def _executed(self, at: int) -> str | None:
+        """Known where it was asked for, as of real servers."""
+        return f"a:1-{min(self.applied, self.backlog) if at else self.backlog}" if self._with_gtids else None
+
     def _rtt_ms(self, replica: str) -> float:
         return float(self.effective.get(KnobName("rtt", replica), 0.0))
 
-    async def look(self, *, probe: bool = False) -> Sighting:
+    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Sighting:
         """See `experiment.rig.Rig`."""
+        self._with_gtids = with_gtids
         await self.step("look")
         return self.seen
 

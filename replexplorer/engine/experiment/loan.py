@@ -233,7 +233,7 @@ class Loan:
         answers those that have not. One whose transactions are unknown is not waited for."""
         clock = self.rig.clock
         ends_s = clock.monotonic() + within_s
-        while (behind := _behind(await self.rig.look())) and clock.monotonic() < ends_s:
+        while (behind := _behind(await self.rig.look(with_gtids=True))) and clock.monotonic() < ends_s:
             await clock.sleep(_LOOK_EVERY_S)
         return behind
 

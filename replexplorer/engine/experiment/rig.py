@@ -170,9 +170,9 @@ class Rig(Protocol):
         """What was last seen, with what was turned since."""
         ...
 
-    async def look(self, *, probe: bool = False) -> Sighting:
+    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Sighting:
         """Look at everything now; what does not answer is unknown. With `probe` disks that were never
-        probed are."""
+        probed are; what each server has executed is known only `with_gtids`."""
         ...
 
     def at_risk(self) -> tuple[float, Exposure] | None:

@@ -64,7 +64,8 @@ class NodeSample:
 async def sample_node(
     member: Member, at_s: float, before: NodeSample | None, *, with_gtids: bool = False
 ) -> NodeSample:
-    """Sample one server through its poll connection."""
+    """Sample one server through its poll connection. Without the question what it has executed stays as it
+    was told last: another look may come between the question and who asked."""
     try:
         if member.probed is None:
             member.probed = await probe(member.poll)
@@ -103,6 +104,8 @@ async def _sample_reachable(
     status = await ask(sql, dialect.status(), deadline_s=_POLL_DEADLINE_S)
     settings = await ask(sql, dialect.settings(), deadline_s=_POLL_DEADLINE_S)
     view = bare_view(member, reachable=True)
+    if before is not None:
+        view = replace(view, gtid_executed=before.view.gtid_executed)
     if with_gtids:
         view = replace(
             view, gtid_executed=await ask_if_known(sql, dialect.executed(), deadline_s=_POLL_DEADLINE_S)
