@@ -250,6 +250,17 @@ def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None
         }
 
 
+def test_a_mark_that_is_drawn_before_its_line_is_waited_for_is_seen() -> None:
+    performance, facade = live(play("key s", "wait 200ms", "caption Armed by now", "until mark within 5s"))
+    assert performance.failure is None
+    assert len(facade.called("set")) == 1
+
+
+def test_each_mark_is_waited_for_once() -> None:
+    performance, _ = live(play("key s", "until mark within 20s", "until mark within 300ms"))
+    assert "line 3" in str(performance.failure)
+
+
 def test_a_start_that_fails_ends_the_play_with_its_error() -> None:
     class Broken(AnsweringFacade):
         async def start(self, progress: object) -> None:

@@ -35,7 +35,7 @@ class PlayMoment:
     newest_mark: int = 0
     """The greatest number of a mark so far; 0 before any."""
     marks_since: int = 0
-    """Marks since the step that waits began."""
+    """Marks since the step that waits began, or the key or mark that it follows: theirs may be there first."""
     at_end: bool = False
     """It is a recording's last."""
 
@@ -132,7 +132,7 @@ def _effective(view: KnobView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MarkHolds:
-    """A mark has been set since the step began, or the mark of this number ever."""
+    """A mark has been set lately (`PlayMoment.marks_since`), or the mark of this number ever."""
 
     number: int | None = None
 

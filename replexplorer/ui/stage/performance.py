@@ -70,6 +70,8 @@ class Performance:
         self._told = told
         self._marked = marked
         self._caption = ""
+        self._marks_before: int | None = None
+        """How many marks there were when the newest key or mark line began; None after an `until`."""
         self.lines: list[PlayedLine] = []
         """Those that were performed."""
         self.failure: ReplexplorerError | None = None
@@ -133,6 +135,8 @@ class Performance:
             await asyncio.sleep(_GLANCE_S)
 
     async def _perform(self, app: PlayedApp, stage: PlayStage, line: PlayLine) -> None:
+        if isinstance(line.act, KeyStep | MarkStep):
+            self._marks_before = self._view.marks
         match line.act:
             case KeyStep(keys):
                 for key in keys:
@@ -156,7 +160,8 @@ class Performance:
         app.post_message(event)
 
     async def _wait_for(self, stage: PlayStage, line: PlayLine, act: UntilStep) -> None:
-        marks = self._view.marks
+        before, self._marks_before = self._marks_before, None
+        marks = self._view.marks if before is None else before
 
         def now(moment: PlayMoment) -> PlayMoment:
             return replace(moment, marks_since=self._view.marks - marks)
