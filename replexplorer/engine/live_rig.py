@@ -286,6 +286,7 @@ class LiveRig:
         elif replicas > len(self._fleet.replicas):
             raised = await bring_up(self._fleet, UpOptions(replicas=replicas), report)
             await self._sight.refresh()
+            await self._roles.seed(raised.to_copy, lambda text: report(text, None))
             if shared := self._sight.for_joined(raised.joined):
                 await self._controls.set(shared)
         await self._sight.refresh()

@@ -152,6 +152,49 @@ async def test_a_node_that_lacks_what_no_binlog_of_the_source_has_any_more_gets_
         assert await roles(session) == ["replica", "primary"]
 
 
+class LateWorld(World):
+    """Nodes that join have all of the source's transactions still to receive."""
+
+    def __init__(self, commits: int) -> None:
+        super().__init__()
+        self.servers["db1"].commits = commits
+
+    def grow(self) -> None:
+        super().grow()
+        self.servers[self.node_names[-1]].missing = self.servers["db1"].commits
+
+
+async def joins(world: World) -> tuple[list[str], bool]:
+    """What is told while a node joins, and whether it got a copy."""
+    told: list[str] = []
+    async with world.attached("lab") as session:
+        await session.rig.scale(2, lambda text, done: told.append(text))
+        assert await roles(session) == ["primary", "replica", "replica"]
+        return told, world.servers["db3"].missing == 0
+
+
+@virtual
+async def test_a_node_that_joins_is_given_a_copy_where_that_is_sooner() -> None:
+    told, copied = await joins(LateWorld(6_000))
+    assert copied
+    assert "db3: gets a copy of db1" in told
+    assert not (await joins(LateWorld(4_000)))[1]
+
+
+@virtual
+async def test_a_node_that_joins_is_given_a_copy_where_the_first_binlogs_are_gone() -> None:
+    world = LateWorld(10)
+    world.servers["db1"].purged = "uuid-9:1-5"
+    assert (await joins(world))[1]
+
+
+@virtual
+async def test_a_node_that_joins_and_can_get_no_copy_receives_all_that_is_logged() -> None:
+    world = LateWorld(6_000)
+    world.servers["db1"].refusals["INSTALL PLUGIN"] = 1126
+    assert not (await joins(world))[1]
+
+
 class OneAccount(FileClientLogs):
     """Client logs of one run, read at once: no thread beside the virtual clock."""
 

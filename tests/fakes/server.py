@@ -119,6 +119,8 @@ class FakeServer:
         """Its clone plugin is loaded."""
         self.errant = ""
         """On a replica: GTIDs that its source lacks."""
+        self.missing = 0
+        """On a replica: how many of its source's commits it has not executed."""
         self.received: int | None = None
         """On a replica: how many of its source's commits it has, None for all."""
         self.reading_refused: int | None = None
@@ -183,7 +185,7 @@ class FakeServer:
     def executed(self) -> str:
         """Its GTID set: the source's, on a replica with what it has beside."""
         source = self._around.source()
-        of_source = f"{source.variables['server_uuid']}:1-{source.commits + 1}"
+        of_source = f"{source.variables['server_uuid']}:1-{source.commits + 1 - self.missing}"
         return f"{of_source},\n{self.errant}" if self.errant else of_source
 
     def flush_status(self) -> None:
@@ -418,7 +420,7 @@ class FakeServer:
                 self.can_copy = True
             case ["CLONE", "INSTANCE", *_]:
                 assert self.variables["super_read_only"] == "OFF"
-                self.errant, self.is_replica = "", False
+                self.errant, self.missing, self.is_replica = "", 0, False
                 asyncio.get_running_loop().call_later(0.5, self.crash)
                 raise ServerRefused(3707, f"{self.node}: 3707 Restart server failed")
             case ["STOP", "REPLICA"]:

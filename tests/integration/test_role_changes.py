@@ -14,6 +14,7 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.role_change import RoleChange
+from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, UpOptions
@@ -115,6 +116,21 @@ async def test_a_killed_source_is_replaced_and_comes_back(live: LiveStack) -> No
 async def insert_as_user(live: LiveStack, node: str) -> None:
     async with live.session(node, dsn=True) as cursor:
         await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
+
+
+async def test_a_node_joins_though_the_first_binlogs_are_gone(live: LiveStack) -> None:
+    async with connected(live, "up") as session:
+        source = session.fleet.source
+        await execute(source.control, ("FLUSH BINARY LOGS",))
+        (*_, (newest, _size)) = await ask(source.control, source.dialect.binlogs())
+        await execute(source.control, (source.dialect.purge_binlogs(newest),))
+        await session.rig.scale(3, lambda *_: None)
+        assert (await roles(session))["db4"] == "replica"
+        await insert(live, source.name)
+
+        has = await live.value(source.name, ROWS)
+        await until(lambda: live.value("db4", ROWS), "it has every row", holds=lambda found: found == has)
+        await session.rig.scale(2, lambda *_: None)
 
 
 async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(live: LiveStack) -> None:

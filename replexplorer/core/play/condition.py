@@ -35,7 +35,7 @@ class PlayMoment:
     newest_mark: int = 0
     """The greatest number of a mark so far; 0 before any."""
     marks_since: int = 0
-    """Marks since the step that waits began, or the key or mark that it follows: theirs may be there first."""
+    """Marks since the step that waits began, or the key or mark that it follows: theirs may come first."""
     at_end: bool = False
     """It is a recording's last."""
 

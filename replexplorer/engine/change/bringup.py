@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from replexplorer.core.errors import (
     StackUnavailable,
     TakenAway,
 )
+from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
@@ -35,6 +36,9 @@ _ENDED_S: Final = 3.0
 """A server that has ended is said to have, when nobody has removed it until then."""
 _REMOVED_WITHIN_S: Final = 15.0
 """As long, where its sidecar has ended too: then somebody is taking the stack away."""
+_REPLAYED_AT_MOST: Final = 5_000
+"""Transactions. A node that joins applies some 500 a second beside others on two cores; a copy of the default
+table takes 6 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Raised:
     in words; empty for a new stack."""
     joined: tuple[str, ...] = ()
     """Nodes that it has now and had not before."""
+    to_copy: tuple[str, ...] = ()
+    """Those of them that do not follow the source until they are given a copy of its data."""
 
 
 async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
@@ -63,7 +69,9 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
     created = await fleet.outside.provider.up(options, report)
     try:
         await _discover(fleet)
-        started = await wait_until_ready(fleet, report)
+        before = {node.name for node in nodes}
+        joined = () if created else tuple(name for name in fleet.members if name not in before)
+        started, to_copy = await _until_ready(fleet, joined, report)
         old = None if created else await fleet.outside.provider.outdated()
     except TakenAway:
         await to_the_end(fleet.close())  # what has this name now, if anything, is somebody else's
@@ -74,9 +82,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
         raise
     if created:
         return Raised(created)
-    before = {node.name for node in nodes}
-    joined = tuple(name for name in fleet.members if name not in before)
-    return Raised(created, (*dead, *started, *([old] if old else ())), joined)
+    return Raised(created, (*dead, *started, *([old] if old else ())), joined, to_copy)
 
 
 async def _go_on(fleet: Fleet, report: Report) -> None:
@@ -127,9 +133,11 @@ async def _learn(fleet: Fleet, member: Member) -> None:
     await _see_role(fleet, member)
 
 
-async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
+async def _until_ready(
+    fleet: Fleet, joined: Collection[str], report: Report
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Wait for a login on every node and for running replication, then watch the links; answers which
-    threads had to be started, in words."""
+    threads had to be started, in words, and which of the nodes that `joined` have to be given a copy."""
     ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
     report("waiting for the servers", None)
     started: list[str] = []
@@ -150,18 +158,28 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
         report("waiting for the members", None)
         await _while_there(fleet, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell, news))
         await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
-        return tuple(started)
+        return tuple(started), ()
     report("waiting for the replica", None)
+    followers = [member for member in fleet.replicas if _follows(fleet, member)]
+    to_copy = [member for member in followers if member.name in joined and await _is_far(fleet, member)]
     await _while_there(
         fleet,
         watch_links(fleet),
-        *(
-            _until_replicating(fleet, member, ends_s, tell)
-            for member in fleet.replicas
-            if _follows(fleet, member)
-        ),
+        *(_until_replicating(fleet, member, ends_s, tell) for member in followers if member not in to_copy),
     )
-    return tuple(started)
+    return tuple(started), tuple(member.name for member in to_copy)
+
+
+async def _is_far(fleet: Fleet, member: Member) -> bool:
+    """Whether a new node lacks what no binlog of the source has any more, or so much that a copy is there
+    sooner; False where it can be given none."""
+    if not member.dialect.copies:
+        return False
+    source = fleet.source
+    executed = await ask(member.control, member.dialect.executed())
+    missing = subtract_gtids(await ask(source.control, source.dialect.executed()), executed)
+    purged = await ask(source.control, source.dialect.purged())
+    return bool(subtract_gtids(purged, executed)) or gtid_count(missing) > _REPLAYED_AT_MOST
 
 
 async def _see_role(fleet: Fleet, member: Member) -> None:
@@ -250,8 +268,10 @@ async def _until_replicating(
             retried = True
             await _run_quietly(member, member.dialect.stop_io(), member.dialect.start_io())
         if view.sql_thread == "error" or clock.monotonic() >= ends_s:
+            copy = f"`replexplorer rejoin {member.name} --copy` gives it a copy of the source's data"
+            fresh = "replexplorer down, then up, makes a fresh one"
             raise StackUnavailable(
-                await _why_not(member, view), "replexplorer down, then up, makes a fresh one"
+                await _why_not(member, view), f"{copy}; {fresh}" if member.dialect.copies else fresh
             )
         await clock.sleep(_LOOK_EVERY_S)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Desired, KnobName
@@ -192,6 +192,16 @@ class RoleChanges:
             errant_gtids={**after.errant_gtids, **({name: errant} if errant else {})},
             fenced=True,
         )
+
+    async def seed(self, nodes: Iterable[str], report: Callable[[str], None]) -> None:
+        """Give nodes that have just joined a copy of the source's data, one after the other. Where the server
+        cannot (an image without the clone plugin) they apply what is logged; raises as `rejoin`."""
+        for node in nodes:
+            report(f"{node}: gets a copy of {self._fleet.source_name}")
+            try:
+                await self.rejoin(node, rebuild=True, anyway=True)
+            except ServerRefused:
+                await self.rejoin(node, anyway=True)
 
     async def _marked(self, work: Coroutine[Any, Any, RoleChange]) -> RoleChange:
         """A change of a group's roles, told in the log; an election is a mark of its own."""

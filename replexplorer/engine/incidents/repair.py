@@ -62,6 +62,7 @@ class Repairer:
             await self._changes.request(shared)
             await sight.look_at_links()  # as they are asked for now
         settled = await self._roles.settle()
+        await self._roles.seed(raised.to_copy, lambda text: progress(Progress(text)))
         over = [settled] if settled else []
         for cleared in await self._faults.clear():
             over.append(f"fault {cleared.fault} undone")
