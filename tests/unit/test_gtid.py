@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids, write_gtids
+from replexplorer.core.server.gtid import gtid_count, hole, parse_gtids, subtract_gtids, write_gtids
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
@@ -51,6 +51,23 @@ def test_what_one_has_and_the_other_lacks(left: str, right: str, difference: str
 def test_what_a_session_owns_is_on_its_way() -> None:
     """As @@GLOBAL.gtid_owned writes it: each number with the thread that holds it."""
     assert subtract_gtids(f"{A}:1-12", f"{A}:1-10", f"{A}:11#48:12#51") == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "lost"),
+    [
+        (f"{A}:1-8377", (f"{A}:1-8382,{B}:1-30",), f"{A}:8378-8382"),
+        (f"{A}:1-8382", (f"{A}:1-8377,{B}:1-30",), ""),
+        (f"{A}:1-5", (f"{A}:1-6", f"{A}:4-5:8"), f"{A}:6:8"),
+        (f"{A}:1-5:backup:1", (f"{A.upper()}:1-5:backup:1-3",), f"{A}:backup:2-3"),
+        (f"{A}:1-5", (f"{B}:1-9", ""), ""),
+        ("", (f"{A}:1",), f"{A}:1"),
+    ],
+)
+def test_a_server_that_lost_the_end_of_its_own_log_has_a_hole(
+    own: str, others: tuple[str, ...], lost: str
+) -> None:
+    assert hole(A, own, *others) == lost
 
 
 def test_what_is_no_gtid_is_left_out() -> None:

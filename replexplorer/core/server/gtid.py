@@ -56,6 +56,24 @@ def unite_gtids(*texts: str) -> str:
     return write_gtids(parse_gtids(",".join(filter(None, texts))))
 
 
+def numbered_by(server_uuid: str, *texts: str) -> str:
+    """What one server has numbered, with a tag or without, of all that is in any of these sets."""
+    server = server_uuid.lower()
+    gtids = parse_gtids(",".join(filter(None, texts)))
+    return write_gtids({key: spans for key, spans in gtids.items() if key.partition(":")[0] == server})
+
+
+def hole(own_uuid: str, own_gtids: str, *others_gtids: str) -> str:
+    """Transactions that a server has numbered itself, that others have, and that it lacks: it lost the end of
+    its own log. Empty for none.
+
+    They never come back by replication: a server drops events with its own server_id
+    (`replicate_same_server_id`). Read the server after the others: it only grows meanwhile. Of a source that
+    takes writes it proves nothing: under AFTER_SYNC a replica has what still waits there.
+    """
+    return subtract_gtids(numbered_by(own_uuid, *others_gtids), own_gtids)
+
+
 def gtid_count(text: str) -> int:
     """Transactions in a GTID set: `uuid:1-3:7, uuid2:tag:5` are 5."""
     return sum(last - first + 1 for spans in parse_gtids(text).values() for first, last in spans)
