@@ -51,6 +51,11 @@ class Requested:
     """Those that people put on the charts, the oldest first."""
     everywhere: Mapping[str, Value] = field(default_factory=dict)
     """By key: what was asked of every node or link alike, so that one which joins is asked the same."""
+    diverged: Mapping[str, str] = field(default_factory=dict)
+    """By node: why its rows may not be the source's though its GTIDs do not show it, said of the node
+    (`wrote 3 GTIDs again`). Only a copy of the source's data ends it."""
+    history: str = ""
+    """GTID set that the last node which was promoted had when it was opened for writes."""
     document: Document | None = field(default=None, compare=False, repr=False)
     """As it came; None where none was read."""
     source: str = field(default="", compare=False)
@@ -77,6 +82,8 @@ class Requested:
             owed_from_record(document.content.get("owed"), roster),
             marks_from_record(document.content.get("marks")),
             _everywhere(document.content),
+            _words(document.content.get("diverged")),
+            str(document.content.get("history", "")),
             document,
             roster.source,
         )
@@ -86,6 +93,10 @@ class Requested:
         if self.document is None or self.source == roster.source:
             return self
         return self.read(self.document, roster)
+
+
+def _words(found: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _everywhere(content: Mapping[str, Any]) -> dict[str, Value]:
@@ -148,6 +159,8 @@ async def forget_nodes(keeper: Keeper, roster: Roster, gone: Collection[str]) ->
 
     def merge(content: dict[str, Any]) -> None:
         content["knobs"] = without(content.get("knobs", {}), gone)
+        kept_diverged = _words(content.get("diverged")).items()
+        content["diverged"] = {node: why for node, why in kept_diverged if node not in gone}
 
     return await _write(keeper, roster, merge)
 
@@ -182,6 +195,17 @@ async def write_mark(keeper: Keeper, roster: Roster, mark: KeptMark) -> Requeste
     return await _write(keeper, roster, merge)
 
 
+async def write_diverged(keeper: Keeper, roster: Roster, change: Mapping[str, str | None]) -> Requested:
+    """Keep which nodes differ from the source, and why; None: this one does not any more. Raises
+    StackUnavailable."""
+
+    def merge(content: dict[str, Any]) -> None:
+        found = {**_words(content.get("diverged")), **change}
+        content["diverged"] = {node: why for node, why in found.items() if why is not None}
+
+    return await _write(keeper, roster, merge)
+
+
 async def claim_run(keeper: Keeper, roster: Roster, least: int) -> int:
     """A number for a run of the `ledger` load, `least` or later, that no other load of this stack ever gets:
     its rows are told from those of all others by it. Raises StackUnavailable."""
@@ -205,13 +229,16 @@ async def write_role_change(
     moved: tuple[str, str] | None = None,
     written_s: float | None = None,
     yes_tx_at_enabling: int | None = None,
+    history: str | None = None,
 ) -> Requested:
     """Keep the change of roles that is under way, or None: there is none. With `moved`, the node that is the
     source now and the one that was, what was asked of the first as a replica is asked of the second;
-    `yes_tx_at_enabling` replaces the kept counter when given. Raises StackUnavailable."""
+    `yes_tx_at_enabling` and `history` replace what is kept when given. Raises StackUnavailable."""
 
     def merge(content: dict[str, Any]) -> None:
         content["role_change"] = role_change_to_record(change)
+        if history is not None:
+            content["history"] = history
         if moved is not None:
             knobs: Mapping[str, Any] = content.get("knobs", {})
             content["knobs"] = {_moved(key, *moved): value for key, value in knobs.items()}
