@@ -17,9 +17,9 @@ from replexplorer.cli.wiring import for_new_stack, recorded_ticks
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
-from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.system import DEFAULT, SYSTEMS
+from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun

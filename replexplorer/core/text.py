@@ -61,3 +61,11 @@ def folded(text: str, columns: int | None, indent: str = "  ") -> str:
 def number(value: float | None, digits: int = 1) -> str:
     """A figure with its digits; an unknown one is a dash, never zero."""
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def duration_text(seconds: float) -> str:
+    """`40 s`, `3 min`, `1 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -98,6 +98,17 @@ def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> No
     assert "short" not in text(row(replace(BASELINE, verdict="too short"), width, BRAILLE, 0.0))
 
 
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [(159, "x0.14 too noisy: 40 s more"), (119, "x0.14 too noisy: 40 s more"), (79, "40 s")],
+)
+def test_one_that_is_too_noisy_says_how_many_seconds_more_would_do(width: int, told: str) -> None:
+    none = replace(SLOWER, verdict="too noisy", ci_percent=None, low_percent=None, high_percent=None)
+    line = row(replace(none, more_s=40.0), width, BRAILLE, 0.0)
+    assert told in text(line)
+    assert width_of(line) == width_of(row(SLOWER, width, BRAILLE, 0.0))
+
+
 @pytest.mark.parametrize("width", [79, 119, 159])
 def test_the_ledger_has_each_title_in_full_and_the_words_of_an_outage(width: int) -> None:
     outage = Outage(blocked_s=9.8, unprotected_s=3.0, unprotected=4064, again_s=10.2)

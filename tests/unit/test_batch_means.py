@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.batch_means import Spread, spread_of
+from replexplorer.core.stats.batch_means import Lack, Spread, spread_of, spread_or_lack
 
 
 def autoregressive(source: random.Random, count: int, phi: float) -> list[float]:
@@ -60,8 +60,15 @@ def test_the_variance_is_that_of_the_mean(phi: float) -> None:
     assert len(middle) > 0.95 * len(runs)
 
 
-def test_too_few_independent_batches_say_nothing() -> None:
-    assert spread_of([float(index) for index in range(12)], 1.0, 1.0) is None
+def test_too_few_independent_batches_say_nothing_and_how_many_seconds_more_are_needed() -> None:
+    drift = [float(index) for index in range(12)]
+    assert spread_of(drift, 1.0, 1.0) is None
+    found = spread_or_lack(drift, 1.0, 1.0)
+    assert isinstance(found, Lack)
+    assert found.is_noise
+    assert found.more_s > 12
+    assert spread_or_lack(drift[:7], 1.0, 1.0) == Lack(3.0, is_noise=False)
+    assert spread_or_lack(drift, 1.0, 4.0) == Lack(28.0, is_noise=False)
 
 
 def test_a_longer_memory_widens_and_a_shorter_one_does_not() -> None:
@@ -69,9 +76,12 @@ def test_a_longer_memory_widens_and_a_shorter_one_does_not() -> None:
     assert spread.variance == 1.0
     assert spread.remembering(1.0) == spread
     wider = spread.remembering(5.0)
-    assert wider is not None
+    assert isinstance(wider, Spread)
     assert (wider.worth, wider.variance, wider.freedom) == (4.0, 3.0, 3.0)
-    assert spread.remembering(11.0) is None
+    lack = spread.remembering(11.0)
+    assert isinstance(lack, Lack)
+    assert lack.is_noise
+    assert lack.more_s == pytest.approx(2.0)
 
 
 @settings(max_examples=100)

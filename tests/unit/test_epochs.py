@@ -10,6 +10,7 @@ import pytest
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.epochs.epochs import Epochs
+from replexplorer.core.epochs.table import verdict_words
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
@@ -81,7 +82,7 @@ def test_a_small_effect_has_no_verdict_before_ten_batches() -> None:
 def test_a_huge_effect_is_said_after_three_seconds_though_both_sides_are_short() -> None:
     """1252 to 11.5 TPS: whatever the noise of so few seconds is, it is no factor of a hundred."""
     before = noisy(7, 626, 5)
-    assert two_sides(before, [6, 5, 6, 6, 5, 7]).rows()[1].verdict == "too short"
+    assert two_sides(before, [6, 5, 6, 6, 5, 7]).rows()[1].verdict == "too short before"
     epochs = two_sides(before, [6, 5, 6, 6, 5, 7, 6])
     row = epochs.rows()[1]
     assert row.verdict == "slower"
@@ -133,9 +134,36 @@ def test_an_epoch_that_ended_early_says_so() -> None:
     epochs.effective(2, 35.0)
     play(epochs, 35.0, [100] * 60)
     short, after_short = epochs.rows()[1:]
-    assert (short.verdict, after_short.verdict) == ("too short", "too short")
+    assert (short.verdict, after_short.verdict) == ("too short", "too short before")
+    assert [verdict_words(row) for row in (short, after_short)] == [
+        "too short: 6 s more",
+        "too short before: 6 s more",
+    ]
     assert short.delta_percent == pytest.approx(-30, abs=0.5)
     assert after_short.ci_percent is None
+
+
+def test_minutes_in_noise_that_hangs_together_are_too_noisy_and_not_too_short() -> None:
+    """A level that wanders slowly is not two independent readings, however many commits there are."""
+    wander = [round(300 + 250 * (at % 240) / 240) for at in range(240)]
+    epochs = two_sides(noisy(60, 300, 3), wander)
+    row = epochs.rows()[1]
+    assert row.verdict == "too noisy"
+    assert row.n > 100_000 / 2
+    assert row.more_s is not None
+    assert row.more_s > 10
+    epochs.begin(2, 150.0, "again")
+    epochs.effective(2, 150.0)
+    play(epochs, 150.0, [400] * 60)
+    assert [each.verdict for each in epochs.rows()[1:]] == ["too noisy", "too noisy before"]
+
+
+def test_a_stalled_second_does_not_hide_that_a_load_became_sixteen_times_as_slow() -> None:
+    before = [1340, 1900, 700] * 20
+    before[30:34] = [0] * 4
+    drift = [60 + at for at in range(60)]
+    row = two_sides(before, drift).rows()[1]
+    assert row.verdict == "slower"
 
 
 def test_the_transition_is_left_out() -> None:

@@ -7,6 +7,7 @@ from math import exp
 
 import pytest
 
+from replexplorer.core.stats.batch_means import Lack, Spread
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import PERCENTS, Estimate, Percentile, Spreads, estimate, spreads_of
 from replexplorer.core.stats.ranks import Ranks
@@ -31,7 +32,7 @@ def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> 
     spreads = spreads_of(stretches, ranks, total.mean_ms).shares
     found: dict[int, Percentile | None] = {}
     for percent, spread in zip(PERCENTS, spreads, strict=True):
-        found[percent] = None if spread is None else Percentile(percent / 100, ranks, spread)
+        found[percent] = None if isinstance(spread, Lack) else Percentile(percent / 100, ranks, spread)
     return found
 
 
@@ -86,7 +87,7 @@ def test_equal_latencies_have_equal_bounds() -> None:
         total.add(second)
     ranks = Ranks.of(total)
     spread = spreads_of(stretches, ranks, total.mean_ms).shares[1]
-    assert spread is not None
+    assert isinstance(spread, Spread)
     assert Percentile(0.95, ranks, spread).bounds(2.0) == (85.0, 85.0)
 
 
@@ -119,8 +120,10 @@ def test_the_shown_middle_of_a_slot_lies_within_the_interval() -> None:
 
 
 def test_without_batches_there_is_a_value_and_no_interval() -> None:
-    assert estimate(5.0, None) == Estimate(5.0)
-    assert spreads_of(Stretches(), Ranks([]), None) == Spreads()
+    spreads = spreads_of(Stretches(), Ranks([]), None)
+    assert spreads == Spreads()
+    assert isinstance(spreads.tps, Lack)
+    assert estimate(5.0, spreads.tps) == Estimate(5.0)
 
 
 def test_seconds_without_commits_leave_percentiles_alone() -> None:
@@ -132,6 +135,8 @@ def test_seconds_without_commits_leave_percentiles_alone() -> None:
         stretches.add(1.0, second.count, second)
         total.add(second)
     spreads = spreads_of(stretches, Ranks.of(total), total.mean_ms)
-    assert spreads.tps is not None
+    assert isinstance(spreads.tps, Spread)
     assert spreads.tps.variance > 0
-    assert all(spread is not None and spread.variance == pytest.approx(0) for spread in spreads.shares)
+    for spread in spreads.shares:
+        assert isinstance(spread, Spread)
+        assert spread.variance == pytest.approx(0)

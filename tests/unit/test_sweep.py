@@ -25,7 +25,6 @@ from replexplorer.core.experiment.sweep_effects import Effect, effects_of
 from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
 from replexplorer.core.experiment.sweep_text import (
     AT_RISK_NOTE,
-    duration_text,
     heat_lines,
     rows_of,
     run_line,
@@ -36,6 +35,7 @@ from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
+from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep_notes import kept_of, seed_of
 from replexplorer.formats.json.schema import document_schema

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.outage import Outage
 from replexplorer.core.stats.measured import Estimate
+
+TOO_SHORT: Final = "too short"
+TOO_NOISY: Final = "too noisy"
+BEFORE: Final = " before"
+"""Behind either: it is the epoch before that lacks something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,9 @@ class Epoch:
     """Half the width of the difference's interval; None: still measuring, or without an end."""
     verdict: str = "measuring"
     """baseline, measuring, faster, slower, no difference shown, not comparable (the load's mode was
-    another one before), outage (on either side: nothing is compared), too short (it or the epoch before
-    ended before there was enough to compare)."""
+    another one before), outage (on either side: nothing is compared), too short (it ended before there were
+    ten batches), too noisy (there are, and what they share is too much for two independent ones); too short
+    before, too noisy before: the epoch before was, which nothing changes any more."""
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
@@ -61,6 +68,9 @@ class Epoch:
     before: EpochSide | None = None
     after: EpochSide | None = None
     """Figures with intervals of their own, without a verdict."""
+
+    more_s: float | None = None
+    """How many seconds more would do, where it is too short or too noisy; None: not known."""
 
     @property
     def ratio(self) -> float | None:

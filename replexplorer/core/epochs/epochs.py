@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.epoch import BEFORE, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
 from replexplorer.core.server.exposure import Exposure
@@ -24,6 +24,7 @@ from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.core.server.outage import Outage, with_restart
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.states import OutageSpan, StateChange
+from replexplorer.core.stats.batch_means import Lack
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import (
     PERCENTS,
@@ -35,7 +36,7 @@ from replexplorer.core.stats.measured import (
     spreads_of,
 )
 from replexplorer.core.stats.ranks import Ranks
-from replexplorer.core.stats.ratio import ComparedSide, Ratio, ratio_of
+from replexplorer.core.stats.ratio import ComparedSide, Ratio, lack_of, ratio_of
 from replexplorer.core.stats.stretches import Moments, Stretches
 
 _KEPT: Final = 100
@@ -159,9 +160,9 @@ class _Segment:
     def _figures_with(self, ranks: Ranks) -> _Figures:
         tps = self.commits / self.duration_s if self.duration_s > 0 else None
         spread = self._spreads.tps
-        mean = None if tps is None or spread is None else MeanTps(tps, spread)
+        mean = spread if isinstance(spread, Lack) else MeanTps(tps or 0.0, spread)
         percentiles = [
-            None if spread is None or not ranks.count else Percentile(percent / 100, ranks, spread)
+            spread if isinstance(spread, Lack) else Percentile(percent / 100, ranks, spread)
             for percent, spread in zip(PERCENTS, self._spreads.shares, strict=True)
         ]
         p50, p95, p99 = [
@@ -323,7 +324,7 @@ class Epochs:
     def _row(self, before: _Segment | None, segment: _Segment) -> Epoch:
         """The epoch ledger's row of one epoch."""
         old, new = before.figures() if before else None, segment.figures()
-        found, verdict = _compared(old, new, is_over=segment.until_s is not None)
+        found, verdict, lack = _compared(old, new, is_over=segment.until_s is not None)
         if before is None and segment.number == 0:
             verdict = "baseline"
         comparable = old is not None and old.mode == new.mode and verdict != _OUTAGE
@@ -345,6 +346,7 @@ class Epochs:
             else None,
             ci_percent=None if low is None or high is None else (high - low) / 2,
             verdict=verdict,
+            more_s=None if lack is None else lack.more_s,
             p50_ms=side.p50_ms.value,
             p95_ms=side.p95_ms.value,
             p99_ms=side.p99_ms.value,
@@ -358,21 +360,26 @@ class Epochs:
         )
 
 
-def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Ratio | None, str]:
-    """The ratio of the tested figure and the word for it."""
+def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Ratio | None, str, Lack | None]:
+    """The ratio of the tested figure and the word for it, and what a comparison lacks."""
     if (old is not None and old.side.outage) or new.side.outage:
-        return None, _OUTAGE
+        return None, _OUTAGE, None
     if old is None:
-        return None, "too short"
+        return None, TOO_SHORT, None
     if old.side.n and new.side.n and old.mode != new.mode:
-        return None, "not comparable"
+        return None, "not comparable", None
     found = ratio_of(old.tested, new.tested)
     if found is None:
-        # The side before grows no longer: where it has too few batches, only a huge effect will show.
-        return None, "too short" if is_over or old.tested.scatter is None else "measuring"
+        before, since = lack_of(old.tested, new.tested)
+        if before is not None:
+            # It grows no longer: only a huge effect will show.
+            return None, (TOO_NOISY if before.is_noise else TOO_SHORT) + BEFORE, before
+        if since is not None and since.is_noise:
+            return None, TOO_NOISY, since
+        return None, TOO_SHORT if is_over else "measuring", since
     if found.sign == 0:
-        return found, "no difference shown"
-    return found, "faster" if (found.sign > 0) == (new.mode == CLOSED) else "slower"
+        return found, "no difference shown", None
+    return found, "faster" if (found.sign > 0) == (new.mode == CLOSED) else "slower", None
 
 
 def _without_intervals(side: EpochSide, outage: Outage) -> EpochSide:

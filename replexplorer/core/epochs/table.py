@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.epoch import BEFORE, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
 from replexplorer.core.printable import printable
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.outage import outage_words
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.stats.ratio_words import interval_text, range_text, ratio_text, times_text
+from replexplorer.core.text import duration_text
 
 _LOSSES: Final = ("mysqld dies", "power cut", "source lost")
 HEADS: Final = (
@@ -74,10 +75,22 @@ def shows_effect(epoch: Epoch) -> bool:
     return epoch.effect is not None and bool(interval_of(epoch))
 
 
+def lack_words(epoch: Epoch) -> tuple[str, ...]:
+    """`too noisy: 40 s more`, from long to short; empty where nothing is lacking."""
+    word = epoch.verdict
+    kind, short = word.removesuffix(BEFORE), word.removeprefix("too ")
+    if kind not in (TOO_SHORT, TOO_NOISY):
+        return ()
+    if epoch.more_s is None:
+        return (word,)
+    more = duration_text(max(1.0, epoch.more_s))
+    return f"{word}: {more} more", f"{short}: {more} more", *((word,) if kind != word else ()), kind
+
+
 def verdict_words(epoch: Epoch) -> str:
     """The word and by how much, or what stood in the way of one."""
     if epoch.verdict != "outage":
-        word = epoch.verdict
+        word = next(iter(lack_words(epoch)), epoch.verdict)
         if epoch.ratio is not None and word in ("faster", "slower"):
             word = times_text(epoch.ratio, word)
         own = outage_words(epoch.after.outage) if epoch.after is not None else ()

@@ -10,6 +10,7 @@ from replexplorer.core.experiment.sweep import Grid, Sweep
 from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.stats.measured import Estimate
+from replexplorer.core.text import duration_text
 
 HEADINGS = (
     "RTT ms", "TPS", "±", "mean ms", "p50 ms", "p95 ms", "p99 ms", "n", "errors", "CPU %", "at risk", "",
@@ -47,14 +48,6 @@ def plan_text(sweep: Sweep) -> str:
 def runs_text(count: int) -> str:
     """`1 run`, `48 runs`."""
     return f"{count} run{'' if count == 1 else 's'}"
-
-
-def duration_text(seconds: float) -> str:
-    """`40 s`, `3 min`, `1 h 20 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def figure(value: float | None, digits: int = 1) -> str:

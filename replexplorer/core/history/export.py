@@ -124,7 +124,7 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
             "mode": epoch.mode, "before_tps": epoch.before_tps, "after_tps": epoch.after_tps,
             "delta_percent": epoch.delta_percent, "low_percent": epoch.low_percent,
             "high_percent": epoch.high_percent, "ratio": epoch.ratio, "low_ratio": epoch.low_ratio,
-            "high_ratio": epoch.high_ratio, "verdict": epoch.verdict, "n": epoch.n,
+            "high_ratio": epoch.high_ratio, "verdict": epoch.verdict, "more_s": epoch.more_s, "n": epoch.n,
             "outage": _outage(epoch), "exposure_before": _losses(_exposure_of(epoch.before)),
             "exposure_after": _losses(_exposure_of(epoch.after)),
         }  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.epoch import BEFORE, TOO_SHORT, Epoch, EpochSide
 from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.epochs.table import interval_of, ratio_of, verdict_words
 from replexplorer.core.history.series import History
@@ -185,7 +185,8 @@ def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> Pai
         for state in dict.fromkeys(state for at_s, state in side.outages if begin_s <= at_s <= end_s)
     )
     row = epochs.rows()[-1]
-    if since_s is None and row.verdict == "too short":  # both go on
+    row = replace(row, verdict=row.verdict.removesuffix(BEFORE))
+    if since_s is None and row.verdict == TOO_SHORT:  # both go on
         row = replace(row, verdict="measuring")
     return PairComparison(row, end_s - begin_s, outage)
 

@@ -53,13 +53,29 @@ class Spread:
         """Degrees of freedom of that variance."""
         return self.worth - 1
 
-    def remembering(self, memory_s: float) -> Spread | None:
-        """The scatter if the correlation time is not shorter than this; None when too little is left.
+    def remembering(self, memory_s: float) -> Spread | Lack:
+        """The scatter if the correlation time is not shorter than this; what is lacking when too little is
+        left.
 
         Ten seconds cannot tell their own correlation time. The minute before them can.
         """
-        worth = min(self.worth, self.length_s / memory_s)
-        return replace(self, worth=worth) if worth >= _LEAST_WORTH else None
+        return replace(self, worth=min(self.worth, self.length_s / memory_s)).enough()
+
+    def enough(self) -> Spread | Lack:
+        """Itself, or how much longer it must last: what batches are worth grows with their number."""
+        if self.worth >= _LEAST_WORTH:
+            return self
+        return Lack(self.length_s * (_LEAST_WORTH / self.worth - 1), is_noise=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why a mean has no interval yet."""
+
+    more_s: float
+    """Seconds that are still needed, as far as one can tell."""
+    is_noise: bool
+    """There are batches enough, and too few independent ones among them."""
 
 
 def spread_of(readings: Sequence[float], each_s: float, least_s: float) -> Spread | None:
@@ -67,22 +83,26 @@ def spread_of(readings: Sequence[float], each_s: float, least_s: float) -> Sprea
 
     None while there are not 10 batches of `least_s` seconds, or not two independent ones among them.
     """
+    found = spread_or_lack(readings, each_s, least_s)
+    return found if isinstance(found, Spread) else None
+
+
+def spread_or_lack(readings: Sequence[float], each_s: float, least_s: float) -> Spread | Lack:
+    """The same, with what is lacking where there is none."""
     count = len(readings)
     most = count // LEAST_BATCHES
     least = max(1, ceil(least_s / each_s - 0.01))
     if most < least:
-        return None
+        return Lack((LEAST_BATCHES * least - count) * each_s, is_noise=False)
     memory = _inflation(readings)
     wanted = min(ceil(memory / 2), count // _GOOD_BATCHES)
     size = min(most, max(least, ceil(count / _MOST_BATCHES), wanted))
     upto = list(accumulate(readings, initial=0.0))[::size]
     batches = [(high - low) / size for low, high in pairwise(upto)]
     worth = min(len(batches) / _inflation(batches), count / memory)
-    if worth < _LEAST_WORTH:
-        return None
     middle = sum(batches) / len(batches)
     square = sum([(batch - middle) ** 2 for batch in batches]) / len(batches)
-    return Spread(square, worth, count * each_s, memory * each_s)
+    return Spread(square, worth, count * each_s, memory * each_s).enough()
 
 
 def _inflation(values: Sequence[float]) -> float:

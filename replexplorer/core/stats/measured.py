@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from typing import Final
 
-from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, LEAST_BATCH_S, Spread, spread_of
+from replexplorer.core.stats.batch_means import (
+    LEAST_BATCH_LATENCIES,
+    LEAST_BATCH_S,
+    LEAST_BATCHES,
+    Lack,
+    Spread,
+    spread_or_lack,
+)
 from replexplorer.core.stats.ranks import Ranks
 from replexplorer.core.stats.stretches import Stretches
 from replexplorer.core.stats.student import t_quantile_975
@@ -27,6 +34,8 @@ _IN_NONE: Final = 3.0
 """Events in a time that shows none with 5 % (the rule of three: Hanley & Lippman-Hand 1983)."""
 _ROUNDING: Final = 0.01
 """A batch that is nearly full is full: intervals end by a timer."""
+_LEFT_OUT: Final = 20
+"""At either end of a range the farthest of so many stretches does not count."""
 _LEAST_BEYOND: Final = 10
 """Independent commits above a percentile without which it is not compared."""
 
@@ -89,7 +98,7 @@ class Percentile:
 
         Where 5 % of the seconds are slow a minute has three of them: that is no p95 to compare.
         """
-        if (1 - self.share) * self._worth < _LEAST_BEYOND:
+        if self.lack is not None:
             return None
         low, high = self.bounds(1.0)
         return None if not low or high is None else (log(high / low) / 2) ** 2
@@ -103,6 +112,15 @@ class Percentile:
     def length_s(self) -> float:
         """What was measured."""
         return self.spread.length_s
+
+    @property
+    def lack(self) -> Lack | None:
+        """What a comparison needs more: independent commits beyond the percentile; None: nothing."""
+        beyond = (1 - self.share) * self._worth
+        if beyond >= _LEAST_BEYOND:
+            return None
+        is_noise = (1 - self.share) * self.ranks.count >= _LEAST_BEYOND
+        return Lack(self.length_s * (_LEAST_BEYOND / max(beyond, 1e-3) - 1), is_noise)
 
     @property
     def _worth(self) -> float:
@@ -124,20 +142,30 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The range of a figure over an epoch's stretches."""
+    """The range of a figure over an epoch's stretches, without the farthest one in twenty at either end: one
+    stalled second in a minute must not hide that a load became sixteen times as slow."""
 
     least: float
     most: float
     batches: int
     """For how many batches it stands."""
 
+    @classmethod
+    def of(cls, values: Sequence[float], batches: int) -> Extremes:
+        """Of one value or more."""
+        ordered, off = sorted(values), len(values) // _LEFT_OUT
+        return cls(ordered[off], ordered[-1 - off], batches)
+
+
+_NOTHING: Final = Lack(LEAST_BATCHES * LEAST_BATCH_S, is_noise=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Spreads:
-    """The scatter of an epoch's figures; None while there are too few batches."""
+    """The scatter of an epoch's figures, or what is lacking for it."""
 
-    tps: Spread | None = None
-    shares: tuple[Spread | None, ...] = (None,) * len(PERCENTS)
+    tps: Spread | Lack = _NOTHING
+    shares: tuple[Spread | Lack, ...] = (_NOTHING,) * len(PERCENTS)
     """As in `PERCENTS`."""
     tps_seen: Extremes | None = None
     p95_seen: Extremes | None = None
@@ -162,26 +190,26 @@ def spreads_of(stretches: Stretches, ranks: Ranks, mean_ms: float | None) -> Spr
         return Spreads()
     each_s = stretches.each_s
     least_s = max(LEAST_BATCH_S, LEAST_BATCH_LATENCIES * (mean_ms or 0.0) / 1000)
-    tps = spread_of([stretch.tps for stretch in full], each_s, least_s)
-    shares: list[Spread | None] = []
+    tps = spread_or_lack([stretch.tps for stretch in full], each_s, least_s)
+    shares: list[Spread | Lack] = []
     for percent in PERCENTS:
         slot = ranks.slot(percent / 100)
         parts = [] if slot is None else [stretch.latency for stretch in full]
-        shares.append(spread_of(_shares(parts, slot or 0), each_s, least_s))
+        shares.append(spread_or_lack(_shares(parts, slot or 0), each_s, least_s))
     batches = int(len(full) * each_s / least_s + _ROUNDING)
-    rates = [stretch.tps for stretch in full]
+    seen = Extremes.of([stretch.tps for stretch in full], batches)
     p95s_ms = [p95_ms for stretch in full if (p95_ms := stretch.latency.between_ms(0.95)) is not None]
     return Spreads(
         tps,
         tuple(shares),
-        Extremes(min(rates), max(*rates, _IN_NONE / (len(full) * each_s)), batches),
-        Extremes(min(p95s_ms), max(p95s_ms), min(batches, len(p95s_ms))) if p95s_ms else None,
+        replace(seen, most=max(seen.most, _IN_NONE / (len(full) * each_s))),
+        Extremes.of(p95s_ms, min(batches, len(p95s_ms))) if p95s_ms else None,
     )
 
 
-def estimate(shown: float | None, side: MeanTps | Percentile | None) -> Estimate:
+def estimate(shown: float | None, side: MeanTps | Percentile | Lack) -> Estimate:
     """The figure as the screens show it, with its own 95 % interval of this moment."""
-    if side is None or shown is None:
+    if isinstance(side, Lack) or shown is None:
         return Estimate(shown)
     low, high = side.bounds(t_quantile_975(side.freedom))
     # A percentile is shown by the middle of its slot, which may lie half a slot beside the bounds.
@@ -190,10 +218,13 @@ def estimate(shown: float | None, side: MeanTps | Percentile | None) -> Estimate
     )
 
 
-def remembering(side: MeanTps | Percentile, before: MeanTps | Percentile) -> MeanTps | Percentile | None:
+def remembering(side: MeanTps | Percentile, before: MeanTps | Percentile) -> MeanTps | Percentile | Lack:
     """The side after, with a correlation time that is not shorter than before."""
     spread = side.spread.remembering(before.spread.memory_s)
-    return None if spread is None else replace(side, spread=spread)
+    if isinstance(spread, Lack):
+        return spread
+    found = replace(side, spread=spread)
+    return (found.lack if isinstance(found, Percentile) else None) or found
 
 
 def _shares(parts: Sequence[Ranks], slot: int) -> list[float]:

@@ -4,7 +4,13 @@ Law: what is compared - commits a second, milliseconds - is above zero and diffe
 test and its interval are those of the logarithm (`sequential`), and no bound lies below zero. No
 scatter that the test assumes reaches farther than what was seen: where the two sides' seconds lie
 apart, the ratio lies between those of their extremes, with a margin that is the wider the fewer they
-are. That bounds what few correlated seconds leave open, and says a huge effect after three of them.
+are. That bounds what few correlated seconds leave open, and says a huge effect after three of them;
+it also says one where noise hangs together for so long that there are no two independent batches. One
+stretch in twenty at each end does not count. Why that is sound in noise that remembers: a level that
+wanders does not jump, so two neighbouring ranges of the same process meet where they join. Measured by
+simulation (seed fixed, 1,800 pairs of epochs of 3 to 120 s, looked at every second, logarithms
+autoregressive from second to second with rho 0.5 to 0.98 and a deviation of 10 % to a factor of e, half
+of them with stalls): 2 % of idle changes are claimed by ranges at any look, 9 % in the worst kind.
 Whole runs that were repeated are independent, and looked at once: for them Student's interval does.
 """
 
@@ -15,6 +21,7 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Final
 
+from replexplorer.core.stats.batch_means import Lack
 from replexplorer.core.stats.measured import FARTHEST, Extremes, MeanTps, Percentile, remembering
 from replexplorer.core.stats.sequential import difference
 from replexplorer.core.stats.student import t_quantile_975
@@ -30,8 +37,8 @@ class ComparedSide:
     """One side of a comparison: a figure that is never negative."""
 
     value: float | None
-    scatter: MeanTps | Percentile | None
-    """The same with its scatter; None while there are too few batches."""
+    scatter: MeanTps | Percentile | Lack
+    """The same with its scatter, or what is lacking for it."""
     seen: Extremes | None
     """None: not one batch is full."""
 
@@ -103,13 +110,24 @@ def ratio_of(before: ComparedSide, after: ComparedSide) -> Ratio | None:
     return Ratio(value, low, high)
 
 
+def lack_of(before: ComparedSide, after: ComparedSide) -> tuple[Lack | None, Lack | None]:
+    """What either side lacks for the test of the logarithms; None: nothing."""
+    old, new = _remembering(before.scatter, after.scatter), _remembering(after.scatter, before.scatter)
+    return old if isinstance(old, Lack) else None, new if isinstance(new, Lack) else None
+
+
+def _remembering(
+    side: MeanTps | Percentile | Lack, other: MeanTps | Percentile | Lack
+) -> MeanTps | Percentile | Lack:
+    return side if isinstance(side, Lack) or isinstance(other, Lack) else remembering(side, other)
+
+
 def _by_scatter(before: ComparedSide, after: ComparedSide) -> Ratio | None:
-    """The test of the logarithms; None where a side has too few batches, or nothing to take one of."""
-    if before.scatter is None or after.scatter is None or not before.scatter.value or not after.scatter.value:
+    """The test of the logarithms; None where a side lacks something, or has nothing to take one of."""
+    old, new = _remembering(before.scatter, after.scatter), _remembering(after.scatter, before.scatter)
+    if isinstance(old, Lack) or isinstance(new, Lack) or not old.value or not new.value:
         return None
-    old = remembering(before.scatter, after.scatter)
-    new = remembering(after.scatter, before.scatter)
-    found = difference(_Logarithm(old), _Logarithm(new)) if old is not None and new is not None else None
+    found = difference(_Logarithm(old), _Logarithm(new))
     return None if found is None else Ratio(exp(found.value), _factor(found.low), _factor(found.high))
 
 

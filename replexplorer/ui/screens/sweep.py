@@ -14,7 +14,8 @@ from replexplorer.core.experiment.heat import heat_map, risk_map
 from replexplorer.core.experiment.load_curve import curves_of
 from replexplorer.core.experiment.sweep_effects import effects_of
 from replexplorer.core.experiment.sweep_runs import figures_of
-from replexplorer.core.experiment.sweep_text import AT_RISK_NOTE, duration_text, plan_text, runs_text
+from replexplorer.core.experiment.sweep_text import AT_RISK_NOTE, plan_text, runs_text
+from replexplorer.core.text import duration_text
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings

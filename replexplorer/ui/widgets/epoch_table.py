@@ -9,6 +9,7 @@ from textual.reactive import reactive
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.epochs.table import (
     interval_of,
+    lack_words,
     ratio_of,
     shows_effect,
     tested,
@@ -90,8 +91,7 @@ class EpochStrip(Lines):
                 rows.append([*row, *_right(_fitting(words, width - 29), width - 29)])
                 continue
             row += _right(_before_after(epoch), 13)
-            row += _right(difference(epoch), 10)
-            row += [*_right(_interval(epoch, wide=False), 13), (" ", "text")]
+            row += [*_effect(epoch, 10, 13, wide=False), (" ", "text")]
             room = max(0, width - width_of(row) - 1)
             p50, p99 = _millis(epoch.p50_ms, 5), _millis(epoch.p99_ms, 5)
             tails = (f"p50 {p50}  p99 {p99}", f"p50·99 {p50}·{p99}", f"p99 {p99}")
@@ -150,15 +150,14 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float, *, with_detai
     room = middle - width_of(left) - width_of(change) - 1
     left = [*left, *cut([(epoch.title, "text")], max(0, room))]
     found = [
-        _right(difference(epoch), tail[0]),
-        _right(_interval(epoch, wide=wide), tail[1]),
+        _effect(epoch, tail[0], tail[1], wide=wide),
         *(
             _right([(_millis(value, size) if epoch.n else "", "text")], size)
             for value, size in zip((epoch.p50_ms, epoch.p95_ms, epoch.p99_ms), tail[2:5], strict=True)
         ),
         _right([(figures.count(epoch.n) if epoch.n else "", "muted")], tail[5]),
     ]
-    cells = [run for size, cell in zip(tail, found, strict=True) if size for run in cell]
+    cells = [run for size, cell in zip(tail[1:], found, strict=True) if size for run in cell]
     return [*left, *_right(change, max(0, middle - width_of(left))), *exposed, *cells]
 
 
@@ -201,10 +200,10 @@ def _outage_of(epoch: Epoch) -> Outage:
     return epoch.after.outage if epoch.after is not None else Outage()
 
 
-def _fitting(words: Sequence[str], room: int) -> Line:
+def _fitting(words: Sequence[str], room: int, style: str = "warn") -> list[Run]:
     """The longest that fits, or the last one cut."""
     word = next((each for each in words if len(each) <= room), words[-1])
-    return cut([(word, "warn")], room)
+    return [*cut([(word, style)], room)]
 
 
 def _token(epoch: Epoch) -> str:
@@ -267,9 +266,17 @@ def _before_after(epoch: Epoch) -> list[Run]:
     return [after] if epoch.before_tps is None else [(f"{figures.rate(epoch.before_tps)} → ", "muted"), after]
 
 
-def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
-    if epoch.verdict == "too short" and epoch.number:
-        return [("too short", "muted")]
+def _effect(epoch: Epoch, cells: int, more: int, *, wide: bool) -> list[Run]:
+    """The difference and its interval in a column each; words of what is lacking take from the first."""
+    told = difference(epoch)
+    interval = _interval(epoch, cells + more - 2 - width_of(told), wide=wide)
+    taken = max(more, width_of(interval) + 1)
+    return [*_right(told, cells + more - taken), *_right(interval, taken)]
+
+
+def _interval(epoch: Epoch, room: int, *, wide: bool) -> list[Run]:
+    if epoch.number and (words := lack_words(epoch)):
+        return _fitting(words, room, "muted")
     if epoch.verdict == "outage":
         return [("outage before", "muted")] if wide else [("outage", "muted")]
     text = "" if epoch.verdict == "measuring" else interval_of(epoch, short=not wide)

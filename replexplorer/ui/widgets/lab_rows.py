@@ -12,8 +12,9 @@ from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, Matrix, MatrixCell, matrix_cells
 from replexplorer.core.experiment.matrix_result import MatrixResult
-from replexplorer.core.experiment.sweep_text import duration_text, figure
+from replexplorer.core.experiment.sweep_text import figure
 from replexplorer.core.system import DEFAULT, GROUP
+from replexplorer.core.text import duration_text
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
 from replexplorer.reports.drill_result import (
     drill_document,

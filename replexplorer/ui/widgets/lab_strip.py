@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from textual import events
 
-from replexplorer.core.experiment.sweep_text import duration_text
+from replexplorer.core.text import duration_text
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.ui.desks.labs import LabView
 from replexplorer.ui.keys.actions import key_label, keys_of
