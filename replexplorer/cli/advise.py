@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -27,10 +27,16 @@ from replexplorer.core.knobs.names import (
     desired_of,
     parse_assignment,
 )
-from replexplorer.core.model.advice import Advice, Advised, Basis, MeasuredRun, advise
-from replexplorer.core.model.fitted import Calibration, OperatingPoint
-from replexplorer.core.model.goals import Goal, GoalFigure, read_goals
-from replexplorer.core.model.operating_point import READ_ONLY, beyond, looked_at, operating_point_of
+from replexplorer.core.model.advice import Basis, MeasuredRun, advise
+from replexplorer.core.model.fitted import OperatingPoint
+from replexplorer.core.model.goals import Goal, read_goals
+from replexplorer.core.model.operating_point import (
+    READ_ONLY,
+    beyond,
+    check_known,
+    looked_at,
+    operating_point_of,
+)
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration
 from replexplorer.formats.small_file import read_bytes
@@ -47,7 +53,6 @@ _CHOSEN: Final = frozenset(
         keys.SEMI_SYNC_REPLICAS,
         keys.SYNC_BINLOG,
         keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
-        keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
     }
 )
 """Knobs that are chosen where they are not named."""
@@ -94,6 +99,7 @@ async def _run(call: Call, goals: tuple[Goal, ...]) -> int:
     replicas = roster.others
     named = desired_of(parse_assignment(text, roster) for text in call.args.assignments)
     values = {**defaults(replicas), **requested, **named}
+    check_known(values, named)
     if not values[KnobName(keys.CLIENTS, Place.LOAD)]:
         raise UsageError("clients=0 commits nothing", "advise takes 1 or more: clients=8")
     if str(values[KnobName(keys.WORKLOAD, Place.LOAD)]) in READ_ONLY:
@@ -105,40 +111,31 @@ async def _run(call: Call, goals: tuple[Goal, ...]) -> int:
     chosen = {KnobName(key, SOURCE) for key in _CHOSEN}
     lacking = chosen - requested.keys() if origin == "stack" else ()
     advised = advise(goals, values, named, replicas, basis, lacking=lacking)
+    told = [*advised.found, *([advised.closest] if advised.closest is not None else [])]
+    calibration = calibrated.calibration
+
+    def beyond_of(settings: Mapping[KnobName, Value]) -> tuple[str, ...]:
+        turned = {**values, **settings}
+        return beyond(operating_point_of(turned, replicas), turned, replicas, calibration)
+
     document = advice_document(
         advised,
         {name: v for name, v in looked_at(values).items() if name.key not in _CHOSEN or name in named},
         origin=origin,
         replicas=len(replicas),
-        measured_runs=len(evidence),
+        guessed=lambda advice: bool(beyond_of(advice.settings)),
         calibration=calibration_source(calibrated),
         warnings=[
             *([calibrated.problem] if calibrated.problem else []),
             *unread,
             *warnings_for(values, tuple(named), replicas),
-            *dict.fromkeys(
-                told
-                for settings in ({}, *(each.settings for each in _modelled(advised)))
-                for told in _beyond({**values, **settings}, replicas, calibrated.calibration)
-            ),
+            *dict.fromkeys(line for each in told for line in beyond_of(each.settings)),
         ],
     )
     for warning in document.warnings:
         console.warn(warning)
     write = None if report is None else partial(write_report, report, document)
     return delivered(console, document, partial(render, document), write) or (0 if document.found else 1)
-
-
-def _modelled(advised: Advised) -> list[Advice]:
-    """What is advised by the model's figures."""
-    told = [*advised.found, *([advised.closest] if advised.closest is not None else [])]
-    return [each for each in told if each.figures[GoalFigure.TPS].origin == "model"]
-
-
-def _beyond(
-    values: Mapping[KnobName, Value], replicas: Sequence[str], calibration: Calibration
-) -> tuple[str, ...]:
-    return beyond(operating_point_of(values, replicas), values, replicas, calibration)
 
 
 def measured_here() -> tuple[list[MeasuredRun], list[str]]:

@@ -36,6 +36,7 @@ from replexplorer.core.model.fitted import Calibration, OperatingPoint, Predicti
 from replexplorer.core.model.operating_point import (
     beyond,
     bound_rtt_ms,
+    check_known,
     looked_at,
     operating_point_of,
     unacknowledged,
@@ -110,6 +111,7 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
     documents = []
     for cell in grid.cells:
         values = {**defaults(replicas), **requested, **cell.values}
+        check_known(values, cell.values)
         documents.append(predicted(_Asked(values, tuple(cell.values), replicas, origin, system), calibrated))
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
         call.console.warn(warning)
@@ -140,7 +142,9 @@ async def _run(call: Call, texts: Sequence[str]) -> int:
     replicas = roster.others
     named = desired_of(parse_assignment(text, roster) for text in texts)
     _check_system(named, system)
-    asked = _Asked({**defaults(replicas), **requested, **named}, tuple(named), replicas, origin, system)
+    values = {**defaults(replicas), **requested, **named}
+    check_known(values, named)
+    asked = _Asked(values, tuple(named), replicas, origin, system)
     calibrated = load_calibration(paths.calibration_file())
     document = predicted(asked, calibrated)
     for warning in document.warnings:
@@ -186,10 +190,11 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
+    guessed = beyond(setting, values, asked.replicas, calibration)
     warnings = [
         *([calibrated.problem] if calibrated.problem else []),
         *warnings_for(values, asked.named, asked.replicas),
-        *beyond(setting, values, asked.replicas, calibration),
+        *guessed,
     ]
     return PredictDocument(
         settings={str(name): value for name, value in looked_at(values).items()},
@@ -208,6 +213,7 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
             )
         ),
         limit=stuck or prediction.limit,
+        calibrated=not guessed,
         calibration=calibration_source(calibrated),
         warnings=warnings,
     )
@@ -254,9 +260,12 @@ def render(document: PredictDocument) -> str:
     rows = [
         (term.name, number(term.ms, 2), f"{term.share:.1%}".replace("%", " %")) for term in document.terms
     ]
+    clients = int(document.settings[keys.CLIENTS])
+    ceiling = f"; ceiling of {clients} client{'s' * (clients > 1)} {number(document.ceiling_tps)} TPS"
     figures = [
         f"{number(document.tps)} TPS, {number(document.latency_ms, 2)} ms a commit"
-        + ("" if document.ceiling_tps is None else f", ceiling {number(document.ceiling_tps)} TPS")
+        + ("" if document.calibrated else ", not calibrated")
+        + (ceiling if document.ceiling_tps is not None else "")
     ]
     lines = [
         *(figures if document.tps is not None else ()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
@@ -27,6 +27,7 @@ from replexplorer.reports.documents import exposure_document
 SHOWN: Final = 5
 """Choices that the text has; all are in --json."""
 _WORDS: Final[dict[Verdict, VerdictWord]] = dict(zip(Verdict, get_args(VerdictWord), strict=True))
+_ORIGINS: Final = {"model": " by the model", "scaled": " by the model at this machine's pace", "settings": ""}
 _FIGURES: Final = (GoalFigure.TPS, GoalFigure.MEAN, GoalFigure.P50, GoalFigure.P95, GoalFigure.P99)
 
 
@@ -36,20 +37,22 @@ def advice_document(
     *,
     origin: str,
     replicas: int,
-    measured_runs: int,
+    guessed: Callable[[Advice], bool],
     calibration: PredictCalibration,
     warnings: Sequence[str],
 ) -> AdviseDocument:
-    """As `advise --json` prints it; `conditions` are the knobs that were not chosen."""
+    """As `advise --json` prints it; `conditions` are the knobs that were not chosen, `guessed` whether
+    a choice is beyond what was calibrated."""
     return AdviseDocument(
         goals=[_goal(goal) for goal in advised.goals],
         conditions={str(name): value for name, value in conditions.items()},
         others_from="stack" if origin == "stack" else "defaults",
         replicas=replicas,
         looked_at=advised.looked_at,
-        found=[_choice(each) for each in advised.found],
-        closest=None if advised.closest is None else _choice(advised.closest),
-        measured_runs=measured_runs,
+        found=[_choice(each, not guessed(each)) for each in advised.found],
+        closest=None if advised.closest is None else _choice(advised.closest, not guessed(advised.closest)),
+        measured_runs=0 if advised.pace is None else advised.pace.runs,
+        slowness=None if advised.pace is None else round(advised.pace.slowness, 2),
         calibration=calibration,
         warnings=list(warnings),
     )
@@ -67,7 +70,7 @@ def _goal(goal: Goal) -> AdviseGoal:
     )
 
 
-def _choice(advice: Advice) -> AdviseChoice:
+def _choice(advice: Advice, calibrated: bool) -> AdviseChoice:
     settings = {str(name): value for name, value in advice.settings.items()}
     words = ["replexplorer", "set", *(f"{name}={value}" for name, value in settings.items())]
     return AdviseChoice(
@@ -75,6 +78,7 @@ def _choice(advice: Advice) -> AdviseChoice:
         set=shlex.join(words),
         verdict=_WORDS[advice.verdict],
         usually_meets=advice.usually_meets,
+        calibrated=calibrated,
         goals=[
             AdviseJudged(
                 goal=str(each.goal),
@@ -107,7 +111,7 @@ def verdict_line(document: AdviseDocument) -> str:
         return f"{goals}: none of {document.looked_at} choices of settings meets that; the closest:"
     told = [f"{met} meet{'s' * (met == 1)} it"] if met else []
     told += [f"{may} may"] if may else []
-    return f"{goals}: of {document.looked_at} choices of settings {' and '.join(told)}, the cheapest first:"
+    return f"{goals}: of {document.looked_at} choices of settings {' and '.join(told)}, least given up first:"
 
 
 def render(document: AdviseDocument) -> str:
@@ -137,21 +141,21 @@ def _told(choice: AdviseChoice) -> list[str]:
 
 
 def figures_line(choice: AdviseChoice) -> str:
-    """`predicted: 11.5 TPS, mean 86.2 ms, p99 99.8 ms`."""
+    """`predicted by the model: 11.5 TPS, mean 86.2 ms, p99 99.8 ms`."""
     tps, *latencies = (choice.figures[wanted.value] for wanted in _FIGURES)
-    by = "measured" if tps.origin == "measured" else "predicted"
+    by = _ORIGINS[tps.origin] + ("" if choice.calibrated else ", not calibrated")
     names = (wanted.value for wanted in _FIGURES[1:])
     told = (f"{name} {number(each.value)}" for name, each in zip(names, latencies, strict=True))
-    return f"{by}: {number(tps.value)} TPS, {', '.join(told)} ms"
+    return f"predicted{by}: {number(tps.value)} TPS, {', '.join(told)} ms"
 
 
 def _words(figure: AdviseRange | None) -> str:
-    """`12.3 (9.8 to 15.4), measured`."""
+    """`12.3 (9.8 to 15.4), by the model`."""
     if figure is None:
         return "not known"
-    origin = {"measured": ", measured", "model": ", by the model", "settings": ""}[figure.origin]
     digits = 0 if figure.origin == "settings" and figure.high == int(figure.high) else 2
     ends = f" ({number(figure.low, digits)} to {number(figure.high, digits)})"
+    origin = "" if figure.origin == "settings" else f",{_ORIGINS[figure.origin]}"
     return f"{number(figure.value, digits)}{ends if figure.high > figure.low else ''}{origin}"
 
 
@@ -163,12 +167,15 @@ def footing(document: AdviseDocument) -> list[str]:
     others = "as the stack has them" if document.others_from == "stack" else "at their defaults"
     source = document.calibration
     whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last calibration"
-    runs = document.measured_runs
-    sweeps = f"{runs} runs of sweeps on this machine" if runs else "no sweep on this machine"
+    runs, slowness = document.measured_runs, document.slowness
+    pace = f"{runs} runs of sweeps of this workload: all but the network takes {slowness} times as long here"
     return [
         f"for {knobs}; {document.replicas} replica{'s' * (document.replicas != 1)}; knobs not named {others}",
-        f"from {sweeps}, and the model by {whose}: {source.day}, {source.runs} runs",
-        "a sweep of these settings turns what the model says into what was measured",
+        f"the model by {whose}: {source.day}, {source.runs} runs",
+        f"this machine's pace by {pace}"
+        if runs
+        else "no sweep of this workload on this machine sets its pace",
+        "all choices are judged by the same model at the same pace; a sweep of these settings measures them",
     ]
 
 

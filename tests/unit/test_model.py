@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from replexplorer.core.knobs.names import SOURCE, KnobName, Value
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value, parse_name
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import (
     Calibration,
@@ -19,11 +20,11 @@ from replexplorer.core.model.fitted import (
     OperatingPoint,
     Validation,
     behind_ms,
-    committing,
+    locked_rows,
     solve,
     times_worked,
 )
-from replexplorer.core.model.operating_point import beyond, operating_point_of
+from replexplorer.core.model.operating_point import beyond, check_known, operating_point_of
 from replexplorer.core.model.prediction import local_cost, measured, predict
 from replexplorer.core.model.row_locks import hot_rows, under_way
 from replexplorer.core.server.anatomy import Anatomy, Part
@@ -137,10 +138,24 @@ def test_clients_that_want_a_locked_row_do_not_commit_meanwhile(
     workload: str, key_spread: int, clients: int, at_once: float
 ) -> None:
     assert under_way(clients, hot_rows(workload, key_spread)) == pytest.approx(at_once, abs=0.1)
-    setting = replace(FAR, workload=workload, key_spread=key_spread, clients=clients)
-    assert committing(setting) == pytest.approx(at_once, abs=0.1)
-    assert committing(replace(setting, after_commit=True)) == clients
-    assert committing(replace(setting, semi_sync=False)) == clients
+    assert locked_rows(replace(FAR, workload=workload, key_spread=key_spread)) == hot_rows(
+        workload, key_spread
+    )
+
+
+@pytest.mark.parametrize(("after_commit", "semi_sync"), [(True, True), (False, False)])
+def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit(
+    after_commit: bool, semi_sync: bool
+) -> None:
+    """One row: each commit holds it for what one client's commit takes without the network."""
+    here = replace(FAR, semi_sync=False, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=2.0)
+    calibration = replace(CALIBRATION, asleep_ms=0.0, receive_ms=0.0, beside=1.0)
+    setting = replace(here, clients=32, key_spread=1, semi_sync=semi_sync, after_commit=after_commit)
+    assert tps(setting, calibration) == pytest.approx(tps(here, calibration), rel=0.15)
+    assert tps(replace(setting, clients=1), calibration) == pytest.approx(
+        tps(replace(here, semi_sync=semi_sync), calibration)
+    )
+    assert locked_rows(replace(setting, key_spread=0)) is None
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.integers(0, 300))
@@ -316,7 +331,14 @@ def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration()
 
 
 def knobs(**values: Value) -> dict[KnobName, Value | None]:
-    nodes = {"rtt": "db2", "jitter": "db2", "clients": "load", "workload": "load", "key_spread": "load"}
+    nodes = {
+        "rtt": "db2",
+        "jitter": "db2",
+        "clients": "load",
+        "workload": "load",
+        "key_spread": "load",
+        "sync_relay_log": "db2",
+    }
     return {KnobName(key, nodes.get(key, SOURCE)): value for key, value in values.items()}
 
 
@@ -357,12 +379,37 @@ def test_a_commit_waits_for_the_fastest_that_suffice(required: int, rtt_ms: floa
 def test_what_was_never_calibrated_is_told() -> None:
     values = knobs(clients=128, workload="ledger", rtt=200.0, semi_sync="on", jitter=5.0)
     told = beyond(operating_point_of(values, ("db2", "b")), values, ("db2", "b"), CALIBRATION)
-    assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@db2=5.0"]
-    values = knobs(key_spread=8, clients=64)
+    assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@db2=5"]
+    values = knobs(clients=64, rtt=85.0, key_spread=8, sync_relay_log=1)
     told = beyond(operating_point_of(values, ("db2",)), values, ("db2",), CALIBRATION)
-    assert told == ("key_spread=8 is not in the model",)
-    values = knobs(clients=64, rtt=85.0, semi_sync="on", key_spread=8)
-    assert beyond(operating_point_of(values, ("db2",)), values, ("db2",), CALIBRATION) == ()
+    assert told == ("sync_relay_log@db2=1 is not in the model",)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "workload", "is_known"),
+    [
+        ("replica_parallel_workers@db2", 16, "update_index", False),
+        ("replica_parallel_workers@db2", 4, "update_index", True),
+        ("fsync_delay@db2", 5.0, "update_index", False),
+        ("fsync_delay", 5.0, "update_index", True),
+        ("rtt@db2", 5.0, "update_index", True),
+        ("rtt@db2:db3", 5.0, "update_index", False),
+        ("key_spread", 1, "update_index", True),
+        ("key_spread", 1, "insert", False),
+        ("innodb_doublewrite", "detect_only", "update_index", False),
+    ],
+)
+def test_a_knob_that_the_model_leaves_out_is_refused_where_it_is_turned(
+    key: str, value: Value, workload: str, is_known: bool
+) -> None:
+    name = parse_name(key)
+    values = {name: value, parse_name("workload"): workload}
+    if is_known:
+        check_known(values, [name])
+        return
+    with pytest.raises(UsageError, match=f"the model does not know {key}") as refused:
+        check_known(values, [name])
+    assert "the model knows binlog_commit_wait_count, " in refused.value.hint
 
 
 @pytest.mark.parametrize("field", ["fsync_ms", "receive_ms", "asleep_ms", "asleep_after_ms"])

@@ -99,7 +99,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == ""
     first, limit, *_ = out.splitlines()
     assert first.endswith(" TPS")
-    assert ", ceiling " in first
+    assert "; ceiling of 8 clients " in first
     assert limit.startswith("network wait: ")
     assert "rtt@db2 85 ms" in out
     assert "the shipped model: median error " in out
@@ -128,15 +128,22 @@ def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(
 ) -> None:
     words = (
         "clients=1000",
-        "jitter=1ms",
         "rtt=10ms",
         "semi_sync=on",
         "sync_binlog=0",
         "semi_sync_replicas=2",
     )
-    warnings = answer(capsys, *words)["warnings"]
-    for part in ("clients 1000 is beyond", "jitter@db2=1.0 is not in", "can be ahead", "more than the 1"):
-        assert [warning for warning in warnings if part in warning], part
+    document = answer(capsys, *words)
+    for part in ("clients 1000 is beyond", "can be ahead", "more than the 1"):
+        assert [warning for warning in document["warnings"] if part in warning], part
+    assert not document["calibrated"]
+    assert answer(capsys, "rtt=10ms", "semi_sync=on")["calibrated"]
+
+
+def test_a_knob_that_the_model_leaves_out_is_refused_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("replica_parallel_workers=16",), ("replica_parallel_workers=1,4",)):
+        assert main(["predict", *words]) == 2
+        assert "the model does not know replica_parallel_workers@db2: " in capsys.readouterr().err
 
 
 def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:

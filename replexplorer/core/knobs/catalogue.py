@@ -87,7 +87,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         maximum=2000,
         ladder=(0, 0.5, 1, 2, 5, 10, 20, 50),
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         keys.LOSS,
@@ -103,7 +102,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         maximum=100,
         ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 25, 100),
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         keys.BANDWIDTH,
@@ -120,7 +118,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         maximum=100_000_000_000,
         ladder=(1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 100_000_000, 1_000_000_000, 0),
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         keys.DELAY_TO_REPLICA,
@@ -438,7 +435,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         choices=ON_OFF,
         variables=("replication_sender_observe_commit_only",),
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "replication_optimize_for_static_plugin_config",
@@ -452,7 +448,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         choices=ON_OFF,
         variables=("replication_optimize_for_static_plugin_config",),
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "sql_generate_invisible_primary_key",
@@ -468,7 +463,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=("sql_generate_invisible_primary_key",),
         lacking="off",
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "sync_relay_log",
@@ -560,7 +554,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ladder=("auto", 0, 0.5, 1, 2, 5, 10, 20, 50, 100),
         extra_nodes=True,
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         keys.FSYNC_DELAY_BINLOG,
@@ -578,7 +571,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ladder=("auto", 0, 0.5, 1, 2, 5, 10, 20, 50, 100),
         extra_nodes=True,
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "fsync_jitter",
@@ -595,7 +587,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 20),
         extra_nodes=True,
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "innodb_buffer_pool_size",
@@ -615,7 +606,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         risk="where the machine has less free memory than that, the kernel kills a server",
         extra_nodes=True,
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "innodb_redo_log_capacity",
@@ -634,7 +624,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=("innodb_redo_log_capacity",),
         extra_nodes=True,
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "innodb_log_writer_threads",
@@ -649,7 +638,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=("innodb_log_writer_threads",),
         extra_nodes=True,
         seldom=True,
-        beyond_model=True,
     ),
     Knob(
         "undo_journal",
@@ -738,7 +726,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=1,
         maximum=2**31 - 1,
         ladder=(1, 2, 4, 8, 32, 200, 1000, 0),
-        beyond_model=True,
     ),
     Knob(
         keys.PAYLOAD,
@@ -753,7 +740,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=1_000_000,
         ladder=(0, 100, 1000, 10_000, 100_000, 1_000_000),
-        beyond_model=True,
     ),
 )
 """Every knob, in the panel's order."""

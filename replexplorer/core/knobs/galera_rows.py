@@ -52,7 +52,6 @@ def _row(
         variables=(key,),
         aliases=(alias,) if alias else (),
         seldom=seldom,
-        beyond_model=True,
     )
 
 

@@ -39,7 +39,6 @@ def _choice(
         risk=risk,
         variables=(key,),
         seldom=seldom,
-        beyond_model=True,
     )
 
 
@@ -62,7 +61,6 @@ def _number(
         ladder=ladder,
         variables=(key,),
         seldom=True,
-        beyond_model="flow_control" in key,
     )
 
 

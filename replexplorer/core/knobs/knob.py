@@ -128,8 +128,6 @@ class Knob:
     """Turned seldom: the panel has it behind its heading's last line while it is at its default."""
     lacking: Value | None = None
     """What a server that lacks it does all the same, as a value of it; None where that is no value."""
-    beyond_model: bool = False
-    """It changes what a commit takes, and the model does not look at it."""
     flavor_defaults: tuple[tuple[str, Value], ...] = ()
     """Flavours whose servers come with another value than `default`, each with that."""
 

@@ -1,11 +1,12 @@
 """Which settings meet goals at this round trip and number of clients, and what each of them gives up.
 
-A figure is what sweeps on this machine measured with the same settings, else the model's (fitted.py) with
-the error that it has for runs alike; a percentile of the model is its mean times the ratio that sweeps
-measured of runs alike. What a failure loses follows from the settings (exposure.py).
+A figure is the model's (fitted.py), at the pace that sweeps of this workload measured on this machine; a
+percentile is its mean times the ratio that sweeps measured of runs alike. What a failure loses follows from
+the settings (exposure.py).
 
-Law: a figure is a range. A goal is met where the whole of it is within the bound, missed where none of it
-is, and between them it may be met. For losses the range is from the usual to the most.
+Laws. All choices are judged by one model at one pace: a run is never compared with a prediction. A figure is
+a range. A goal is met where the whole of it is within the bound, missed where none of it is, and between them
+it may be met. For losses the range is from the usual to the most.
 """
 
 from __future__ import annotations
@@ -14,25 +15,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import product
-from math import exp, log, sqrt
+from math import exp, log
 from statistics import median
 from typing import Final, Literal
 
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.exposure import expected_exposure
-from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint, solve
 from replexplorer.core.model.goals import LATENCIES, LOSSES, Goal, GoalFigure
 from replexplorer.core.model.operating_point import operating_point_of, unacknowledged, value_of
-from replexplorer.core.model.prediction import alone_ms, predict
+from replexplorer.core.model.prediction import alone_ms, local_cost, paced, predict, where_zero
+from replexplorer.core.model.validation import alone
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.student import t_quantile_975
 from replexplorer.core.text import number
 
 _PERCENTS: Final = {GoalFigure.P50: 50.0, GoalFigure.P95: 95.0, GoalFigure.P99: 99.0}
-_GROUP_DELAYS_US: Final = (0, 1000)
 _LEAST_ALIKE: Final = 4
 """Fewer runs alike say nothing of how far others are off."""
 _MOST_ERROR_SHARE: Final = 0.9
@@ -78,7 +78,8 @@ class FigureRange:
     value: float
     low: float
     high: float
-    origin: Literal["measured", "model", "settings"]
+    origin: Literal["scaled", "model", "settings"]
+    """`scaled`: the model at the pace of this machine's sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +138,20 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """What sweeps say of this machine beside the calibrated one."""
+
+    runs: int
+    """Of the same workload."""
+    slowness: float
+    """How many times as long whatever is no network wait takes here."""
+    error: float | None
+    """|log(predicted / measured)| of nine of ten of their cells at this pace; None: too few."""
+
+
+@dataclass(frozen=True, slots=True)
 class Advised:
-    """All that was looked at, the cheapest of the best verdict first."""
+    """All that was looked at; of each verdict what gives up least comes first."""
 
     goals: tuple[Goal, ...]
     found: tuple[Advice, ...]
@@ -146,6 +159,8 @@ class Advised:
     closest: Advice | None
     """Where none does or may: the one that is least far off."""
     looked_at: int
+    pace: Pace | None
+    """None: no sweep of the workload was made here."""
 
 
 def advise(
@@ -160,15 +175,18 @@ def advise(
     """Judge every choice of what decides durability, all other knobs as in `values`; what is `pinned` is
     not chosen, and what the servers are `lacking` is not advised."""
     fixed = {*pinned, *lacking}
+    pace = _pace(str(value_of(values, keys.WORKLOAD, Place.LOAD)), basis)
+    if pace is not None:
+        basis = replace(basis, calibration=paced(basis.calibration, pace.slowness))
     chosen = [
-        _advice(goals, {**values, **settings}, _had(settings, lacking), replicas, basis)
+        _advice(goals, {**values, **settings}, _had(settings, lacking), replicas, basis, pace)
         for settings in _choices(values, fixed, replicas)
         if unacknowledged({**values, **settings}, replicas) is None
     ]
     chosen.sort(key=lambda each: (each.verdict, not each.usually_meets, each.price))
-    found = _without_idle_delays(each for each in chosen if each.verdict is not Verdict.MISSES)
+    found = tuple(each for each in chosen if each.verdict is not Verdict.MISSES)
     closest = min(chosen, key=lambda each: (max(j.shortfall for j in each.judged), each.price), default=None)
-    return Advised(tuple(goals), found, None if found else closest, len(chosen))
+    return Advised(tuple(goals), found, None if found else closest, len(chosen), pace)
 
 
 def _had(settings: Mapping[KnobName, Value], lacking: Collection[KnobName]) -> dict[KnobName, Value]:
@@ -188,7 +206,6 @@ def _choices(
         of(keys.SEMI_SYNC, "off", "on"),
         of(keys.SYNC_BINLOG, 1, 0),
         of(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, 1, 2, 0),
-        of(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, *_GROUP_DELAYS_US),
     )
     waiting = (
         of(keys.WAIT_POINT, "after_sync", "after_commit"),
@@ -204,28 +221,16 @@ def _choices(
     return found
 
 
-def _without_idle_delays(chosen: Iterable[Advice]) -> tuple[Advice, ...]:
-    """Without those that differ from a cheaper one by their group delay alone."""
-    delay = KnobName(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, SOURCE)
-    seen: list[dict[KnobName, Value]] = []
-    kept = []
-    for each in chosen:
-        rest = {name: value for name, value in each.settings.items() if name != delay}
-        if rest not in seen:
-            seen.append(rest)
-            kept.append(each)
-    return tuple(kept)
-
-
 def _advice(
     goals: Sequence[Goal],
     values: Mapping[KnobName, Value],
     settings: Mapping[KnobName, Value],
     replicas: Sequence[str],
     basis: Basis,
+    pace: Pace | None,
 ) -> Advice:
     setting = operating_point_of(values, replicas)
-    figures = _measured(setting, basis.evidence) or _modelled(setting, basis)
+    figures = _modelled(setting, basis, pace)
     exposure = expected_exposure(
         values, replicas, setting, figures[GoalFigure.TPS].value, least_rtt_ms=basis.calibration.least_rtt_ms
     )
@@ -259,64 +264,28 @@ def _loss(loss: Loss | Unknown, unit: str, tps: float) -> FigureRange | None:
     return FigureRange(loss.commits * scale, loss.commits * scale, loss.high * scale, "settings")
 
 
-def _same(one: OperatingPoint, other: OperatingPoint) -> bool:
-    """The same settings, whatever was measured of link and disk."""
-
-    def asked(setting: OperatingPoint) -> OperatingPoint:
-        waits = setting.semi_sync
-        return replace(
-            setting,
-            rtt_ms=0.0,
-            fsync_ms=None,
-            rtt_asked_ms=setting.rtt_asked_ms if waits else 0.0,
-            after_commit=setting.after_commit and waits,
-        )
-
-    return asked(one) == asked(other)
-
-
-def _measured(
-    setting: OperatingPoint, evidence: Sequence[MeasuredRun]
-) -> dict[GoalFigure, FigureRange] | None:
-    """What sweeps measured with these settings; None where none did."""
-    same = [each for each in evidence if _same(each.setting, setting)]
-    if not same:
+def _pace(workload: str, basis: Basis) -> Pace | None:
+    """The slowness at which the model is too high for as many of the cells as it is too low for."""
+    cells: dict[OperatingPoint, list[float]] = {}
+    for run in basis.evidence:
+        if run.setting.workload == workload and run.tps > 0:
+            cells.setdefault(alone(run.setting), []).append(run.tps)
+    if not cells:
         return None
-    merged = Histogram.merged(each.service for each in same)
-    figures = {
-        GoalFigure.TPS: _spread([each.tps for each in same]),
-        GoalFigure.MEAN: _spread([each.service.mean_ms or 0.0 for each in same]),
-    }
-    for wanted, percent in _PERCENTS.items():
-        figures[wanted] = _percentile(merged, percent, [each.service for each in same])
-    return figures
+
+    def misses(slowness: float) -> list[float]:
+        calibration = paced(basis.calibration, slowness)
+        cost = local_cost(workload, calibration)
+        return [log(solve(cell, calibration, cost).tps / median(tps)) for cell, tps in cells.items()]
+
+    slowness = where_zero(lambda tried: median(misses(tried)))
+    errors = sorted(map(abs, misses(slowness)))
+    error = errors[min(len(errors) - 1, int(_MOST_ERROR_SHARE * len(errors)))]
+    runs = sum(map(len, cells.values()))
+    return Pace(runs, slowness, error if len(errors) >= _LEAST_ALIKE else None)
 
 
-def _spread(found: Sequence[float]) -> FigureRange:
-    """The mean of runs with Student's interval of their logs; of one run a tenth either way, which is what
-    runs of a few seconds differ by."""
-    logs = [log(each) for each in found if each > 0]
-    if not logs:
-        return FigureRange(0.0, 0.0, 0.0, "measured")
-    middle = sum(logs) / len(logs)
-    half = log(1.1)
-    if len(logs) > 1:
-        variance = sum((each - middle) ** 2 for each in logs) / (len(logs) - 1)
-        half = t_quantile_975(len(logs) - 1) * sqrt(variance / len(logs))
-    return FigureRange(exp(middle), exp(middle - half), exp(middle + half), "measured")
-
-
-def _percentile(merged: Histogram, percent: float, runs: Sequence[Histogram]) -> FigureRange:
-    """Of all commits; its range is that of its rank (binomial, 95 %) and of the runs."""
-    share = percent / 100
-    off = 1.96 * sqrt(share * (1 - share) / max(1, merged.count))
-    ends = [merged.percentile_ms(100 * min(1.0, max(0.0, share + by))) or 0.0 for by in (-off, off)]
-    ends += [each.percentile_ms(percent) or 0.0 for each in runs]
-    value = merged.percentile_ms(percent) or 0.0
-    return FigureRange(value, min(*ends, value), max(*ends, value), "measured")
-
-
-def _modelled(setting: OperatingPoint, basis: Basis) -> dict[GoalFigure, FigureRange]:
+def _modelled(setting: OperatingPoint, basis: Basis, pace: Pace | None) -> dict[GoalFigure, FigureRange]:
     calibration = basis.calibration
     most_tps = None
     if setting.semi_sync:
@@ -325,12 +294,14 @@ def _modelled(setting: OperatingPoint, basis: Basis) -> dict[GoalFigure, FigureR
     found = predict(setting, calibration, at_most_tps=most_tps)
     if found is None:
         raise ValueError("nobody commits")
-    times = exp(model_error(setting, basis))
-    figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, "model")}
+    known = None if pace is None else pace.error
+    times = exp(model_error(setting, basis) if known is None else known)
+    origin: Literal["scaled", "model"] = "model" if pace is None else "scaled"
+    figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, origin)}
     mean_ms = found.latency_ms
     for wanted in LATENCIES:
         low, usual, high = tail(wanted, setting, basis.evidence)
-        figures[wanted] = FigureRange(mean_ms * usual, mean_ms * low / times, mean_ms * high * times, "model")
+        figures[wanted] = FigureRange(mean_ms * usual, mean_ms * low / times, mean_ms * high * times, origin)
     return figures
 
 

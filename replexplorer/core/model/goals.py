@@ -60,8 +60,9 @@ class Goal:
     """As it was typed."""
 
     def __str__(self) -> str:
-        """`p99 < 20 ms`, `rpo = 0 commits`."""
-        return f"{self.name} {self.sign} {self.bound:g} {self.unit if self.unit != 'tps' else 'TPS'}"
+        """`p99 < 20 ms`, `rpo (source lost) = 0 commits`."""
+        name = f"{RPO} (source lost)" if self.name == RPO else self.name
+        return f"{name} {self.sign} {self.bound:g} {self.unit if self.unit != 'tps' else 'TPS'}"
 
     def holds(self, value: float) -> bool:
         """Whether a figure in this unit meets it."""

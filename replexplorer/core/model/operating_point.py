@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     BY_KEY,
-    CATALOGUE,
     SOURCE,
     KnobName,
     Place,
     Value,
-    expand,
     format_value,
 )
 from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
-from replexplorer.core.model.fitted import Calibration, OperatingPoint, waits_for_rows
+from replexplorer.core.model.fitted import Calibration, OperatingPoint
+from replexplorer.core.model.row_locks import hot_rows
 from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.core.system import ASYNC, System
+from replexplorer.core.topology import is_pair
 
 Values = Mapping[KnobName, Value | None]
 """Knobs by name; one that is missing or None counts as its default."""
@@ -184,12 +185,32 @@ def beyond(
     if len(replicas) > 1:
         told.append(f"{len(replicas)} replicas share this machine: it was calibrated with 1")
     told += [
-        f"{name}={value} is not in the model"
-        for name in expand((knob for knob in CATALOGUE if knob.beyond_model), replicas)
-        if (value := values.get(name)) not in (None, name.knob.default)
-        if name.key != keys.KEY_SPREAD or not waits_for_rows(setting)
+        f"{name}={format_value(name.knob, value)} is not in the model"
+        for name, value in values.items()
+        if value not in (None, name.knob.default) and not is_known(name, setting.workload)
     ]
     return tuple(told)
+
+
+def check_known(values: Mapping[KnobName, Value], named: Iterable[KnobName]) -> None:
+    """Raise UsageError where one of the knobs that are named has a value that the model leaves out of
+    account."""
+    workload = str(value_of(values, keys.WORKLOAD, Place.LOAD))
+    for name in named:
+        if values[name] != name.knob.default and not is_known(name, workload):
+            of = f" of workload {workload}" if name.key == keys.KEY_SPREAD else ""
+            raise UsageError(
+                f"the model does not know {name}{of}",
+                f"`replexplorer sweep` measures it; the model knows {', '.join(sorted(_LOOKED_AT))}",
+            )
+
+
+def is_known(name: KnobName, workload: str) -> bool:
+    """Whether the model looks at it: durability and disk of the source alone, links to the source alone."""
+    if name.key == keys.KEY_SPREAD:
+        return hot_rows(workload, 1) is not None
+    has_place = name.node == SOURCE if name.knob.place is Place.SOURCE else not is_pair(name.node)
+    return name.key in _LOOKED_AT and has_place
 
 
 def value_of(values: Values, key: str, node: str = SOURCE) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -103,17 +104,37 @@ def measured(
 def _scaled(setting: OperatingPoint, calibration: Calibration, wanted_ms: float) -> LocalCost:
     """The calibrated cost times what makes the model spend this many ms on execution and CPU."""
     cost = local_cost(setting.workload, calibration)
+
+    def missing_ms(times: float) -> float:
+        answer = solve(setting, calibration, _times(cost, times))
+        return wanted_ms - sum(answer.terms.get(term, 0.0) for term in _HERE)
+
+    return _times(cost, where_zero(missing_ms))
+
+
+def where_zero(falling: Callable[[float], float]) -> float:
+    """The factor between `_SPEEDS` at which this falls through 0, else the nearer end."""
     low, high = _SPEEDS
     for _ in range(40):
         times = (low * high) ** 0.5
-        answer = solve(setting, calibration, _times(cost, times))
-        spent_ms = sum(answer.terms.get(term, 0.0) for term in _HERE)
-        low, high = (times, high) if spent_ms < wanted_ms else (low, times)
-    return _times(cost, (low * high) ** 0.5)
+        low, high = (times, high) if falling(times) > 0 else (low, times)
+    return float((low * high) ** 0.5)
 
 
 def _times(cost: LocalCost, factor: float) -> LocalCost:
     return LocalCost(cost.delay_ms * factor, cost.cpu_ms * factor)
+
+
+def paced(calibration: Calibration, slowness: float) -> Calibration:
+    """The calibration of a machine on which all but the network takes this many times as long."""
+    return replace(
+        calibration,
+        local={name: _times(cost, slowness) for name, cost in calibration.local.items()},
+        fsync_ms=calibration.fsync_ms * slowness,
+        receive_ms=calibration.receive_ms * slowness,
+        fsync_cpu_ms=calibration.fsync_cpu_ms * slowness,
+        asleep_ms=calibration.asleep_ms * slowness,
+    )
 
 
 def _busy_clients(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, rate_tps: float) -> int:

@@ -1,8 +1,8 @@
 """How many of the clients can commit at once, where each commit locks a row that others want as well.
 
-Under AFTER_SYNC a row stays locked until the acknowledgement is there, so that who wants it waits for the
-whole of another's commit first: 8 clients at 60 ms make 16.0 TPS on one row, 1/R (measured). Nothing here is
-fitted: which rows a workload draws is known.
+A row stays locked until the engine commits: after both fsyncs, and under AFTER_SYNC after the acknowledgement
+too, so that 8 clients at 60 ms make 16.0 TPS on one row, 1/R (measured). Nothing here is fitted: which rows a
+workload draws is known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def hot_rows(workload: str, key_spread: int) -> HotRows | None:
 
 
 @lru_cache(maxsize=1024)
-def under_way(clients: int, hot: HotRows | None) -> float:
+def under_way(clients: float, hot: HotRows | None) -> float:
     """How many of the clients commit at once on average, at least one; the rest waits for their rows.
 
     In each round every hot row that is wanted has one commit; those that have committed come again, `share`

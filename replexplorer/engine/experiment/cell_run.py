@@ -16,6 +16,7 @@ from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.operating_point import is_known
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.topology import SOURCE
@@ -136,8 +137,9 @@ def _is_cut(seen: Sighting) -> bool:
 
 def _is_modelled(seen: Sighting, total: Interval | None) -> bool:
     """Whether the model looks at all that makes these figures what they are."""
+    workload = str(seen.requested(_WORKLOAD))
     usual = all(
-        view.requested == name.knob.default for name, view in seen.knobs.items() if name.knob.beyond_model
+        view.requested == view.default or is_known(name, workload) for name, view in seen.knobs.items()
     )
-    own = _WORKLOAD.knob.is_file(str(seen.requested(_WORKLOAD)))
+    own = _WORKLOAD.knob.is_file(workload)
     return usual and not _is_cut(seen) and not own and total is not None and total.mode != OPEN

@@ -29,8 +29,8 @@ class AdviseRange(JsonObject):
     value: float
     low: float
     high: float
-    origin: Literal["measured", "model", "settings"] = Field(
-        description="measured: by a sweep on this machine; settings: what follows from them"
+    origin: Literal["scaled", "model", "settings"] = Field(
+        description="scaled: the model at the pace of this machine's sweeps; settings: what follows from them"
     )
 
 
@@ -49,6 +49,9 @@ class AdviseChoice(JsonObject):
     set: str = Field(description="the command that turns them")
     verdict: VerdictWord
     usually_meets: bool = Field(description="by the figures themselves, whatever encloses them")
+    calibrated: bool = Field(
+        description="false where the runs of `calibration` say nothing of these settings"
+    )
     goals: list[AdviseJudged]
     figures: dict[str, AdviseRange] = Field(description="latencies in ms, tps in commits a second")
     exposure: ExposureJson
@@ -64,10 +67,13 @@ class AdviseDocument(JsonObject):
     replicas: int
     looked_at: int = Field(description="choices of settings")
     found: list[AdviseChoice] = Field(
-        description="those that meet the goals, then those that may; of each the cheapest first"
+        description="those that meet the goals, then those that may; of each what gives up least comes first"
     )
     closest: AdviseChoice | None = Field(description="where none does")
-    measured_runs: int = Field(description="of sweeps on this machine")
+    measured_runs: int = Field(description="of sweeps of this workload on this machine")
+    slowness: float | None = Field(
+        description="by these runs: how many times as long all but the network takes as calibrated"
+    )
     calibration: PredictCalibration
     warnings: list[str]
 

@@ -42,10 +42,15 @@ class PredictDocument(JsonObject):
     others_from: Literal["stack", "defaults"] = Field(description="the knobs that were not named")
     tps: float | None = Field(description="null where no commit is acknowledged; `limit` says why")
     latency_ms: float | None = Field(description="mean service time of a commit")
-    ceiling_tps: float | None = Field(description="the bound that the link sets; null without semi-sync")
+    ceiling_tps: float | None = Field(
+        description="the bound that the link sets to these clients; null without semi-sync"
+    )
     terms: list[PredictTerm]
     exposure: ExposureJson = Field(description="what a failure would lose at this TPS, the mean over time")
     limit: str
+    calibrated: bool = Field(
+        description="false where no run of `calibration` had the like; `warnings` says of what"
+    )
     calibration: PredictCalibration
     warnings: list[str]
 
