@@ -62,6 +62,7 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
         "",
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
         *(_errant_line(node, status.stack, mends=mends) for node in status.nodes if node.errant_gtids),
+        *(_diverged_line(node, status.stack, mends=mends) for node in status.nodes if node.diverged),
         *(_host_line(host) for host in status.hosts),
         "",
         f"protection  {protection.state.upper()}: {_state_words(protection, status.system)}",
@@ -201,6 +202,8 @@ def _state_words(protection: ProtectionJson, system: str) -> str:
     if system_of(system).is_group:
         return _GROUP_STATE_WORDS.get(protection.state, _STATE_WORDS[protection.state])
     words = _STATE_WORDS[protection.state]
+    if protection.diverged and protection.state == "armed":
+        words = f"an acknowledgement may be that of {', '.join(protection.diverged)}, which has diverged"
     if not protection.no_ack_can_come:
         return words
     if protection.state == "protected":
@@ -220,6 +223,12 @@ def _errant_line(node: NodeJson, stack: str, *, mends: bool) -> str:
     gtids = node.errant_gtids or ""
     count = gtid_count(gtids)
     line = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids}"
+    rejoin = command("rejoin", stack, node.name, "--copy")
+    return f"{line}; {rejoin} makes it a copy of the primary" if mends else line
+
+
+def _diverged_line(node: NodeJson, stack: str, *, mends: bool) -> str:
+    line = f"{node.name} DIVERGED: it {node.diverged}"
     rejoin = command("rejoin", stack, node.name, "--copy")
     return f"{line}; {rejoin} makes it a copy of the primary" if mends else line
 

@@ -11,7 +11,7 @@ from replexplorer.cli.question import can_ask, says_yes
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed
 from replexplorer.core.role_change import ChangeKind, RoleChange
-from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.gtid import transactions
 from replexplorer.engine.console import Command, Consent, Failover, Rejoin, Switchover
 from replexplorer.reports.documents import role_change_document
 
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 def failover_arguments(parser: ArgumentParser) -> None:
     """Who is promoted."""
-    _promoting(parser, "the one that has received most")
+    _promoting(parser, "the one that lacks least")
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="promote the NODE of --to without what it lacks and cannot fetch from another",
+    )
 
 
 def switchover_arguments(parser: ArgumentParser) -> None:
@@ -55,7 +60,8 @@ def _common(parser: ArgumentParser) -> None:
 
 def failover(call: Call) -> int:
     """A replica takes the place of a source that is gone."""
-    return run_async(_change(call, Failover(call.args.to, time.monotonic(), call.args.anyway)))
+    args = call.args
+    return run_async(_change(call, Failover(args.to, time.monotonic(), args.anyway, args.accept_loss)))
 
 
 def switchover(call: Call) -> int:
@@ -72,8 +78,7 @@ def _consent(call: Call) -> Consent:
     """Ask before a node loses what only it has, where somebody can answer; else say it."""
 
     async def consents(node: str, gtids: str) -> bool:
-        count = gtid_count(gtids)
-        what = f"{node} has {count:,} transaction{'' if count == 1 else 's'} that the source lacks: {gtids}"
+        what = f"{node} has {transactions(gtids)} that the source lacks: {gtids}"
         if call.args.yes or not can_ask(call.console):
             call.console.narrate(f"{what}; its data is replaced by the source's")
             return True
@@ -113,6 +118,8 @@ def outcome_words(done: RoleChange) -> str:
     parts = (("detect", rto.detect_ms), ("promote", rto.promote_ms), ("first write", rto.first_write_ms))
     times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in parts if ms is not None)
     told = [f"{done.source} is the source, {done.source_before} was: {times}"]
+    if done.rpo.accepted:
+        told.append(f"{transactions(done.rpo.accepted)} lost, as accepted: {done.rpo.accepted}")
     if done.rpo.commits is not None:
         told.append(f"{done.rpo.commits:,} acknowledged row{'' if done.rpo.commits == 1 else 's'} lost")
     elif done.rpo.unknown is not None:

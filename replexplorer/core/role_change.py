@@ -1,19 +1,28 @@
 """Changes of roles as data: who can be promoted, what was done, and what an interrupted one left.
 
-Law: a node is promoted only if no other has received what it lacks. A change that was interrupted is
-finished where the new source takes writes already, and taken back where it does not: there is never a
-second node that takes writes.
+Law: a node is promoted only where it has, or can fetch, all that any other has of the source's
+transactions, by GTID sets and never by their counts, or where somebody accepts the loss by name. A change
+that was interrupted is finished where the new source takes writes already, and taken back where it does
+not: there is never a second node that takes writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
+from replexplorer.core.server.gtid import (
+    common_gtids,
+    gtid_count,
+    hole,
+    numbered_by,
+    subtract_gtids,
+    transactions,
+    unite_gtids,
+)
 
 
 class ChangeKind(StrEnum):
@@ -49,6 +58,8 @@ class RecoveryPoint:
     """Age of the oldest of them when the source was lost; None where unknown."""
     unknown: str | None = None
     """Why nobody can say how many; None where it is known."""
+    accepted: str = ""
+    """GTID set that other nodes had and the source has not, of a failover whose loss somebody accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,50 +104,127 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A replica that might be promoted."""
+    """A node that might be promoted."""
 
     node: str
     received: str
     """GTID set of all that it has: executed, or in its relay log."""
     trouble: str | None = None
     """Why it cannot be promoted, in words; None where it can."""
+    server_uuid: str = ""
+    """Its own; empty where it has none or it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Which transactions are the source's, as far as that is known."""
+
+    server_uuid: str = ""
+    """The source's own: what it has numbered is the source's. Empty: not known, and all that any node has
+    counts."""
+    history: str = ""
+    """GTID set that a source had when it was opened for writes, or has now where it answers."""
+
+    def of_source(self, gtids: str, others: Iterable[Candidate]) -> str:
+        """The source's transactions among these of a node: those that it or another node numbered, those of
+        its history, those that another node has as well. Each came through a source, and the rest is errant.
+        """
+        if not self.server_uuid:
+            return gtids
+        others = list(others)
+        servers = (self.server_uuid, *(each.server_uuid for each in others if each.server_uuid))
+        known = unite_gtids(self.history, *(each.received for each in others))
+        return unite_gtids(*(numbered_by(each, gtids) for each in servers), common_gtids(gtids, known))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who is to be promoted."""
+
+    node: str
+    lacks: str
+    """GTID set of the source's transactions that others have and it has not."""
+    donor: str | None
+    """The node that has all of these and could hand them on; None: no node could, or none are lacking."""
+    lacking: str
+    """What each node lacks, in words: `db2 lacks 3 transactions, db3 lacks none`."""
 
 
 def choose(
-    candidates: Sequence[Candidate], wanted: str | None = None, *, catches_up: bool = False
-) -> Candidate:
-    """The candidate that has received most, or the `wanted` one where no other has received more; one that
-    `catches_up` first, because the source is there, may lack what others have.
+    candidates: Sequence[Candidate],
+    lineage: Lineage,
+    wanted: str | None = None,
+    *,
+    catches_up: bool = False,
+    accept_loss: bool = False,
+) -> Choice:
+    """The candidate that lacks least of what any node has of the source's transactions, or the `wanted` one;
+    one that `catches_up` first, because the source is there, may lack what others have.
 
-    Raises StackUnavailable naming the replica that has received most where none can be promoted, or
-    where `wanted` cannot be or lacks what another has.
+    Raises StackUnavailable saying what each node lacks where none can be promoted, where `wanted` cannot be,
+    and where one lacks what no other node can give it, unless somebody is to `accept_loss`.
     """
     if not candidates:
         raise StackUnavailable("no replica could be promoted", "the stack has none")
-    most = max(candidates, key=lambda each: gtid_count(each.received))
-    fit = [each for each in candidates if each.trouble is None]
+    theirs = {
+        each.node: lineage.of_source(each.received, (other for other in candidates if other is not each))
+        for each in candidates
+    }
+    union = unite_gtids(*theirs.values())
+    known = [each for each in candidates if each.received]
+    holes = {
+        each.node: hole(each.server_uuid, each.received, union, lineage.history)
+        for each in known
+        if each.server_uuid
+    }
+    lacks = {
+        each.node: unite_gtids(subtract_gtids(union, each.received), holes.get(each.node, ""))
+        for each in candidates
+    }
+    lacking = ", ".join(f"{each.node} lacks {transactions(lacks[each.node], 'none')}" for each in known)
+    troubles = {each.node: each.trouble for each in candidates if each.trouble is not None}
+    for node, lost in holes.items():
+        if lost and not (accept_loss and node == wanted):
+            troubles.setdefault(node, f"{hole_words(lost)}, which `replexplorer rejoin {node}` copies")
+
+    def rank(each: Candidate) -> tuple[int, int]:
+        own = gtid_count(subtract_gtids(each.received, theirs[each.node]))
+        missing = gtid_count(lacks[each.node])
+        return (own, missing) if catches_up else (missing, own)
+
+    fit = [each for each in candidates if each.node not in troubles]
+    if wanted is not None and wanted in troubles:
+        raise StackUnavailable(f"{wanted} cannot be promoted: it {troubles[wanted]}", lacking)
     if not fit:
-        why = "; ".join(f"{each.node} {each.trouble}" for each in candidates)
+        why = "; ".join(f"{node} {trouble}" for node, trouble in troubles.items())
         raise StackUnavailable(
-            f"no replica could be promoted: {why}",
-            f"{most.node} has received most" if most.received else "`replexplorer up` repairs what it can",
+            f"no replica could be promoted: {why}", lacking or "`replexplorer up` repairs what it can"
         )
-    if wanted is None:
-        return max(fit, key=lambda each: gtid_count(each.received))
-    [chosen] = [each for each in candidates if each.node == wanted]
-    if chosen.trouble is not None:
-        raise StackUnavailable(
-            f"{wanted} cannot be promoted: it {chosen.trouble}", f"{most.node} has received most"
-        )
-    lacking = subtract_gtids(unite_gtids(*(each.received for each in fit)), chosen.received)
-    if lacking and not catches_up:
-        count = gtid_count(lacking)
-        raise StackUnavailable(
-            f"{wanted} lacks {count:,} transaction{'' if count == 1 else 's'} that another replica has"
-            " received: they would be lost",
-            f"{most.node} has received most",
-        )
-    return chosen
+    chosen = min(fit, key=rank) if wanted is None else next(c for c in fit if c.node == wanted)
+    missing = lacks[chosen.node]
+    donors = [
+        each.node
+        for each in known
+        if missing and not subtract_gtids(missing, each.received) and not holes.get(each.node)
+    ]
+    donors.sort(key=lambda node: node in troubles)
+    found = Choice(chosen.node, missing, next(iter(donors), None), lacking)
+    if missing and found.donor is None and not (catches_up or accept_loss):
+        raise not_without_loss(found, "no node has all of them and could hand them on")
+    return found
+
+
+def not_without_loss(choice: Choice, why: str) -> StackUnavailable:
+    """That nobody can be promoted without a loss, with what each node lacks and what would accept it."""
+    return StackUnavailable(
+        f"promoting {choice.node} would lose {transactions(choice.lacks)}: {why} ({choice.lacking})",
+        f"`replexplorer failover --to {choice.node} --accept-loss` gives them up",
+    )
+
+
+def hole_words(lost: str) -> str:
+    """What is wrong with a node that has this hole, said of the node."""
+    return f"lost the end of its own log: it lacks {transactions(lost)} that it numbered itself ({lost})"
 
 
 @dataclass(frozen=True, slots=True)

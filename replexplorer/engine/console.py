@@ -76,11 +76,13 @@ class Failover(Command[RoleChange]):
     """Promote a replica in place of a source that is gone."""
 
     to: str | None = None
-    """Name or alias of the node; None: the one that has received most."""
+    """Name or alias of the node; None: the one that lacks least."""
     since_s: float | None = None
     """When the source was lost, on the monotonic clock; None: now."""
     anyway: bool = False
     """Also under somebody's experiment."""
+    accept_loss: bool = False
+    """Promote `to` without what it lacks and cannot fetch."""
 
 
 @dataclass(frozen=True, slots=True)

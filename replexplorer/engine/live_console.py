@@ -192,7 +192,9 @@ class LiveConsole:
 
     async def _failover(self, command: Failover) -> RoleChange:
         self._check_own(command.anyway)
-        return await self._roles.failover(command.to, since_s=command.since_s, anyway=command.anyway)
+        return await self._roles.failover(
+            command.to, since_s=command.since_s, anyway=command.anyway, accept_loss=command.accept_loss
+        )
 
     async def _switchover(self, command: Switchover) -> RoleChange:
         self._check_own(command.anyway)

@@ -15,6 +15,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Loss, Unknown
+from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
@@ -144,7 +145,13 @@ def role_change_document(done: RoleChange) -> RoleChangeJson:
             )
             for step in done.steps
         ],
-        rpo=RecoveryPointJson(commits=done.rpo.commits, ms=done.rpo.ms, unknown=done.rpo.unknown),
+        rpo=RecoveryPointJson(
+            commits=done.rpo.commits,
+            ms=done.rpo.ms,
+            unknown=done.rpo.unknown,
+            accepted_transactions=gtid_count(done.rpo.accepted),
+            accepted_gtids=done.rpo.accepted,
+        ),
         rto=RecoveryTimeJson(
             detect_ms=done.rto.detect_ms,
             promote_ms=done.rto.promote_ms,
@@ -255,6 +262,7 @@ def _node(node: NodeView) -> NodeJson:
         reachable=node.reachable,
         gtid_executed=node.gtid_executed,
         errant_gtids=node.errant_gtids,
+        diverged=node.diverged,
         io_thread=node.io_thread,
         sql_thread=node.sql_thread,
         lag_s=node.lag_s,
@@ -273,6 +281,7 @@ def _protection(protection: Protection) -> ProtectionJson:
         fallbacks=protection.fallbacks,
         replicas_counted=protection.replicas_counted,
         no_ack_can_come=protection.no_ack_can_come,
+        diverged=list(protection.diverged),
     )
 
 

@@ -13,6 +13,7 @@ from replexplorer.core.role_change import (
     Candidate,
     ChangeKind,
     Ending,
+    Lineage,
     RecoveryPoint,
     RoleChange,
     RoleStep,
@@ -25,24 +26,68 @@ from replexplorer.core.role_change import (
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
 from replexplorer.ui.desks.roles import change_words
 
-A, B = "aaaa", "bbbb"
+S, X, Y, OLD = "5555", "2222", "3333", "0000"
+"""Server UUIDs of the source that is gone, of db2 and of db3, and of one that was the source long ago."""
+
+
+def nodes(db2: str, db3: str, *, trouble2: str | None = None, trouble3: str | None = None) -> list[Candidate]:
+    return [Candidate("db2", db2, trouble2, X), Candidate("db3", db3, trouble3, Y)]
+
+
+KNOWN = Lineage(S, f"{OLD}:1-9")
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize(
+    ("good", "other"),
+    [
+        (f"{S}:1-12", f"{S}:1-9"),
+        (f"{S}:1-60", f"{S}:1-40, YY:1-200"),
+        (f"{S}:1-60", f"{S}:1-40, ffff:1-200"),
+        (f"{S}:1-9, {OLD}:1-9", f"{S}:1-9, {OLD}:1-8, YY:1-5"),
+        (f"{S}:1-9, YY:1-39", f"{S}:1-9, YY:1-30"),
+        (f"{S}:1-9", f"{S}:1-9, YY:1"),
+        (f"{S}:1-5:7-9", f"{S}:1-5:7:9"),
+    ],
+    ids=["prefix", "errant", "errant by hand", "history", "hole", "errant, else equal", "gap"],
+)
+def test_the_one_that_has_all_of_the_source_s_is_promoted(good: str, other: str, is_turned: bool) -> None:
+    """In both orders of the two; `YY` is the UUID of the one that is not promoted."""
+    if is_turned:
+        candidates, chosen = nodes(other.replace("YY", X), good.replace("YY", X)), "db3"
+    else:
+        candidates, chosen = nodes(good.replace("YY", Y), other.replace("YY", Y)), "db2"
+    found = choose(candidates, KNOWN)
+    assert (found.node, found.lacks, found.donor) == (chosen, "", None)
 
 
 @pytest.mark.parametrize(
-    ("received", "wanted", "chosen"),
+    ("candidates", "wanted", "found"),
     [
-        ({"db2": f"{A}:1-9", "db3": f"{A}:1-12"}, None, "db3"),
-        ({"db2": f"{A}:1-12", "db3": f"{A}:1-12"}, None, "db2"),
-        ({"db2": f"{A}:1-12", "db3": f"{A}:1-12"}, "db3", "db3"),
-        ({"db2": f"{A}:1-5:7-9", "db3": f"{A}:1-7"}, None, "db2"),
-        ({"db2": f"{A}:1-9", "db3": f"{A}:1-9, {B}:1-2"}, None, "db3"),
+        (nodes(f"{S}:1-9", f"{S}:1-7:20, {Y}:1"), None, ("db2", f"{S}:20", "db3")),
+        ([*nodes(f"{S}:1-9", f"{S}:1-7:20"), Candidate("db4", f"{S}:30")], None, ("db2", f"{S}:20:30", None)),
+        (nodes(f"{S}:1-9", f"{S}:1-12", trouble3="follows nobody"), None, ("db2", f"{S}:10-12", "db3")),
+        (nodes(f"{S}:1-9", f"{S}:1-12"), "db2", ("db2", f"{S}:10-12", "db3")),
+        (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), None, ("db2", f"{S}:10-12", None)),
+        (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), "db3", ("db3", f"{Y}:9", "db2")),
+    ],
+    ids=[
+        "each has some",
+        "each of three has",
+        "detached has more",
+        "wanted lacks some",
+        "a hole hands nothing on",
+        "a hole, wanted",
     ],
 )
-def test_the_one_that_has_received_most_is_promoted(
-    received: dict[str, str], wanted: str | None, chosen: str
+def test_what_the_chosen_one_lacks_is_fetched_or_has_to_be_accepted(
+    candidates: list[Candidate], wanted: str | None, found: tuple[str, str, str | None]
 ) -> None:
-    candidates = [Candidate(node, gtids) for node, gtids in received.items()]
-    assert choose(candidates, wanted).node == chosen
+    accepted = choose(candidates, KNOWN, found[0], accept_loss=True)
+    assert (accepted.node, accepted.lacks, accepted.donor) == found
+    if found[2] is None:
+        with pytest.raises(StackUnavailable, match=r"promoting db2 would lose \d transaction.*\(db2 lacks"):
+            choose(candidates, KNOWN, wanted)
 
 
 @pytest.mark.parametrize(
@@ -50,20 +95,27 @@ def test_the_one_that_has_received_most_is_promoted(
     [
         ([], None, "no replica could be promoted"),
         (
-            [Candidate("db2", f"{A}:1-9", "has an error"), Candidate("db3", "", "is down")],
+            nodes(f"{S}:1-9", "", trouble2="has an error", trouble3="is down"),
             None,
-            "no replica could be promoted: db2 has an error; db3 is down: db2 has received most",
+            "no replica could be promoted: db2 has an error; db3 is down: db2 lacks none",
         ),
         (
-            [Candidate("db2", f"{A}:1-9"), Candidate("db3", f"{A}:1-8")],
-            "db3",
-            "db3 lacks 1 transaction that another replica has received: they would be lost:"
-            " db2 has received most",
+            [*nodes(f"{S}:1-9", f"{S}:1-5:30"), Candidate("db4", f"{S}:40")],
+            None,
+            "promoting db2 would lose 2 transactions: no node has all of them and could hand them on (db2"
+            " lacks 2 transactions, db3 lacks 5 transactions, db4 lacks 10 transactions): `replexplorer"
+            " failover --to db2 --accept-loss` gives them up",
         ),
         (
-            [Candidate("db2", f"{A}:1-9"), Candidate("db3", "", "is down")],
+            nodes(f"{S}:1-9", "", trouble3="is down"),
             "db3",
-            "db3 cannot be promoted: it is down: db2 has received most",
+            "db3 cannot be promoted: it is down: db2 lacks none",
+        ),
+        (
+            nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-9, {Y}:1-4"),
+            "db3",
+            "db3 cannot be promoted: it lost the end of its own log: it lacks 5 transactions that it numbered"
+            f" itself ({Y}:5-9)",
         ),
     ],
 )
@@ -71,27 +123,53 @@ def test_who_cannot_be_promoted_is_refused_in_one_line(
     candidates: list[Candidate], wanted: str | None, told: str
 ) -> None:
     with pytest.raises(StackUnavailable) as refused:
-        choose(candidates, wanted)
+        choose(candidates, KNOWN, wanted)
     assert str(refused.value).startswith(told)
 
 
-def test_one_in_trouble_is_passed_over_though_it_has_received_more() -> None:
-    candidates = [Candidate("db2", f"{A}:1-9", "has an error"), Candidate("db3", f"{A}:1-8")]
-    assert choose(candidates).node == "db3"
+def test_a_hole_that_only_the_history_shows_is_one() -> None:
+    """Of two nodes, the one that took over had what the other, which it replaced, has lost."""
+    alone = [Candidate("db1", f"{X}:1-8377, {S}:1-30", None, X)]
+    known = Lineage(S, f"{X}:1-8382")
+    with pytest.raises(StackUnavailable, match="lost the end of its own log: it lacks 5 transactions"):
+        choose(alone, known)
+    assert choose(alone, known, "db1", accept_loss=True).lacks == f"{X}:8378-8382"
+
+
+def test_a_switchover_prefers_the_one_without_transactions_of_its_own_though_it_is_behind() -> None:
+    candidates = nodes(f"{S}:1-9, {X}:1-200", f"{S}:1-8")
+    assert choose(candidates, Lineage(S, f"{S}:1-9"), catches_up=True).node == "db3"
 
 
 numbers = st.lists(st.integers(1, 40), max_size=12)
 
 
 def gtids(found: list[int]) -> str:
-    return unite_gtids(*(f"{A}:{number}" for number in found))
+    return unite_gtids(*(f"{S}:{number}" for number in found))
 
 
-@given(st.lists(numbers, min_size=1, max_size=4))
-def test_nobody_has_more_transactions_than_the_chosen(found: list[list[int]]) -> None:
-    candidates = [Candidate(f"db{at}", gtids(each)) for at, each in enumerate(found, 2)]
-    chosen = choose(candidates)
-    assert gtid_count(chosen.received) == max(len(set(each)) for each in found)
+@given(st.lists(numbers, min_size=1, max_size=4), st.integers(0, 3))
+def test_the_chosen_one_has_or_can_fetch_whatever_any_has(found: list[list[int]], errant: int) -> None:
+    candidates = [
+        Candidate(
+            f"db{at}",
+            unite_gtids(gtids(each), f"{at}{X}:1-{errant * 20}" if errant else ""),
+            None,
+            f"{at}{X}",
+        )
+        for at, each in enumerate(found, 2)
+    ]
+    lineage = Lineage(S)
+    try:
+        chosen = choose(candidates, lineage)
+    except StackUnavailable:
+        union = {number for each in found for number in each}
+        assert all(set(each) != union for each in found)
+        return
+    [node] = [each for each in candidates if each.node == chosen.node]
+    [*gives] = [each.received for each in candidates if each.node == chosen.donor]
+    everything = unite_gtids(*map(gtids, found))
+    assert subtract_gtids(everything, node.received, *gives) == ""
 
 
 @given(numbers, numbers)

@@ -53,6 +53,8 @@ class Threads:
     """The source's binlog that it reads now."""
     source_host: str | None = None
     """Whom it follows, as it was configured."""
+    source_uuid: str | None = None
+    """That server's own, once it was connected to it; None where the server does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -683,6 +683,7 @@ def _read_threads(rows: Sequence[Row]) -> Threads | None:
         fault=" ".join(str(fault).split()) or None,
         reads=_text(row.get("source_log_file")) or None,
         source_host=_text(row.get("source_host")) or None,
+        source_uuid=_text(row.get("source_uuid")) or None,
     )
 
 

@@ -56,6 +56,11 @@ def unite_gtids(*texts: str) -> str:
     return write_gtids(parse_gtids(",".join(filter(None, texts))))
 
 
+def common_gtids(left: str, right: str) -> str:
+    """What is in both of these sets."""
+    return subtract_gtids(left, subtract_gtids(left, right))
+
+
 def numbered_by(server_uuid: str, *texts: str) -> str:
     """What one server has numbered, with a tag or without, of all that is in any of these sets."""
     server = server_uuid.lower()
@@ -77,6 +82,12 @@ def hole(own_uuid: str, own_gtids: str, *others_gtids: str) -> str:
 def gtid_count(text: str) -> int:
     """Transactions in a GTID set: `uuid:1-3:7, uuid2:tag:5` are 5."""
     return sum(last - first + 1 for spans in parse_gtids(text).values() for first, last in spans)
+
+
+def transactions(gtids: str, none: str = "no transactions") -> str:
+    """`1 transaction`, `1,204 transactions`."""
+    count = gtid_count(gtids)
+    return f"{count:,} transaction{'' if count == 1 else 's'}" if count else none
 
 
 def _joined(spans: Sequence[tuple[int, int]]) -> Intervals:

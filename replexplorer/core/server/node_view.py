@@ -33,6 +33,8 @@ class NodeView:
     errant_gtids: str | None = None
     """On a replica: transactions that it has executed and the primary lacks, empty for none; None
     unknown."""
+    diverged: str | None = None
+    """Why its rows may not be the source's until it is copied, said of the node; None: nothing says so."""
     io_thread: str | None = None
     """on, off, connecting, error; None for a primary."""
     sql_thread: str | None = None

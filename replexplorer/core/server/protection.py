@@ -58,6 +58,8 @@ class Protection:
     """When this state began, on the session's clock; None when unknown."""
     settled: bool = True
     """False while a change is under way that may be all there is to the state: no outage yet."""
+    diverged: tuple[str, ...] = ()
+    """Nodes that acknowledge and lack what the source has for good: theirs is no evidence of safety."""
     unprotected: int | None = None
     """Commits of the session confirmed to clients without an acknowledgement, while semi-sync was
     asked for; None when nobody counted."""
@@ -94,6 +96,8 @@ class Evidence:
     replicas_able: int | None = None
     """Replicas that may acknowledge: none of those whose own threads or registration say otherwise;
     None: only the source is asked."""
+    diverged: tuple[str, ...] = ()
+    """Nodes that acknowledge and lack what the source has for good."""
     links_open: int | None = None
     """Replicas whose packets arrive at the source, and its own there; None unknown."""
     own_offs: int = 0
@@ -134,6 +138,7 @@ def judge(evidence: Evidence) -> Protection:
         fallbacks=_fallbacks(evidence),
         oldest_wait_s=evidence.oldest_wait_s if is_blocked else None,
         waiting=evidence.waiting if is_blocked else None,
+        diverged=evidence.diverged,
     )
 
 
@@ -147,7 +152,7 @@ def _state(evidence: Evidence) -> ProtectionState:
         return ProtectionState.BLOCKED
     acking = acknowledging(status.clients, evidence.replicas_able)
     enough = acking is not None and acking >= _required(evidence)
-    if status.operational and enough and _acknowledged_since_enabling(evidence):
+    if status.operational and enough and not evidence.diverged and _acknowledged_since_enabling(evidence):
         return ProtectionState.PROTECTED
     return ProtectionState.ARMED
 

@@ -12,14 +12,23 @@ from typing import Final, Protocol
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.loss.client_log import RunLog
-from replexplorer.core.role_change import Candidate, ChangeKind, RoleStep, choose
-from replexplorer.core.server.gtid import gtid_count, subtract_gtids
+from replexplorer.core.role_change import (
+    Candidate,
+    ChangeKind,
+    Choice,
+    RoleStep,
+    choose,
+    hole_words,
+    not_without_loss,
+)
+from replexplorer.core.server.gtid import gtid_count, numbered_by, subtract_gtids, transactions
 from replexplorer.core.topology import Standing
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.role_course import RoleCourse
 from replexplorer.engine.change.role_knobs import of_the_source
 from replexplorer.engine.change.role_nodes import RoleNodes
 from replexplorer.engine.fleet import Member
+from replexplorer.engine.observe.server_sample import hole_of
 from replexplorer.engine.requested import write_role_change
 
 _WAIT_EACH_S: Final = 4.0
@@ -27,6 +36,8 @@ _ARRIVES_EVERY_S: Final = 0.05
 _ARRIVES_WITHIN_S: Final = 2.0
 _DRAINS_WITHIN_S: Final = 600.0
 """How long a relay log may take to be applied."""
+_CONNECTS_WITHIN_S: Final = 15.0
+"""How long the link to the node that hands on what is lacking may take to carry the first of it."""
 _NEAR_WITHIN_S: Final = 20.0
 """How long a replica may take to come near its source before a switchover blocks writes."""
 _NEAR_S: Final = 0.7
@@ -57,14 +68,18 @@ class Promotion:
         self.load = load
         """Ours, as far as a change of roles concerns it."""
 
-    async def take_the_place(self, course: RoleCourse, source: str, wanted: str | None) -> Candidate:
-        """End the source for good, choose among what has been received by then, and drain that."""
+    async def take_the_place(
+        self, course: RoleCourse, source: str, wanted: str | None, *, accept_loss: bool
+    ) -> tuple[str, str]:
+        """End the source for good, choose among what has been received by then, drain that, and fetch what
+        another node has beside; answers the node, and what others have and it lacks all the same."""
         async with course.step("end the old source", source):
             await self._nodes.fleet.server_process(source).kill()
         followers = [name for name in self._nodes.followers(source) if self._nodes.reachable(name)]
         async with course.step("wait for what still arrives", ", ".join(followers)):
             candidates = await self._until_nothing_arrives(source)
-        chosen = choose(candidates, wanted)
+        lineage = await self._nodes.lineage(source)
+        chosen = choose(candidates, lineage, wanted, accept_loss=accept_loss)
         course.under_way = replace(course.under_way, to=chosen.node)
         async with course.step("fence the old source", source):
             others = [name for name in followers if name != chosen.node]
@@ -73,7 +88,58 @@ class Promotion:
         async with course.step("drain the relay log", chosen.node) as said:
             await self._nodes.run(member, (member.dialect.stop_io(),), said)
             await self._drain(member, await self._nodes.received(member, executed_alone=False), said)
-        return chosen
+        if chosen.donor is not None:
+            try:
+                await self._fetch(course, chosen, chosen.donor)
+            except ReplexplorerError as error:
+                await self._nodes.follow(member, self._nodes.fleet.member(source), [])
+                refusal = not_without_loss(chosen, f"{chosen.donor} could not hand them on: {error.message}")
+                if not accept_loss:
+                    raise refusal from None
+                course.warnings.append(refusal.message)
+                await self._nodes.run(member, (member.dialect.stop_io(),), [])
+        lost = subtract_gtids(chosen.lacks, await self._executed(member))
+        await self._note_who_differs(source, chosen.node, lost)
+        return chosen.node, lost
+
+    async def _note_who_differs(self, source: str, to: str, lost: str) -> None:
+        """Keep that the old source may lack rows whose GTIDs it has, and that the new one uses the numbers of
+        its own which it lost again: who has those transactions can never follow it."""
+        differ: dict[str, str | None] = {}
+        if (flush := self._nodes.lost_rows_with(source)) is not None:
+            differ[source] = (
+                f"ended with innodb_flush_log_at_trx_commit={flush}: it may lack rows of its GTIDs"
+            )
+        if again := numbered_by(self._nodes.uuid(self._nodes.fleet.member(to)) or " ", lost):
+            others = (name for name in self._nodes.fleet.members if name != to)
+            differ |= dict.fromkeys(others, f"may have {transactions(again)} whose numbers {to} uses again")
+        if differ:
+            await self._nodes.note_diverged(differ)
+
+    async def _fetch(self, course: RoleCourse, chosen: Choice, donor: str) -> None:
+        """Let a node that is drained follow another one until it has all that only that one has of the
+        source's transactions. Raises StackUnavailable, ServerRefused; then it still follows that one."""
+        to, giver = self._nodes.fleet.member(chosen.node), self._nodes.fleet.member(donor)
+        async with course.step(f"fetch {transactions(chosen.lacks)} of {donor}", to.name) as said:
+            # It hands on what is in its binlog: what it has applied.
+            if await ask(giver.control, giver.dialect.threads()) is not None:
+                await self._drain(giver, chosen.lacks, [])
+            await self._nodes.follow(to, giver, said)
+            before, ends_s = chosen.lacks, self._nodes.clock.monotonic() + _CONNECTS_WITHIN_S
+            while lacks := subtract_gtids(chosen.lacks, await self._executed(to)):
+                threads = await ask(to.control, to.dialect.threads())
+                if lacks != before:
+                    before, ends_s = lacks, self._nodes.clock.monotonic() + _CONNECTS_WITHIN_S
+                ended = threads is None or "error" in (threads.io, threads.sql)
+                if ended or self._nodes.clock.monotonic() > ends_s:
+                    why = threads.fault if threads and threads.fault else "nothing came"
+                    raise StackUnavailable(why, f"{to.name} still lacks {transactions(lacks)}")
+                await self._nodes.clock.sleep(_ARRIVES_EVERY_S)
+            await self._nodes.run(to, (to.dialect.stop_io(),), said)
+            await self._drain(to, await self._nodes.received(to, executed_alone=False), said)
+
+    async def _executed(self, member: Member) -> str:
+        return await ask(member.control, member.dialect.executed())
 
     async def _until_nothing_arrives(self, source: str) -> list[Candidate]:
         """What the replicas have once two looks see the same: an event that was sent may still be read."""
@@ -168,6 +234,7 @@ class Promotion:
                     await self._nodes.run(member, (dialect.set(name.key, value),), said)
                 except (ServerRefused, UsageError) as refused:
                     course.warnings.append(f"{to} did not take {name.key} {value}: {refused}")
+            course.history = await self._executed(member)
             await self._nodes.run(member, dialect.open_for_writes(), said)
         return self._nodes.clock.monotonic(), (yes_tx, enabled)
 
@@ -202,6 +269,7 @@ class Promotion:
             moved=(to, course.under_way.source),
             yes_tx_at_enabling=yes_tx if enabled else None,
             written_s=self._nodes.clock.wall(),
+            history=course.history,
         )
         return written
 
@@ -230,9 +298,15 @@ class Promotion:
             course.warnings.append(f"the load did not follow: {error}")
 
     async def _point(self, course: RoleCourse, member: Member, new: Member) -> None:
-        """Let a node that has nothing which the source lacks follow it."""
+        """Let a node follow the new source, unless it cannot be whole that way."""
         began_s, said = self._nodes.clock.monotonic(), list[str]()
+        why = self._nodes.sight.requested.diverged.get(member.name)
+        if lost := await hole_of(new, member):
+            why = hole_words(lost)
         try:
+            if why is not None:
+                await self._nodes.run(member, (member.dialect.stop_threads(),), said)
+                raise StackUnavailable(f"it {why}", f"`replexplorer rejoin {member.name}` copies it")
             await self._nodes.follow(member, new, said)
         except ReplexplorerError as error:
             course.warnings.append(f"{member.name} does not follow {new.name}: {error}")

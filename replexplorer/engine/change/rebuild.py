@@ -9,11 +9,13 @@ from typing import Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
-from replexplorer.core.server.gtid import gtid_count, subtract_gtids
+from replexplorer.core.role_change import hole_words
+from replexplorer.core.server.gtid import numbered_by, subtract_gtids, transactions
 from replexplorer.engine.asking import ask
 from replexplorer.engine.change.role_course import RoleCourse
 from replexplorer.engine.change.role_nodes import ENDS_WITHIN_S, RoleNodes
 from replexplorer.engine.fleet import Member
+from replexplorer.engine.observe.server_sample import hole_of
 from replexplorer.ports import Ability
 
 _LOOK_EVERY_S: Final = 0.1
@@ -40,8 +42,9 @@ class Rebuild:
         anyway: bool = False,
     ) -> str:
         """Let a node follow the source; answers the transactions that it lost for it. It gets the source's
-        data in place of its own where it has any such, where it lacks what no binlog of the source has any
-        more, and `anyway`."""
+        data in place of its own where it has any such, where it has lost the end of its own log, or differs
+        for another reason that is kept, where it lacks what no binlog of the source has any more, and
+        `anyway`."""
         fleet = self._nodes.fleet
         following = [name for name in self._nodes.followers(source.name) if name != member.name]
         if not self._nodes.reachable(member.name):
@@ -56,9 +59,14 @@ class Rebuild:
         position = await ask(source.control, source.dialect.position())
         purged = await ask(source.control, source.dialect.purged())
         errant = subtract_gtids(executed, position.owned, position.executed)
-        if errant or anyway or subtract_gtids(purged, executed):
+        lost = await hole_of(source, member)
+        why = hole_words(lost) if lost else self._nodes.sight.requested.diverged.get(member.name)
+        if why is not None:
+            course.warnings.append(f"{member.name} {why}: it gets a copy of {source.name}")
+            self._nodes.report(course.warnings[-1])
+        if errant or anyway or why or subtract_gtids(purged, executed):
             if not member.dialect.copies:
-                await self._has_all_binlogs(member.name, source)
+                await self._gets_all_back(member, source)
             if errant:
                 await self.consented(consent, member.name, errant)
             if member.dialect.copies:
@@ -67,6 +75,7 @@ class Rebuild:
             else:
                 await self._empty(course, member, source)
             member = fleet.member(member.name)
+            await self._nodes.note_diverged({member.name: None})
         async with course.step(f"follow {source.name}", member.name) as said:
             await self._nodes.follow(member, source, said)
         await self._nodes.sight.look(member.name)
@@ -75,10 +84,8 @@ class Rebuild:
     async def consented(self, consent: Consent | None, node: str, errant: str) -> None:
         """Raises StackUnavailable where somebody says no."""
         if consent is not None and not await consent(node, errant):
-            count = gtid_count(errant)
             raise StackUnavailable(
-                f"{node} keeps {count:,} transaction{'' if count == 1 else 's'} that the source lacks, and"
-                " stays as it is",
+                f"{node} keeps {transactions(errant)} that the source lacks, and stays as it is",
                 "`replexplorer rejoin` again, and yes, replaces its data",
             )
 
@@ -119,8 +126,16 @@ class Rebuild:
                 await self._nodes.run(member, (dialect.stop_threads(),), said)
             await self._nodes.run(member, dialect.refuse_clients(), said)
 
-    async def _has_all_binlogs(self, node: str, source: Member) -> None:
-        """Raises StackUnavailable where a source no longer has its first binlog."""
+    async def _gets_all_back(self, member: Member, source: Member) -> None:
+        """Raises StackUnavailable where a source no longer has its first binlog, or sends a node what it has
+        numbered itself, which a server with its `server_id` leaves out."""
+        node, uuid = member.name, self._nodes.uuid(member)
+        if uuid and (own := numbered_by(uuid, await ask(source.control, source.dialect.executed()))):
+            raise StackUnavailable(
+                f"{node} cannot be emptied and receive everything again: it leaves out {transactions(own)}"
+                f" that it numbered itself, and {source.dialect.capabilities.title} cannot be copied",
+                "`replexplorer down` and `up` make a new stack",
+            )
         first = next(iter(await ask(source.control, source.dialect.binlogs())), ("none", 0))[0]
         if int("".join(filter(str.isdigit, first.rpartition(".")[2])) or 0) != 1:
             raise StackUnavailable(

@@ -22,6 +22,8 @@ class RoleCourse:
     """What was requested when it began, as it reads while the source of before is the source."""
     steps: list[RoleStep] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    history: str | None = None
+    """GTID set of the new source when it was about to be opened for writes; None before that."""
 
     @asynccontextmanager
     async def step(self, name: str, node: str) -> AsyncIterator[list[str]]:

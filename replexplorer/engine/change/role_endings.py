@@ -99,7 +99,7 @@ class Endings:
 
     async def _follow_again(self, member: Member, source: Member) -> None:
         threads = await ask(member.control, member.dialect.threads())
-        if threads is None:
+        if threads is None or threads.source_host != source.name:
             await self._nodes.follow(member, source, [])
         else:
             await self._nodes.run(

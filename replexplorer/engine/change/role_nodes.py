@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.role_change import BootRoles, Candidate, ChangeKind, UnderWay
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.role_change import BootRoles, Candidate, ChangeKind, Lineage, UnderWay
 from replexplorer.core.server.gtid import unite_gtids
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.not_started import no_login
@@ -18,7 +20,7 @@ from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.server_sample import answers
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.requested import write_role_change
+from replexplorer.engine.requested import write_diverged, write_role_change
 from replexplorer.ports import Clock
 
 ENDS_WITHIN_S: Final = 60.0
@@ -123,13 +125,48 @@ class RoleNodes:
             trouble = f"has an applier that ended with an error ({view.replication_fault})"
         elif streaming and (view.io_thread, view.sql_thread) != ("on", "on"):
             trouble = f"does not replicate (IO thread {view.io_thread}, SQL thread {view.sql_thread})"
-        return Candidate(member.name, received, trouble)
+        if (why := self.sight.requested.diverged.get(member.name)) is not None:
+            trouble = f"{why}, and has to be copied"
+        return Candidate(member.name, received, trouble, self.uuid(member) or "")
+
+    async def lineage(self, source: str) -> Lineage:
+        """Which transactions are the source's; one that answers says what it has executed, of one that does
+        not its replicas know the UUID, and the document what it had when it was promoted."""
+        member, history = self.fleet.member(source), self.sight.requested.history
+        if self.reachable(source):
+            history = await ask(member.control, member.dialect.executed())
+        uuid = self.uuid(member)
+        for name in self.followers(source):
+            if uuid is None and self.reachable(name):
+                replica = self.fleet.member(name)
+                threads = await ask(replica.control, replica.dialect.threads())
+                uuid = None if threads is None else threads.source_uuid
+        return Lineage(uuid or "", history)
+
+    def uuid(self, member: Member) -> str | None:
+        """A server's own, which begins each GTID that it numbers; None where it has none, or was never
+        reached."""
+        return member.capabilities.server_uuid if member.capabilities else None
 
     async def received(self, member: Member, *, executed_alone: bool) -> str:
         """All that a replica has: what waits in its relay log first, for it only becomes executed."""
         behind = None if executed_alone else await ask(member.control, member.dialect.behind(""))
         executed = await ask(member.control, member.dialect.executed())
         return unite_gtids((behind.queued or "") if behind else "", executed)
+
+    def lost_rows_with(self, source: str) -> int | None:
+        """The `innodb_flush_log_at_trx_commit` with which a source loses rows whose GTIDs its binlog keeps: 0
+        where its process dies, 2 as well where its power was cut; None where it loses none so."""
+        sample = self.sight.samples.get(source)
+        asked = self.sight.requested_value(KnobName(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, SOURCE))
+        flush = int((sample.values if sample else {}).get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, asked))
+        cut = any((each.kind, each.node) == ("power_cut", source) for each in self.sight.requested.faults)
+        return flush if flush == 0 or (flush == 2 and cut) else None
+
+    async def note_diverged(self, change: Mapping[str, str | None]) -> None:
+        """Keep which nodes differ from the source, and why; None: this one does not any more."""
+        fleet = self.fleet
+        self.sight.requested = await write_diverged(fleet.keeper, fleet.roster, change)
 
     def course(self, kind: ChangeKind, source: str, to: str) -> RoleCourse:
         """A change that begins now."""

@@ -19,7 +19,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Desired, KnobName
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, RoleStep, choose
-from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.gtid import gtid_count, transactions
 from replexplorer.engine.asking import ledger_rows
 from replexplorer.engine.change.group_roles import GroupRoles
 from replexplorer.engine.change.marked import MarkedChanges
@@ -66,14 +66,23 @@ class RoleChanges:
         self._clock = sight.fleet.outside.clock
 
     async def failover(
-        self, to: str | None = None, *, since_s: float | None = None, anyway: bool = False
+        self,
+        to: str | None = None,
+        *,
+        since_s: float | None = None,
+        anyway: bool = False,
+        accept_loss: bool = False,
     ) -> RoleChange:
-        """Promote the replica that has received most, or `to`, in place of a source that is gone.
+        """Promote the replica that lacks least, or `to`, in place of a source that is gone; what other nodes
+        have of the source's transactions beside it fetches first. With `accept_loss` it goes without what
+        cannot be fetched, or what its own log has lost.
 
         `since_s` is when it was lost, on the monotonic clock; None: now. Raises UsageError where there is no
-        such node, StackUnavailable while the source answers and where nobody can be promoted; then nothing
-        is changed but that a source that was frozen or hung has ended.
+        such node, StackUnavailable while the source answers and where no node can be promoted without a loss;
+        then nothing is changed but that a source that was frozen or hung has ended.
         """
+        if accept_loss and to is None:
+            raise UsageError("failover: a loss is accepted for one node", "--to NODE --accept-loss")
         if self._fleet.system.is_group:
             self._group.refuse_failover()
         since_s = self._clock.monotonic() if since_s is None else since_s
@@ -87,22 +96,31 @@ class RoleChanges:
                     f"{source} answers: a failover is for a source that is gone",
                     "`replexplorer switchover` changes the roles while it answers",
                 )
-            chosen = choose(await self._nodes.candidates(source), wanted)
+            lineage = await self._nodes.lineage(source)
+            chosen = choose(
+                await self._nodes.candidates(source), lineage, wanted, accept_loss=accept_loss
+            ).node
             detected_s = self._clock.monotonic()
-            course = self._nodes.course(ChangeKind.FAILOVER, source, chosen.node)
+            course = self._nodes.course(ChangeKind.FAILOVER, source, chosen)
             mark = self._chronicle.begin_change(str(course.under_way))
             try:
-                chosen = await self._promotion.take_the_place(course, source, wanted)
-                opened_s, settings = await to_the_end(self._promotion.promote(course, chosen.node))
+                chosen, accepted = await self._promotion.take_the_place(
+                    course, source, wanted, accept_loss=accept_loss
+                )
+                opened_s, settings = await to_the_end(self._promotion.promote(course, chosen))
             except BaseException as error:
                 self._chronicle.change_failed(mark, f"{course.under_way} failed: {error}")
                 await to_the_end(self._endings.try_to_take_back(course.under_way))
                 raise
             written_s = await to_the_end(self._promotion.hand_over(course, settings))
+        if accepted:
+            course.warnings.append(
+                f"{transactions(accepted)} that other nodes had are lost to {chosen}: {accepted}"
+            )
         after = await to_the_end(self._settle_down(course, mark))
         return replace(
             after,
-            rpo=await self._lost(since_s),
+            rpo=replace(await self._lost(since_s), accepted=accepted),
             rto=recovery(since_s, detected_s, opened_s, written_s),
             fenced=True,
         )
@@ -124,14 +142,16 @@ class RoleChanges:
                 raise StackUnavailable(
                     f"{source} does not answer: a switchover needs it", "`replexplorer failover`"
                 )
-            chosen = choose(await self._nodes.candidates(source, streaming=True), wanted, catches_up=True)
-            await self._promotion.come_near(source, chosen.node)
-            course = self._nodes.course(ChangeKind.SWITCHOVER, source, chosen.node)
+            lineage = await self._nodes.lineage(source)
+            candidates = await self._nodes.candidates(source, streaming=True)
+            chosen = choose(candidates, lineage, wanted, catches_up=True).node
+            await self._promotion.come_near(source, chosen)
+            course = self._nodes.course(ChangeKind.SWITCHOVER, source, chosen)
             mark = self._chronicle.begin_change(str(course.under_way))
             blocked_s = self._clock.monotonic()
             try:
-                await self._promotion.block(course, source, chosen.node)
-                opened_s, settings = await to_the_end(self._promotion.promote(course, chosen.node))
+                await self._promotion.block(course, source, chosen)
+                opened_s, settings = await to_the_end(self._promotion.promote(course, chosen))
             except BaseException as error:
                 blocked_ms = (self._clock.monotonic() - blocked_s) * 1000
                 told = f"{course.under_way} failed: {error}; writes waited {blocked_ms:.0f} ms"
@@ -173,8 +193,8 @@ class RoleChanges:
                 )
             course = self._nodes.course(ChangeKind.REJOIN, name, source.name)
             await self._sight.look_at_gtids()
-            is_whole = self._nodes.follows(name, source.name) and not self._sight.errant_gtids.get(name)
-            if is_whole and not rebuild:
+            differs = self._sight.errant_gtids.get(name) or self._sight.diverged(name)
+            if self._nodes.follows(name, source.name) and not differs and not rebuild:
                 return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True)
             mark = self._chronicle.begin_change(str(course.under_way))
             try:

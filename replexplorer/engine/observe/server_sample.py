@@ -16,7 +16,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.commit_counters import CommitSample
 from replexplorer.core.server.counters import Sample, ServerStatus
-from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.gtid import hole, subtract_gtids
 from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
@@ -207,6 +207,18 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
     return subtract_gtids(executed, position.owned, position.executed)
 
 
+async def hole_of(source: Member, node: Member) -> str | None:
+    """The transactions of its own that a node has lost and the source has, empty for none; None when one does
+    not say. The node is asked last, for it only grows meanwhile."""
+    try:
+        theirs = await ask(source.poll, source.dialect.executed(), deadline_s=_POLL_DEADLINE_S)
+        own = await ask(node.poll, node.dialect.executed(), deadline_s=_POLL_DEADLINE_S)
+    except ReplexplorerError:
+        return None
+    uuid = node.capabilities.server_uuid if node.capabilities else None
+    return hole(uuid, own, theirs) if uuid else ""
+
+
 async def sample_commits(member: Member, user: str | None, clock: Clock) -> CommitSample | None:
     """The primary's counters of the commits of one account's sessions, or of everybody's for None, as of the
     middle of the call; None where it has none, or does not answer."""
@@ -262,6 +274,7 @@ def judge_protection(
     asked_rtts_ms: Sequence[float],
     replicas_able: int | None = None,
     links_open: int | None = None,
+    diverged: tuple[str, ...] = (),
     own_offs: int = 0,
 ) -> Protection:
     """The protection state from the primary's last two samples."""
@@ -287,6 +300,7 @@ def judge_protection(
             logged_timeouts=sample.logged_timeouts,
             replicas_able=replicas_able,
             links_open=links_open,
+            diverged=diverged,
             own_offs=own_offs,
         )
     )

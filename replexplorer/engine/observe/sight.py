@@ -24,6 +24,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
+from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.membership import judge_group
 from replexplorer.core.server.node_view import NodeView
@@ -38,6 +39,7 @@ from replexplorer.engine.observe.server_sample import (
     NodeSample,
     bare_view,
     errant_gtids,
+    hole_of,
     judge_protection,
     sample_applied,
     sample_commits,
@@ -97,6 +99,8 @@ class Sight:
         self.disks: dict[str, DiskView] = {}
         self.errant_gtids: dict[str, str | None] = {}
         """By replica, as `look_at_gtids` last found."""
+        self.holes: dict[str, str | None] = {}
+        """By replica: transactions of its own that it has lost; as found at the same time."""
         self.driver: Lease | None = None
         """Who drives the stack's load, as last asked; None: nobody, or it is not known."""
         self.driver_is_known = False
@@ -157,6 +161,16 @@ class Sight:
             replicas = []
         found = await asyncio.gather(*(errant_gtids(self.fleet.source, replica) for replica in replicas))
         self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
+        lost = await asyncio.gather(*(hole_of(self.fleet.source, replica) for replica in replicas))
+        self.holes = {replica.name: gtids for replica, gtids in zip(replicas, lost, strict=True)}
+
+    def diverged(self, node: str) -> str | None:
+        """Why a node's rows may not be the source's until it is copied, said of the node; None where nothing
+        says so."""
+        if node == self.fleet.source_name:
+            return None
+        lost = self.holes.get(node)
+        return hole_words(lost) if lost else self.requested.diverged.get(node)
 
     async def look_at_driver(self) -> None:
         """Ask who drives the load, and which."""
@@ -325,6 +339,11 @@ class Sight:
             enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
             replicas_able=sum(not self._cannot_acknowledge(name) for name in self.fleet.replica_names),
+            diverged=tuple(
+                name
+                for name in self.fleet.replica_names
+                if self.diverged(name) and self._reachable(name) and not self._cannot_acknowledge(name)
+            ),
             links_open=sum(not self.is_cut(name) for name in self.fleet.replica_names),
             own_offs=self.own.offs,
         )
@@ -367,10 +386,16 @@ class Sight:
     def node_views(self) -> tuple[NodeView, ...]:
         """The nodes that were looked at, in the order of their names."""
         return tuple(
-            replace(self._with_role(self.samples[name].view), errant_gtids=self.errant_gtids.get(name))
+            self._compared(self._with_role(self.samples[name].view))
             for name in self.fleet.members
             if name in self.samples
         )
+
+    def _compared(self, view: NodeView) -> NodeView:
+        """The node with what sets it apart from the source; the lag of one that is not whole says nothing."""
+        why = self.diverged(view.name)
+        lag_s = view.lag_s if why is None else None
+        return replace(view, errant_gtids=self.errant_gtids.get(view.name), diverged=why, lag_s=lag_s)
 
     async def look_twice_if_waiting(self) -> None:
         """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""

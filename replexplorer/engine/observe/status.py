@@ -20,7 +20,7 @@ from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.probing import watch_link
-from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids
+from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids, hole_of
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import Ability, HostView
 
@@ -153,6 +153,7 @@ class _Glance:
         if member is primary or not primary.address.server_running or member.name not in self._answered:
             return False
         self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
+        self._sight.holes[member.name] = await hole_of(primary, member)
         return True
 
     def _forget_links(self) -> None:

@@ -28,6 +28,10 @@ class RecoveryPointJson(JsonObject):
     )
     ms: float | None = Field(default=None, description="how old the oldest was when the source was lost")
     unknown: str | None = Field(default=None, description="why nobody can say how many")
+    accepted_transactions: int = Field(
+        default=0, description="that other nodes had and the new source has not: `failover --accept-loss`"
+    )
+    accepted_gtids: str = Field(default="", description="their GTID set")
 
 
 class RecoveryTimeJson(JsonObject):

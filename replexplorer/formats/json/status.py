@@ -73,6 +73,10 @@ class NodeJson(JsonObject):
     errant_gtids: str | None = Field(
         default=None, description="what a replica has executed and the primary lacks; empty: nothing"
     )
+    diverged: str | None = Field(
+        default=None,
+        description="why its rows may not be the primary's until `rejoin NODE --copy`; null: nothing says so",
+    )
     io_thread: str | None = Field(default=None, description="on, off, connecting, error; null for a primary")
     sql_thread: str | None = None
     lag_s: float | None = None
@@ -95,6 +99,10 @@ class ProtectionJson(JsonObject):
     )
     no_ack_can_come: bool | None = Field(
         default=None, description="the links in force let too few acknowledgements through"
+    )
+    diverged: list[str] = Field(
+        default_factory=list,
+        description="nodes that acknowledge and have diverged: never protected while there are any",
     )
 
 
