@@ -13,7 +13,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer.core.dialect.opening import LOOK_AT_ONCE
 from replexplorer.core.dialect.question import Row
@@ -320,6 +320,7 @@ async def log_in(
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
             ssl=None if tls is None else tls.context(),
+            auth_plugin_map=_REFUSED_IN_THE_CLEAR if tls is None else None,
         )
         return await _connected(connecting)
     except MySQLError as error:
@@ -337,6 +338,19 @@ async def log_in(
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         # A port that speaks something else ends in the driver's parser.
         raise ServerUnreachable(f"no MySQL server answers at {host}:{port} ({error})") from None
+
+
+def _keep_password(connection: Any) -> NoReturn:
+    """Refuse a server that asks for the password as it is; the driver calls this before it answers."""
+    raise ServerUnreachable(
+        "the server asks for the password in clear text, which is sent by TLS only",
+        "--ssl-mode=VERIFY_IDENTITY, and --ssl-ca=FILE names who signed its certificate",
+    )
+
+
+_REFUSED_IN_THE_CLEAR: Final = dict.fromkeys(("mysql_clear_password", "dialog"), _keep_password)
+"""Authentication plugins that send the password as it is: MySQL's own clients refuse the first unless it is
+allowed, the driver obeys whoever answers."""
 
 
 async def _with_or_without(tls: Tls, logging_in: Callable[..., Awaitable[Any]]) -> Any:

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import io
 import os
+import re
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,10 +76,53 @@ from tests.fakes.servers import MARIADB, mysql_9
         ("KILL 5", False),
         ("SELECTED", False),
         ("", False),
+        ("SELECT 'a", False),
+        ("SELECT 1 /* INTO */", False),
+        ("SELECT 1 # INTO", False),
+        ("SELECT '\\\\' INTO OUTFILE 'x'", False),
+        ("SELECT 'INTO OUTFILE' AS a, `FOR` FROM `t`", True),
+        ("SELECT x.SUM(1)", False),
+        ("SELECT x . SUM(1)", False),
+        ("SELECT `SUM`(1)", False),
     ],
 )
 def test_what_is_not_known_to_be_a_read_is_none(statement: str, reads: bool) -> None:
     assert is_read(statement) is reads
+
+
+BLANKS = st.sampled_from([" ", "\t", "\n", "/**/", "/*x*/ ", "-- \n", "#\n"])
+LOOKS = st.sampled_from([WHO.statement, GRANTS.statement, ACTIVITY.statement, IDENTITY.statement, "SELECT 1"])
+CLAUSES = ("INTO OUTFILE '/tmp/x'", "INTO DUMPFILE 'x'", "INTO @a", "FOR UPDATE", "FOR SHARE", "FOR SHARE OF t",
+           "LOCK IN SHARE MODE", "PROCEDURE ANALYSE()", "/*!50000 INTO*/ @a", "/*M! FOR*/ UPDATE", "; DELETE FROM t",
+           "AND @a:=1", "UNION SELECT NEXT VALUE FOR s")  # fmt: skip
+FUNCTIONS = ("GET_LOCK", "RELEASE_ALL_LOCKS", "SETVAL", "NEXTVAL", "SLEEP", "LOAD_FILE", "MASTER_POS_WAIT",
+             "group_replication_set_as_primary", "asynchronous_connection_failover_add_source", "sys_exec",
+             "shop.f", "`f`", "shop.`f`", "`shop`.SUM")  # fmt: skip
+
+
+@given(LOOKS, st.sampled_from(CLAUSES), st.lists(BLANKS, min_size=1, max_size=3), st.booleans())
+def test_no_look_with_a_clause_that_writes_or_locks_is_a_read(
+    look: str, clause: str, blanks: list[str], is_small: bool
+) -> None:
+    written = "".join(blanks).join(["", *(clause.lower() if is_small else clause).split(" ")])
+    assert is_read(look)
+    assert not is_read(look + written)
+
+
+@given(
+    LOOKS, st.sampled_from(FUNCTIONS) | st.from_regex(r"[a-z_]{12,20}", fullmatch=True), BLANKS | st.just("")
+)
+def test_no_look_that_calls_what_is_not_known_is_a_read(look: str, function: str, blank: str) -> None:
+    assert not is_read(f"{look} AND {function}{blank}('a', 1)")
+    assert not is_read(f"SELECT {function}{blank}() FROM t")
+
+
+@given(st.text(alphabet="SELECT INTO FOR()'`\"/*!-#;:=@a1\\\n", max_size=40))
+def test_what_is_a_read_has_none_of_what_a_server_takes_for_code(text: str) -> None:
+    statement = f"SELECT {text}"
+    if is_read(statement):
+        code = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", statement)
+        assert not re.search(r"[;#\\'\"`]|/\*|--|:=|\b(INTO|FOR)\b", code)
 
 
 @pytest.mark.parametrize(

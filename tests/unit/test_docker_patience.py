@@ -112,6 +112,21 @@ async def test_a_daemon_that_never_answers_is_given_up_in_one_line(daemon: Daemo
     assert "\n" not in str(caught.value)
 
 
+async def test_a_daemon_that_accepts_and_says_nothing_is_waited_for_once(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "PING_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(client, "_silent_until_s", {})
+    daemon.silent["_ping"] = 9
+    for _ in range(3):
+        with pytest.raises(MissingPiece, match="Docker did not answer in time"):
+            await call(daemon, lambda client: client.containers())
+    assert daemon.calls == ["GET "]
+    client._silent_until_s.clear()
+    daemon.silent.clear()
+    assert await call(daemon, lambda client: client.containers()) == []
+
+
 async def test_a_change_gets_more_time_and_is_made_once(daemon: Daemon) -> None:
     daemon.late_s["containers/create"] = 2 * TIMEOUT_S
     assert (await call(daemon, lambda client: client.create_container("image")))["Id"] == "x"

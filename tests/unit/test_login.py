@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import asyncmy
 import pytest
 from asyncmy.errors import OperationalError
 
-from replexplorer.adapters.mysql import log_in
+from replexplorer.adapters.mysql import log_in, tls_of
 from replexplorer.core.errors import ServerUnreachable
+from replexplorer.generator.connection import Connection as TheLoads
+from replexplorer.ports import LoadTarget
 
 
 class Connection:
@@ -64,3 +67,46 @@ async def test_a_login_that_nobody_cancels_says_what_happened() -> None:
         port = closed.getsockname()[1]
     with pytest.raises(ServerUnreachable, match=f"no MySQL server answers at 127.0.0.1:{port}"):
         await log_in("127.0.0.1", port, "u", "p")
+
+
+@contextlib.asynccontextmanager
+async def rogue(plugin: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A server without TLS that greets as MySQL does and asks for the password by a plugin: its port, and what
+    it was sent after it had asked."""
+    got: list[bytes] = []
+
+    def packet(number: int, content: bytes) -> bytes:
+        return len(content).to_bytes(3, "little") + bytes([number]) + content
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        flags = 0x000B_A20F  # protocol 4.1, plugins by name, and no TLS
+        greeting = (
+            b"\x0a9.7.4\0" + bytes(4) + b"12345678\0" + struct.pack("<H", flags & 0xFFFF) + b"\xff\x02\0"
+        )
+        greeting += struct.pack("<H", flags >> 16) + b"\x15" + bytes(10) + b"123456789012\0"
+        writer.write(packet(0, greeting + b"caching_sha2_password\0"))
+        await reader.read(4096)
+        writer.write(packet(2, b"\xfe" + plugin + b"\0Password: "))
+        got.append(await reader.read(4096))
+        writer.close()
+
+    serving: list[asyncio.Task[None]] = []
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(asyncio.create_task(serve(reader, writer)))
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], got
+        await asyncio.wait_for(asyncio.gather(*serving), 10)
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog"])
+@pytest.mark.parametrize("mode", ["PREFERRED", "DISABLED", None])
+async def test_no_server_gets_the_password_as_it_is_without_tls(plugin: bytes, mode: str | None) -> None:
+    async with rogue(plugin) as (port, got):
+        with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
+            await log_in("127.0.0.1", port, "u", "topsecret", tls=tls_of(mode, None))
+        target = LoadTarget("127.0.0.1", port, "u", "topsecret", "direct", ssl_mode=mode)
+        with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
+            await TheLoads.open(target, "d", timeout_s=5)
+    assert b"topsecret" not in b"".join(got)

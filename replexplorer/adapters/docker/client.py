@@ -27,6 +27,10 @@ CHANGE_TIMEOUT_S: Final = 120
 """How long one may take that changes something: creating a container copies the datadir into its volume."""
 KNOCK_TIMEOUT_S: Final = 3
 """How long a host elsewhere may take to accept a connection."""
+PING_TIMEOUT_S: Final = 5
+"""How long a daemon may take to answer its ping, the one call that no lock of its own holds up."""
+_silent_until_s: dict[str, float] = {}
+"""By address, until when a daemon that did not answer is not waited for again."""
 _LOOKS: Final = 3
 """How often a call that only looks is made until it is given up."""
 
@@ -55,7 +59,13 @@ def connect(host: str | None = None, *, timeout_s: int = CALL_TIMEOUT_S) -> APIC
     from docker.api.client import APIClient
 
     with spoken():
-        _knock(host)
+        if time.monotonic() < _silent_until_s.get(host, 0.0):
+            raise TimeoutError("timed out")
+        try:
+            _knock(host)
+        except TimeoutError:
+            _silent_until_s[host] = time.monotonic() + PING_TIMEOUT_S
+            raise
         if timeout_s != CALL_TIMEOUT_S:
             return APIClient(base_url=host, version="auto", timeout=timeout_s)
         return _patient_client()(base_url=host, version="auto", timeout=timeout_s)
@@ -130,17 +140,28 @@ def client(*, timeout_s: int = CALL_TIMEOUT_S) -> Iterator[APIClient]:
 
 
 def _knock(host: str) -> None:
-    """Connect once and hang up: the SDK leaks its socket where the daemon's does not answer."""
+    """Ping once and hang up: what accepts and never answers is noticed soon, and the SDK leaks its socket
+    where the daemon's does not answer."""
     if host.startswith("tcp://"):
         place = urlsplit(host)
-        with socket.create_connection((place.hostname or "", place.port or 2375), KNOCK_TIMEOUT_S):
-            return
+        address = (place.hostname or "", place.port or 2375)
+        with socket.create_connection(address, KNOCK_TIMEOUT_S) as probe:
+            _ping(probe)
+        return
     path = host.removeprefix("http+").removeprefix("unix://")
     if path == host or not hasattr(socket, "AF_UNIX"):
         return
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(CALL_TIMEOUT_S)
+        probe.settimeout(PING_TIMEOUT_S)
         probe.connect(path if path.startswith("/") else f"/{path}")
+        _ping(probe)
+
+
+def _ping(probe: socket.socket) -> None:
+    """Wait for the first byte of any answer; raises TimeoutError."""
+    probe.settimeout(PING_TIMEOUT_S)
+    probe.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+    probe.recv(1)
 
 
 def _host() -> str:

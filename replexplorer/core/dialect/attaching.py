@@ -17,10 +17,19 @@ from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
 from replexplorer.core.dialect.values import whole
 from replexplorer.core.system import GALERA, GROUP
 
-_READS: Final = re.compile(r"(SELECT|SHOW)\s", re.IGNORECASE)
-_WRITES_ALL_THE_SAME: Final = re.compile(
-    r"\bINTO\s|\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\b|\bGET_LOCK\(|:=|;", re.IGNORECASE
+_QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
+_PLAIN: Final = re.compile(
+    r"[ \t\r\n(]*(SELECT|SHOW)\b[\w \t\r\n@$%.,()=<>!*+/&|'-]*", re.ASCII | re.IGNORECASE
 )
+"""A look, its quoted parts each a `'`: without what ends a statement, assigns (`:=`) or escapes."""
+_CALL: Final = re.compile(r"(\.\s*)?([\w$'.]+)\s*\(", re.ASCII)
+_BEFORE_BRACKETS: Final = frozenset(
+    "AND AS CAST COALESCE CONCAT_WS COUNT CURRENT_USER EXISTS FROM GROUP_CONCAT GTID_SUBTRACT IN INTERVAL JOIN LOWER MAX"
+    " MIN NOT NOW ON OR OVER ROW_NUMBER SELECT SUBSTRING_INDEX SUM TIMESTAMPDIFF USING WHERE".split()
+)
+"""What this program writes before a bracket: keywords, and functions that change and lock nothing."""
+_CLAUSES: Final = re.compile(r"--|/\*|\b(INTO|FOR|LOCK|PROCEDURE|NEXT)\b", re.IGNORECASE)
+"""Comments, which a server may execute, and what makes a look write or lock."""
 _SETS: Final = re.compile(r"SET GLOBAL ([a-z][a-z0-9_]*) = ('[A-Za-z0-9_-]*'|[A-Za-z_]+|-?\d+(?:\.\d+)?)")
 _VARIABLE: Final = re.compile(r"[a-z][a-z0-9_]*")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
@@ -75,9 +84,14 @@ class Activity:
 
 
 def is_read(statement: str) -> bool:
-    """Whether a statement changes nothing and locks nothing."""
-    text = statement.lstrip(" (")
-    return _READS.match(text) is not None and _WRITES_ALL_THE_SAME.search(text) is None
+    """Whether a statement is known to change nothing and to lock nothing: a look in the words, and with the
+    functions, that this program uses itself."""
+    text = _QUOTED.sub("'", statement)
+    if not _PLAIN.fullmatch(text) or text.count("'") != len(_QUOTED.findall(statement)):
+        return False
+    return not _CLAUSES.search(text) and all(
+        not found[1] and found[2].upper() in _BEFORE_BRACKETS for found in _CALL.finditer(text)
+    )
 
 
 def setting_of(statement: str) -> Setting | None:
