@@ -294,7 +294,8 @@ async def log_in(
     tls: Tls | None = None,
 ) -> Any:
     """An asyncmy connection in autocommit mode, over `sock` if it is given, with TLS if that is; `first` is
-    the statement that it begins with.
+    the statement that it begins with (the driver's own `init_command` commits after it, which a member of a
+    Galera cluster without a majority refuses).
 
     Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
     connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
@@ -316,13 +317,19 @@ async def log_in(
             database=database,
             sock=sock,
             autocommit=True,
-            init_command=first,
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
             ssl=None if tls is None else tls.context(),
             auth_plugin_map=_REFUSED_IN_THE_CLEAR if tls is None else None,
         )
-        return await _connected(connecting)
+        connection = await _connected(connecting)
+        if first is not None:
+            try:
+                await connection.query(first)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
     except MySQLError as error:
         number = error_number(error)
         if (why := tls_failure(error)) is not None:

@@ -24,6 +24,7 @@ from replexplorer.cli.wiring import HostClock, load_configuration_of, outside_of
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.server.counters import rates
+from replexplorer.core.server.state_words import word_of
 from replexplorer.engine.console import Turn
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.outcome import RolledBack
@@ -190,7 +191,7 @@ def _line(at_s: float, status: Status, tps: float | None) -> str:
     protection = status.protection
     acking = "" if protection.replicas_acking is None else f" {protection.replicas_acking}"
     required = "" if not acking else f"/{protection.replicas_required}"
-    parts = [f"[ {at_s:.0f}s ] {protection.state.upper()}{acking}{required}"]
+    parts = [f"[ {at_s:.0f}s ] {word_of(protection.state)}{acking}{required}"]
     parts.append(f"tps {'?' if tps is None else f'{tps:.1f}'}")
     for node in status.nodes:
         if not node.is_source:

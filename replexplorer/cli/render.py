@@ -15,6 +15,7 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.state_words import meaning_of, word_of
 from replexplorer.core.server.transfer import Transfer, TransferKind
 from replexplorer.core.system import system_of
 from replexplorer.core.text import folded, number, table
@@ -43,20 +44,11 @@ _NAMED_UNCHANGED = 3
 _LABEL = " " * 12
 """What stands before the words of a line of `status`."""
 
-_STATE_WORDS = {
-    "protected": "a commit is on a replica before it is acknowledged",
-    "armed": "semi-sync is on; no replica has acknowledged a commit since it was turned on",
-    "off": "commits are asynchronous",
-    "blocked": "commits wait for an acknowledgement that does not come",
-    "degraded": "semi-sync was asked for and commits are asynchronous now",
-    "down": "no login to the primary",
-}
-
 
 def render_status(status: Status, columns: int | None = None, *, mends: bool = True) -> str:
     """Nodes, protection, links and the knobs that are not at rest; lines of this many columns. With `mends`
     what is wrong is said with the verb that mends it."""
-    protection = status.protection
+    protection, is_group = status.protection, system_of(status.system).is_group
     parts = [
         f"stack {status.stack}: {status.state}",
         "",
@@ -65,9 +57,9 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
         *(_diverged_line(node, status.stack, mends=mends) for node in status.nodes if node.diverged),
         *(_host_line(host) for host in status.hosts),
         "",
-        f"protection  {protection.state.upper()}: {_state_words(protection, status.system)}",
+        f"protection  {word_of(protection.state)}: {meaning_of(protection, is_group=is_group)}",
     ]
-    if system_of(status.system).is_group:
+    if is_group:
         parts += _group_lines(status)
     elif protection.replicas_required is not None:
         parts.append(
@@ -104,11 +96,13 @@ def _group_lines(status: Status) -> list[str]:
     """What the members say of the group."""
     told = [node for node in status.nodes if node.member is not None]
     ready = sum(node.member.in_majority for node in told if node.member)
-    needed = status.protection.replicas_required
-    lines = [
-        f"{_LABEL}{system_of(status.system).title}: {ready} of {len(status.nodes)} take part; a commit is on"
-        f" {_shown(needed)} more before it is acknowledged"
-    ]
+    acking, needed = status.protection.replicas_acking or 0, status.protection.replicas_required or 0
+    commits = f"; a commit is on {needed} more before it is acknowledged"
+    if not ready:
+        commits = ": nothing can be committed"
+    elif acking < needed:
+        commits = f"; a commit waits until the view of {needed + 1} is without the member that is gone"
+    lines = [f"{_LABEL}{system_of(status.system).title}: {ready} of {len(status.nodes)} take part{commits}"]
     for node in status.nodes:
         if node.transfer is not None:
             lines.append(f"joins       {node.name} {_transfer_words(node.transfer)}")
@@ -117,9 +111,10 @@ def _group_lines(status: Status) -> list[str]:
         if member is None or not member.size:
             continue
         gave_way = "" if member.gave_way is None else f", gave way {member.gave_way:,}"
+        heard = "in a view of " if member.answering is None else f"hears {member.answering} of "
         held = "" if not member.held_ms else f", flow control held {number(member.held_ms)} ms"
         lines.append(
-            f"member      {node.name}: {node.state}, hears {_shown(member.answering)} of {member.size}"
+            f"member      {node.name}: {node.state}, {heard}{member.size}"
             f" (view {_shown(member.view)}), to certify {_shown(member.queued)},"
             f" to apply {_shown(member.to_apply)}, certified {_shown(member.certified)},"
             f" conflicts {_shown(member.conflicts)}{gave_way}{held}"
@@ -189,26 +184,6 @@ def _load_words(load: StatusLoad) -> str:
     clients = "1 client" if load.clients == 1 else f"{load.clients} clients"
     rate = "" if load.rate_tps is None else f" at {load.rate_tps:g} TPS"
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
-
-
-_GROUP_STATE_WORDS = {
-    "protected": "a majority of the members answers",
-    "blocked": "no majority of the members answers: nothing can be committed",
-    "down": "no node answers",
-}
-
-
-def _state_words(protection: ProtectionJson, system: str) -> str:
-    if system_of(system).is_group:
-        return _GROUP_STATE_WORDS.get(protection.state, _STATE_WORDS[protection.state])
-    words = _STATE_WORDS[protection.state]
-    if protection.diverged and protection.state == "armed":
-        words = f"an acknowledgement may be that of {', '.join(protection.diverged)}, which has diverged"
-    if not protection.no_ack_can_come:
-        return words
-    if protection.state == "protected":
-        words = "the last commit is on a replica"
-    return f"{words}; NO ACKNOWLEDGEMENT CAN COME over the links as they are, the next commit waits"
 
 
 def _acking(protection: ProtectionJson) -> str:

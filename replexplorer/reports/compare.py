@@ -8,6 +8,7 @@ from replexplorer.core.history.pair import PairComparison, StackSide, difference
 from replexplorer.core.knobs.knob import Knob
 from replexplorer.core.knobs.names import Value, format_value
 from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.server.state_words import word_of
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import table
 from replexplorer.formats.json.compare import (
@@ -65,7 +66,7 @@ def compare_text(a: StackSide, b: StackSide, found: PairComparison, document: Co
             None if side.exposure is None else getattr(side.exposure, name) for side in (found.a, found.b)
         ]
         rows.append((f"lost if {word}", *map(loss_figure, losses)))
-    rows.append(("protection", document.a.protection or "-", document.b.protection or "-"))
+    rows.append(("protection", *(word_of(side.protection or "-") for side in (document.a, document.b))))
     for one in differences(knobs[0], knobs[1]):
         rows.append((str(one.name), *(_value(one.name.knob, value) for value in (one.a, one.b))))
     tested = "TPS" if document.tested == "tps" else "response p95"

@@ -8,6 +8,7 @@ from typing import Final, Literal, cast
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.drill_verdict import StateAt, stretches_of
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.state_words import word_of
 from replexplorer.core.text import number, table
 from replexplorer.formats.json.drill import (
     DrillRunJson,
@@ -170,7 +171,7 @@ def state_words(document: DrillRunJson) -> str:
     """The protection states in order, each with how long it was in force."""
     timeline = [StateAt(each.at_s, each.state) for each in document.protection]
     return " > ".join(
-        f"{state} {took_s:.1f} s" for state, took_s in stretches_of(timeline, document.duration_s)
+        f"{word_of(state)} {took_s:.1f} s" for state, took_s in stretches_of(timeline, document.duration_s)
     )
 
 

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from replexplorer import __version__
+from replexplorer.core.server.state_words import word_of
 from replexplorer.core.text import number
 from replexplorer.core.tick import Tick
 from replexplorer.formats.json.lab import LabPhase, LabResult
@@ -93,7 +94,7 @@ def _row(phase: LabPhase) -> tuple[str, ...]:
         number(phase.ceiling_tps),
         *(number(value, 2) for value in shown),
         f"{phase.n:,}",
-        phase.protection or "-",
+        word_of(phase.protection or "-"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal, cast
 
+from replexplorer.core.server.state_words import word_of
 from replexplorer.core.text import number, table
 from replexplorer.engine.experiment.labs.lab import LabResult, PhaseResult
 from replexplorer.engine.experiment.labs.lab import Published as PublishedFigure
@@ -287,5 +288,5 @@ def _row(phase: LabPhase) -> tuple[str, ...]:
         tps_words(phase),
         number(phase.ceiling_tps),
         *(number(value, 2) for value in shown),
-        phase.protection or "-",
+        word_of(phase.protection or "-"),
     )

@@ -15,6 +15,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.commit_cost import CommitCost
 from replexplorer.core.server.load_limit import limit_of
+from replexplorer.core.server.state_words import word_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
 from replexplorer.formats.json.ledger import LossLedgerJson
@@ -373,7 +374,7 @@ def _until(report: LoadReport) -> str:
 
 def _course_rows(course: Course) -> list[tuple[str, str]]:
     """Protection, and what happened, a line each."""
-    states = ", ".join(f"{state} {seconds:.1f} s" for state, seconds in course.protection_s.items())
+    states = ", ".join(f"{word_of(state)} {seconds:.1f} s" for state, seconds in course.protection_s.items())
     falls, unprotected = course.fallbacks, course.unprotected_commits
     told = [
         states or "not seen",

@@ -14,6 +14,7 @@ import pytest
 
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.fault import parse_fault
+from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.membership import conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
@@ -79,6 +80,7 @@ async def test_three_members_all_of_which_take_writes(galera: LiveStack) -> None
         assert session.fleet.source_name == "db1"
         assert status.protection.state is ProtectionState.PROTECTED
         assert (status.protection.replicas_acking, status.protection.replicas_required) == (2, 2)
+        assert status.exposure.source_lost == Loss(0, 0, 0)
         assert {link.replica for link in status.links} == {"db2", "db3", "db2:db3"}
         await session.fleet.source.control.query(
             "CREATE TABLE sandbox.galera_t (id INT PRIMARY KEY, number INT NOT NULL)"
@@ -168,6 +170,11 @@ async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack
             return session.sight.protection().state is ProtectionState.BLOCKED
 
         await until_so(session, "one of three is blocked", is_alone)
+        async with connected(galera, "newcomer") as newcomer:
+            status = await newcomer.status()
+            [alone] = [node for node in status.nodes if node.reachable]
+            assert (alone.name, alone.state) == ("db1", "Initialized"), "it lets in who logs in now"
+            assert (status.state, status.protection.state) == ("partial", ProtectionState.BLOCKED)
         source = session.fleet.member("db1")
         with pytest.raises(ServerRefused, match="1047"):
             await source.control.query("INSERT INTO sandbox.galera_t VALUES (99, 0)")

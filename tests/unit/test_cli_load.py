@@ -307,7 +307,7 @@ def test_a_report_says_what_it_measured_and_what_happened_meanwhile() -> None:
         "mysql 9.7.4-2, 2 replicas",
         "2 cores, 8 GB, Linux 6.1 x86_64, Some CPU",
         "semi_sync on, sync_binlog 1 (0 in effect), rtt@db2 85 ms",
-        "protected 6.0 s, blocked 10.0 s; fell back to asynchronous 1 time;",
+        "PROTECTED 6.0 s, BLOCKED 10.0 s; fell back to asynchronous 1 time;",
         "18,678 commits that no replica had",
         "3.0 s: partition none → both",
     ):

@@ -217,7 +217,7 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
         "db2 has 8,267 transactions that the primary lacks: u:443-8709;"
         " `replexplorer rejoin db2 --copy` makes it a copy" in " ".join(text.split())
     )
-    assert "PROTECTED: the last commit is on a replica; NO ACKNOWLEDGEMENT CAN COME" in text
+    assert "PROTECTED: the last commit is on a replica; no acknowledgement can come" in text
     assert "replicas 2 (the source counts 3: not all of them are connected) of 1 required" in text
 
 

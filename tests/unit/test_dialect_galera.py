@@ -91,7 +91,7 @@ def test_it_waits_for_what_was_sent_and_not_for_numbers_of_another_member(dialec
 
 def test_a_member_says_what_it_sees(dialect: Galera) -> None:
     assert answer(dialect) == Membership(
-        Belonging.MEMBER, "Synced", size=3, answering=3, view="7", queued=2, to_apply=5, conflicts=3,
+        Belonging.MEMBER, "Synced", size=3, view="7", queued=2, to_apply=5, conflicts=3,
         gave_way=4, certified=100, held_ms=1500.0, holds=9,
     )  # fmt: skip
 
@@ -123,6 +123,9 @@ def test_a_commit_waits_for_all_others_of_the_cluster(dialect: Galera) -> None:
     seen = judge_group(GALERA, three, three, requested_size=3)
     assert seen.state is ProtectionState.PROTECTED
     assert (seen.replicas_acking, seen.replicas_required) == (2, 2)
+    killed = judge_group(GALERA, {"db1": each, "db3": each}, three, requested_size=3)
+    assert (killed.replicas_acking, killed.replicas_required) == (1, 2), "its view has the dead one still"
     alone = answer(dialect, wsrep_cluster_status="non-Primary", wsrep_cluster_size="1")
     left = judge_group(GALERA, {"db1": alone}, {"db1"}, requested_size=3)
     assert left.state is ProtectionState.BLOCKED
+    assert (left.replicas_acking, left.replicas_required) == (0, 2)

@@ -152,6 +152,7 @@ some_evidence = st.builds(
     oldest_wait_s=st.none() | st.floats(0, 20),
     acks_since_last=some_count,
     logged_timeouts=some_count,
+    links_open=some_count,
     own_offs=st.integers(0, 5),
 )
 
@@ -171,3 +172,6 @@ def test_protected_needs_every_piece_of_evidence(evidence: Evidence) -> None:
         assert evidence.acks_since_last == 0
         assert (evidence.oldest_wait_s or 0) > blocked_after_s(evidence.asked_rtts_ms)
     assert told.fallbacks is None or told.fallbacks >= 0
+    assert (told.replicas_required is None) == (evidence.enabled is None or not evidence.reachable)
+    if told.no_ack_can_come:
+        assert told.state in (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)

@@ -102,7 +102,6 @@ def _read_membership(rows: Sequence[Row]) -> Membership:
         belongs=_belongs(found, state),
         state=state,
         size=size,
-        answering=size,
         view=found.get("wsrep_cluster_conf_id"),
         queued=whole(found.get("wsrep_local_send_queue")),
         to_apply=whole(found.get("wsrep_local_recv_queue")),

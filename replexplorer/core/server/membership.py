@@ -26,7 +26,7 @@ class Membership:
     size: int | None = None
     """Members in its view, those that do not answer it included."""
     answering: int | None = None
-    """Of these, how many answer it, itself counted."""
+    """Of these, how many answer it, itself counted; None where it does not say."""
     view: str | None = None
     """Names the view: another one after each change of members."""
     queued: int | None = None
@@ -99,21 +99,21 @@ def judge_group(
 
     `protected`: a majority of the members answers, and one of them takes writes; `blocked`: it does not, no
     node is a member, or none is elected yet; `down`: no node answers. Acknowledgements are those of the other
-    members that can be reached: as many are needed as the system waits for.
+    members that can be reached: as many are needed as the system waits for, a member that is gone among them
+    until the others' view is without it.
     """
     if not members:
         return Protection(ProtectionState.DOWN, requested=True, by_majority=True)
     quorate = {name: each for name, each in members.items() if each is not None and each.is_ready}
-    seen = [*quorate.values()] or [each for each in members.values() if each is not None]
-    best = max(seen, key=lambda each: each.answering or 0, default=None)
+    best = max(quorate.values(), key=lambda each: each.answering or each.size or 0, default=None)
     size = best.size if best is not None and best.size else requested_size
-    answering = best.answering if best is not None and best.answering is not None else 0
+    answering = len(quorate) if best is None or best.answering is None else best.answering
     takes = any(name in writers for name in quorate)
     return Protection(
         ProtectionState.PROTECTED if takes else ProtectionState.BLOCKED,
         requested=True,
         operational=bool(quorate),
-        replicas_acking=max(0, min(answering, len(quorate) or answering) - 1),
+        replicas_acking=max(0, min(answering, len(quorate)) - 1),
         replicas_required=system.others_needed(size),
         by_majority=True,
     )
@@ -154,5 +154,6 @@ def _severity(belongs: Belonging) -> Severity:
 
 def _words(now: Membership) -> str:
     if now.belongs is Belonging.CUT_OFF:
-        return f"{now.state}, and no majority answers: {now.answering} of {now.size}"
+        heard = "" if now.answering is None else f": {now.answering} of {now.size}"
+        return f"{now.state}, and no majority answers{heard}"
     return now.state

@@ -27,6 +27,10 @@ class ProtectionState(StrEnum):
     DOWN = "down"
 
 
+_WAITING: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED})
+"""In these a commit waits for an acknowledgement."""
+
+
 @dataclass(frozen=True, slots=True)
 class Protection:
     """The protection state with the evidence for it."""
@@ -39,6 +43,7 @@ class Protection:
     replicas_acking: int | None = None
     """Replicas that acknowledge: registered with the source and connected to it."""
     replicas_required: int | None = None
+    """None where semi-sync is not installed."""
     wait_point: str | None = None
     timeout_ms: int | None = None
     fallbacks: int | None = None
@@ -46,8 +51,8 @@ class Protection:
     replicas_counted: int | None = None
     """As the source counts them: a connection that is gone and was not missed yet is among them."""
     no_ack_can_come: bool = False
-    """The links in force leave too few replicas whose acknowledgement could arrive: whatever the state
-    is, the next commit waits."""
+    """Commits wait for an acknowledgement, and the links in force leave too few replicas whose
+    acknowledgement could arrive."""
     oldest_wait_s: float | None = None
     """While blocked: age of the oldest commit that waits for its acknowledgement."""
     waiting: int | None = None
@@ -131,10 +136,14 @@ def judge(evidence: Evidence) -> Protection:
         operational=evidence.status.operational,
         replicas_acking=acknowledging(evidence.status.clients, evidence.replicas_able),
         replicas_counted=evidence.status.clients,
-        replicas_required=_required(evidence),
+        replicas_required=None if evidence.enabled is None else _required(evidence),
         wait_point=evidence.wait_point,
         timeout_ms=evidence.timeout_ms,
-        no_ack_can_come=evidence.links_open is not None and evidence.links_open < _required(evidence),
+        no_ack_can_come=(
+            state in _WAITING
+            and evidence.links_open is not None
+            and evidence.links_open < _required(evidence)
+        ),
         fallbacks=_fallbacks(evidence),
         oldest_wait_s=evidence.oldest_wait_s if is_blocked else None,
         waiting=evidence.waiting if is_blocked else None,
@@ -155,6 +164,10 @@ def _state(evidence: Evidence) -> ProtectionState:
     if status.operational and enough and not evidence.diverged and _acknowledged_since_enabling(evidence):
         return ProtectionState.PROTECTED
     return ProtectionState.ARMED
+
+
+def _links_are_cut(evidence: Evidence) -> bool:
+    return evidence.links_open is not None and evidence.links_open < _required(evidence)
 
 
 def _required(evidence: Evidence) -> int:

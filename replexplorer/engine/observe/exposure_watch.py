@@ -13,6 +13,8 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, ServerRefused
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.server.exposure_meter import LATE_S, ExposureMeter, Received, SourceLook
+from replexplorer.core.system import WaitsFor
+from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 
@@ -26,7 +28,7 @@ _SOURCE_WITHIN_S: Final = 2.0
 _REPLICA_WITHIN_S: Final = 0.5
 _NOT_AGAIN_S: Final = 1.0
 """A replica that did not answer is left alone for so long: it is waited for within each look."""
-_NUMBERED_APART: Final = "members number the same transactions each in its own way"
+_ALONE: Final = "no other member takes part, and members number transactions each in its own way"
 
 
 class ExposureWatch:
@@ -79,11 +81,14 @@ class ExposureWatch:
         return self._before_fault if looked_s is None or found is None else (looked_s, found)
 
     def _found(self) -> Exposure | None:
-        """What the last look found; what another node lacks only where GTIDs say it."""
-        found = self._meter.exposure()
-        if found is None or self._fleet.system.numbers_alike:
+        """What the last look found. What another node lacks is said by GTIDs; where each node numbers by
+        itself, nothing is lacking while every other member has a commit before it is acknowledged."""
+        found, fleet = self._meter.exposure(), self._fleet
+        if found is None or fleet.system.numbers_alike:
             return found
-        return replace(found, source_lost=Unknown(_NUMBERED_APART))
+        part = [name for name in fleet.members if fleet.standing(name).belongs is Belonging.MEMBER]
+        all_have = fleet.system.waits is WaitsFor.ALL and fleet.source_name in part and len(part) > 1
+        return replace(found, source_lost=Loss(0, 0, 0) if all_have else Unknown(_ALONE))
 
     async def look_before_failure(self) -> None:
         """Look right before something is done to the source, so that `last_whole` is of that moment. One that

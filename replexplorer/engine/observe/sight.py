@@ -331,6 +331,8 @@ class Sight:
         """The protection state from what was last seen."""
         if self.fleet.system.is_group:
             return self._group_protection()
+        replicas = self.fleet.replica_names
+        able = sum(not self._cannot_acknowledge(name) for name in replicas) if replicas else None
         return judge_protection(
             self.source_sample,
             self.source_sample_before,
@@ -338,13 +340,17 @@ class Sight:
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
             enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
-            replicas_able=sum(not self._cannot_acknowledge(name) for name in self.fleet.replica_names),
+            replicas_able=able,
             diverged=tuple(
                 name
                 for name in self.fleet.replica_names
                 if self.diverged(name) and self._reachable(name) and not self._cannot_acknowledge(name)
             ),
-            links_open=sum(not self.is_cut(name) for name in self.fleet.replica_names),
+            links_open=(
+                sum(not self.is_cut(name) for name in replicas)
+                if self.fleet.can(Ability.SHAPE_LINKS)
+                else None
+            ),
             own_offs=self.own.offs,
         )
 

@@ -15,7 +15,9 @@ class MemberJson(JsonObject):
 
     in_majority: bool = Field(description="it takes part, and a majority of the members answers it")
     size: int | None = Field(description="members in its view, those that do not answer included")
-    answering: int | None = Field(description="of these, those that answer it, itself counted")
+    answering: int | None = Field(
+        description="of these, those that answer it, itself counted; Galera does not say"
+    )
     view: str | None = Field(description="another one after each change of members")
     queued: int | None = Field(description="transactions that wait here to be certified")
     to_apply: int | None = Field(description="transactions of others that wait here to be applied")

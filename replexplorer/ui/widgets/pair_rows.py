@@ -9,6 +9,7 @@ from textual.reactive import reactive
 
 from replexplorer.core.history.pair import SideChange, StackSide, effect_words
 from replexplorer.core.knobs.names import format_value
+from replexplorer.core.server.state_words import word_of
 from replexplorer.ui.charts.pair import INKS
 from replexplorer.ui.desks.twins import BOTH, LETTERS, Twins
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
@@ -51,7 +52,7 @@ def _side_row(at: int, side: StackSide) -> Line:
         *head,
         (f"  {figures.rate(recent.tps)} TPS", "text b"),
         (f"  p95 {figures.millis(recent.latency_ms('p95'))} ms", "text"),
-        (f"  {tick.protection.state.value}", "text"),
+        (f"  {word_of(tick.protection.state)}", "text"),
         (f"  {clients}", "muted"),
         (f"  {side.server}", "muted"),
     ]

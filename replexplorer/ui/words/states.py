@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.event import Severity
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.state_words import MEANINGS, OF_A_GROUP, word_of
 from replexplorer.ui.words.exposure import DANGERS
 
 
@@ -21,28 +22,20 @@ class StateWord(NamedTuple):
 
 
 STATES: Final[Mapping[ProtectionState, StateWord]] = {
-    ProtectionState.PROTECTED: StateWord(
-        "●",
-        "PROTECTED",
-        "protected",
-        "semi-sync works: an acknowledged commit is on a replica; or a group's majority answers",
-    ),
-    ProtectionState.ARMED: StateWord(
-        "◐", "ARMED", "armed", "semi-sync is on, unproven: the next commit waits for a replica"
-    ),
-    ProtectionState.OFF: StateWord(
-        "○", "ASYNC", "async", "semi-sync is off: a crash of the primary may lose acknowledged commits"
-    ),
-    ProtectionState.BLOCKED: StateWord(
-        "◼",
-        "BLOCKED",
-        "blocked",
-        "commits wait for an acknowledgement, or for a group's majority, that does not come",
-    ),
-    ProtectionState.DEGRADED: StateWord(
-        "▲", "DEGRADED", "degraded", "semi-sync is on and fell back: commits are asynchronous now"
-    ),
-    ProtectionState.DOWN: StateWord("✖", "DOWN", "degraded", "no login to the primary succeeds"),
+    state: StateWord(
+        symbol,
+        word_of(state),
+        token,
+        MEANINGS[state] + (f"; in a group: {OF_A_GROUP[state]}" if state in OF_A_GROUP else ""),
+    )
+    for state, symbol, token in (
+        (ProtectionState.PROTECTED, "●", "protected"),
+        (ProtectionState.ARMED, "◐", "armed"),
+        (ProtectionState.OFF, "○", "async"),
+        (ProtectionState.BLOCKED, "◼", "blocked"),
+        (ProtectionState.DEGRADED, "▲", "degraded"),
+        (ProtectionState.DOWN, "✖", "degraded"),
+    )
 }
 """Every protection state."""
 
