@@ -92,9 +92,9 @@ def test_what_is_not_known_to_be_a_read_is_none(statement: str, reads: bool) -> 
 
 BLANKS = st.sampled_from([" ", "\t", "\n", "/**/", "/*x*/ ", "-- \n", "#\n"])
 LOOKS = st.sampled_from([WHO.statement, GRANTS.statement, ACTIVITY.statement, IDENTITY.statement, "SELECT 1"])
-CLAUSES = ("INTO OUTFILE '/tmp/x'", "INTO DUMPFILE 'x'", "INTO @a", "FOR UPDATE", "FOR SHARE", "FOR SHARE OF t",
-           "LOCK IN SHARE MODE", "PROCEDURE ANALYSE()", "/*!50000 INTO*/ @a", "/*M! FOR*/ UPDATE", "; DELETE FROM t",
-           "AND @a:=1", "UNION SELECT NEXT VALUE FOR s")  # fmt: skip
+CLAUSES = ("INTO OUTFILE '/tmp/x'", "INTO DUMPFILE 'x'", "INTO @a", "FOR UPDATE", "FOR SHARE OF t",
+           "LOCK IN SHARE MODE", "PROCEDURE ANALYSE()", "/*!50000 INTO*/ @a", "/*M! FOR*/ UPDATE",
+           "; DELETE FROM t", "AND @a:=1", "UNION SELECT NEXT VALUE FOR s")  # fmt: skip
 FUNCTIONS = ("GET_LOCK", "RELEASE_ALL_LOCKS", "SETVAL", "NEXTVAL", "SLEEP", "LOAD_FILE", "MASTER_POS_WAIT",
              "group_replication_set_as_primary", "asynchronous_connection_failover_add_source", "sys_exec",
              "shop.f", "`f`", "shop.`f`", "`shop`.SUM")  # fmt: skip

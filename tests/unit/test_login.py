@@ -71,8 +71,8 @@ async def test_a_login_that_nobody_cancels_says_what_happened() -> None:
 
 @contextlib.asynccontextmanager
 async def rogue(plugin: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server without TLS that greets as MySQL does and asks for the password by a plugin: its port, and what
-    it was sent after it had asked."""
+    """A server without TLS that greets as MySQL does and asks for the password by a plugin: its port, and
+    what it was sent after it had asked."""
     got: list[bytes] = []
 
     def packet(number: int, content: bytes) -> bytes:

@@ -23,9 +23,10 @@ _PLAIN: Final = re.compile(
 )
 """A look, its quoted parts each a `'`: without what ends a statement, assigns (`:=`) or escapes."""
 _CALL: Final = re.compile(r"(\.\s*)?([\w$'.]+)\s*\(", re.ASCII)
-_BEFORE_BRACKETS: Final = frozenset(
-    "AND AS CAST COALESCE CONCAT_WS COUNT CURRENT_USER EXISTS FROM GROUP_CONCAT GTID_SUBTRACT IN INTERVAL JOIN LOWER MAX"
-    " MIN NOT NOW ON OR OVER ROW_NUMBER SELECT SUBSTRING_INDEX SUM TIMESTAMPDIFF USING WHERE".split()
+_BEFORE_BRACKETS: Final = re.compile(
+    r"AND|AS|CAST|COALESCE|CONCAT_WS|COUNT|CURRENT_USER|EXISTS|FROM|GROUP_CONCAT|GTID_SUBTRACT|IN|INTERVAL|JOIN"
+    r"|LOWER|MAX|MIN|NOT|NOW|ON|OR|OVER|ROW_NUMBER|SELECT|SUBSTRING_INDEX|SUM|TIMESTAMPDIFF|USING|WHERE",
+    re.IGNORECASE,
 )
 """What this program writes before a bracket: keywords, and functions that change and lock nothing."""
 _CLAUSES: Final = re.compile(r"--|/\*|\b(INTO|FOR|LOCK|PROCEDURE|NEXT)\b", re.IGNORECASE)
@@ -90,7 +91,7 @@ def is_read(statement: str) -> bool:
     if not _PLAIN.fullmatch(text) or text.count("'") != len(_QUOTED.findall(statement)):
         return False
     return not _CLAUSES.search(text) and all(
-        not found[1] and found[2].upper() in _BEFORE_BRACKETS for found in _CALL.finditer(text)
+        not found[1] and _BEFORE_BRACKETS.fullmatch(found[2]) for found in _CALL.finditer(text)
     )
 
 
