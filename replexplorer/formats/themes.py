@@ -29,6 +29,8 @@ _MIXED_SHARES: Final = (0.3, 0.45, 0.6, 0.8, 1.0)
 """Of the colour of TPS in the shades of a theme that names none."""
 _BAND_SHARE: Final = 0.2
 """Of a band's word in the ground of a theme that names none."""
+_QUEUE_SHARE: Final = 0.45
+"""Of the colour of acknowledgements in that of the queue for them, where a theme names none."""
 _AT_LINE: Final = re.compile(r"at line (\d+)")
 _HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 
@@ -100,6 +102,8 @@ class AnatomyColors(_Strict):
     engine: Color
     oncolor: Color
     queue: Color | None = None
+    fsync_queue: Color | None = None
+    ack_queue: Color | None = None
     wire: Color | None = None
     other: Color | None = None
     group: Color | None = None
@@ -171,8 +175,11 @@ class Theme(_Strict):
             self.screen, self.series, self.anatomy, self.status, self.figures,
             self.heat or self._mixed, self.bands,
         )  # fmt: skip
+        queue = self.anatomy.queue or self.series.mark
         borrowed = {
-            "queue": self.series.mark, "wire": self.series.max, "group": self.anatomy.ack,
+            "queue": queue, "fsync_queue": queue,
+            "ack_queue": _between(queue, self.anatomy.ack, _QUEUE_SHARE),
+            "wire": self.series.max, "group": self.anatomy.ack,
             "other": self.screen.muted, **self._bands,
         }  # fmt: skip
         return {

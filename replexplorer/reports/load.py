@@ -400,7 +400,7 @@ def _taken_apart(found: LoadAnatomy, commits: int) -> str:
     """The parts of the mean commit in one line; not of a small part of the run, which says little of all."""
     if found.commits < _LEAST_SHARE * commits:
         return f"not taken apart: the server was read around {found.commits:,} of {commits:,} commits alone"
-    parts = "  ".join(f"{name} {number(ms, 2)}" for name, ms in found.parts_ms.items())
+    parts = "  ".join(f"{name.replace('_', ' ')} {number(ms, 2)}" for name, ms in found.parts_ms.items())
     when = "" if found.from_s is None else f", from {found.from_s:.1f} s to {found.to_s:.1f} s"
     told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits{when}"
     if found.excess_ms >= _EXCESS_FROM_MS:

@@ -78,8 +78,8 @@ async def test_the_panel_tells_parts_limit_and_counters(size: tuple[int, int]) -
 
 async def test_a_narrow_legend_has_every_part_that_the_bar_does_not_name() -> None:
     parts = {
-        Part.WIRE: 11.2, Part.EXECUTE: 2.8, Part.QUEUE: 65.7, Part.REDO: 9.9, Part.BINLOG: 11.4,
-        Part.ACK: 45.0, Part.ENGINE: 0.7, Part.OTHER: 0.1,
+        Part.WIRE: 11.2, Part.EXECUTE: 2.8, Part.FSYNC_QUEUE: 65.7, Part.REDO: 9.9, Part.BINLOG: 11.4,
+        Part.ACK_QUEUE: 15.0, Part.ACK: 30.0, Part.ENGINE: 0.7, Part.OTHER: 0.1,
     }  # fmt: skip
     tick = replace(explained(make_tick(1.0)), anatomy=Anatomy(5.0, 900, 146.8, parts))
     async with bench(tick) as app:

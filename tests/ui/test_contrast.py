@@ -38,6 +38,7 @@ ON_TINTS = (
 """A window's word may end on its neighbour's ground."""
 STATES = ("protected", "degraded", "async", "armed", "blocked", "partitioned")
 PARTS = ("execute", "redo", "binlog", "ack", "engine", "queue", "wire", "other", "group")
+QUEUES = ("fsync_queue", "ack_queue")
 
 
 def pairs() -> Iterator[tuple[str, str]]:
@@ -45,7 +46,7 @@ def pairs() -> Iterator[tuple[str, str]]:
     for grounds, tokens in ((GROUNDS, TEXT), (("select",), ON_SELECT), (TINTS, ON_TINTS)):
         yield from ((token, ground) for ground in grounds for token in tokens)
     yield from (("onstate", state) for state in STATES)
-    yield from (("oncolor", part) for part in PARTS)
+    yield from (("oncolor", part) for part in (*PARTS, *QUEUES))
 
 
 def test_contrast_is_that_of_the_standard() -> None:

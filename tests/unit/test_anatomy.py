@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.server.anatomy import Anatomy, CommitPath, Part, Served, dissect, dissect_at_server
+from replexplorer.core.server.anatomy import (
+    ACKS,
+    FSYNCS,
+    Anatomy,
+    CommitPath,
+    Part,
+    Served,
+    dissect,
+    dissect_at_server,
+)
 from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
 
 ONE = {
@@ -48,15 +57,16 @@ def test_one_client_waits_for_each_of_its_own() -> None:
         {
             Part.WIRE: 0.2,
             Part.EXECUTE: 0.2,
-            Part.QUEUE: 0.0,
+            Part.FSYNC_QUEUE: 0.0,
             Part.REDO: 2.0,
             Part.BINLOG: 3.0,
+            Part.ACK_QUEUE: 0.0,
             Part.ACK: 4.0,
             Part.ENGINE: 0.5,
             Part.OTHER: 0.1,
         }
     )
-    assert list(found.parts) == [part for part in Part if part is not Part.GROUP]
+    assert list(found.parts) == [part for part in Part if part not in (Part.GROUP, Part.QUEUE)]
     assert found.excess_ms == 0
 
 
@@ -105,7 +115,7 @@ def test_after_its_commit_each_client_waits_for_itself_where_no_lock_says_so() -
 
 def test_after_commit_the_engine_comes_before_the_acknowledgement() -> None:
     order = list(taken(ONE, path=CommitPath("after_commit")).parts)
-    assert order[-3:] == [Part.ENGINE, Part.ACK, Part.OTHER]
+    assert order[-4:] == [Part.ENGINE, Part.ACK_QUEUE, Part.ACK, Part.OTHER]
 
 
 def test_background_fsyncs_are_on_no_commits_path() -> None:
@@ -145,10 +155,36 @@ def test_a_commit_waits_the_whole_time_of_its_group() -> None:
     found = taken(totals, replace(SERVED, clients=10, mean_ms=10.2))
     assert [found.parts[part] for part in (Part.REDO, Part.BINLOG, Part.ACK)] == pytest.approx([2, 3, 4])
     # Followers slept 9 ms each on the mean: 8.1 for their groups' own, 0.9 for others and the leader.
-    assert found.parts[Part.QUEUE] == pytest.approx(0.95)
+    assert found.parts[Part.FSYNC_QUEUE] == pytest.approx(0.95)
+    assert found.parts[Part.ACK_QUEUE] == 0
     assert found.parts[Part.ENGINE] == pytest.approx(0.1)
     assert found.parts[Part.EXECUTE] == pytest.approx(0.1)
     assert found.parts[Part.OTHER] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_who_queues_behind_an_acknowledgement_waits_a_round_trip_with_its_own() -> None:
+    """Eight clients over a link of 25 ms, two groups in turn: the second one's events are on their way while
+    the first one waits, so that of its own wait 5 ms are left after 20 ms behind the first."""
+    totals = {
+        Source.REDO_FSYNC: Total(20, 40),
+        Source.BINLOG_FSYNC: Total(20, 60),
+        Source.ACK: Total(20, 10 * 25 + 10 * 5),
+        Source.FLUSH_LOCK: Total(20, 20),
+        Source.SYNC_LOCK: Total(20, 20),
+        Source.COMMIT_LOCK: Total(20, 10 * 20),
+        Source.FOLLOWING: Total(60, 60 * 32.0),
+        Source.COMMIT_STAGE: Total(160, 20 + 20 + 200 + 100 + 1920 + 16),
+        Source.ACK_STAGE: Total(20, 300),
+        Source.STATEMENT: Total(80, 2600),
+        Source.IDLE: Total(80, 8),
+    }
+    found = taken(totals, replace(SERVED, commits=80, queries=80, clients=8, mean_ms=32.7))
+    queue_ms = found.ms_of(Part.FSYNC_QUEUE, Part.ACK_QUEUE)
+    assert found.parts[Part.ACK] == pytest.approx(15)
+    assert found.parts[Part.ACK_QUEUE] == pytest.approx(queue_ms * 10 / 12)
+    assert found.named[Part.ACK] == pytest.approx(25, rel=0.05)
+    assert sum(found.named.values()) == pytest.approx(sum(found.parts.values()))
+    assert Part.ACK_QUEUE not in found.named
 
 
 def test_after_commit_counts_the_queues_behind_the_commit() -> None:
@@ -173,7 +209,7 @@ def test_without_ordered_commits_the_queue_is_the_sync_group() -> None:
 def test_instruments_that_are_off_leave_their_time_to_other() -> None:
     off = without(Source.COMMIT_STAGE, Source.ACK_STAGE, Source.IDLE)
     found = taken({**off, Source.COMMIT_STAGE: Total(0, 0)})
-    assert found.parts.keys() == {Part.QUEUE, Part.REDO, Part.BINLOG, Part.ACK, Part.OTHER}
+    assert found.parts.keys() == {*FSYNCS, *ACKS, Part.OTHER}
     assert found.parts[Part.OTHER] == pytest.approx(1.0)
 
 
@@ -279,6 +315,7 @@ def test_whatever_was_counted_the_named_parts_other_and_excess_make_the_mean(
     assert list(found.parts)[-1] is Part.OTHER
     assert sum(found.parts.values()) - found.excess_ms == pytest.approx(mean_ms)
     assert not (found.parts[Part.OTHER] and found.excess_ms)
+    assert sum(found.named.values()) == pytest.approx(sum(found.parts.values()))
 
 
 # -- by the server's counters alone

@@ -277,6 +277,10 @@ FSYNC = OperatingPoint(1, "update_index", fsync_delay_ms=2.0)
             replace(FAR, rtt_ms=2.0, clients=4),
             "network wait: 49 % of a commit; twice the clients would give 1.3",
         ),
+        (
+            replace(FSYNC, clients=8, fsync_delay_ms=10.0),
+            "redo and binlog fsync and their queue: ",
+        ),
         (FSYNC, "redo and binlog fsync: 86 % of a commit; twice the clients would give 1."),
         (replace(FSYNC, redo_fsyncs=0.0), "binlog fsync: 79 % of a commit; "),
         (
@@ -294,6 +298,23 @@ def test_the_limit_in_words(setting: OperatingPoint, words: str) -> None:
     predicted = predict(setting, CALIBRATION)
     assert predicted is not None
     assert predicted.limit.startswith(words)
+
+
+def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows() -> None:
+    """36 + 18 + 25 of 102 ms: the queue for the fsyncs is a part of the wait for them."""
+    setting = OperatingPoint(32, "update_index", fsync_delay_ms=10.0)
+    seen = {
+        Part.WIRE: 6.0, Part.EXECUTE: 16.0, Part.FSYNC_QUEUE: 36.0, Part.REDO: 18.0, Part.BINLOG: 25.0,
+        Part.ENGINE: 1.0,
+    }  # fmt: skip
+    found = predict(setting, CALIBRATION, anatomy=Anatomy(5.0, 1344, 102.0, seen))
+    assert found is not None
+    assert found.limit.startswith("redo and binlog fsync and their queue: 77 % of a commit; ")
+    far = replace(setting, rtt_ms=25.0, semi_sync=True, fsync_delay_ms=0.0)
+    seen = {**seen, Part.FSYNC_QUEUE: 2.0, Part.ACK_QUEUE: 40.0, Part.ACK: 20.0}
+    found = predict(far, CALIBRATION, anatomy=Anatomy(5.0, 1344, 128.0, seen))
+    assert found is not None
+    assert found.limit.startswith("network wait: 47 % of a commit; ")
 
 
 def test_arrivals_that_the_clients_can_take_are_all_answered() -> None:

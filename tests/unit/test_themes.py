@@ -143,7 +143,7 @@ def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
     safe = read_theme(themes_directory() / "safe.toml")
     coloured = {
         **safe.status.model_dump(),
-        **safe.anatomy.model_dump(),
+        **safe.anatomy.model_dump(exclude_none=True),
         "good": safe.figures.good,
         "bad": safe.figures.bad,
     }

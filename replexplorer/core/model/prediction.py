@@ -16,12 +16,13 @@ from replexplorer.core.model.fitted import (
     Solution,
     solve,
 )
-from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.anatomy import ACKS, FSYNCS, Anatomy, Part
 
 _FSYNCS: Final = (CostTerm.REDO, CostTerm.BINLOG)
 _HERE: Final = (CostTerm.EXECUTE, CostTerm.CPU, CostTerm.ASLEEP)
 _LOCAL: Final = (Part.WIRE, Part.EXECUTE, Part.ENGINE)
 """Parts of a measured commit that nothing but this machine's work takes."""
+_AT_WORK: Final = (*_HERE, CostTerm.ROWS)
 _DOUBLES: Final = 1.9
 _HELPS: Final = 1.1
 """Less than this times the TPS is no reason to change anything."""
@@ -37,19 +38,21 @@ def predict(
     local: LocalCost | None = None,
     at_most_tps: float | None = None,
     rate_tps: float | None = None,
+    anatomy: Anatomy | None = None,
 ) -> Prediction | None:
     """What this setting should give; None without a client.
 
-    `local` is what was measured, in place of the calibration's cost of this workload; a workload that
-    neither knows is taken for the calibration's first. `at_most_tps` is the ceiling, which holds
-    whatever the model says. With `rate_tps` transactions arrive at that rate (open loop): as many as
-    the clients can take are answered, and the latency is that of as many clients as it keeps busy.
+    With an `anatomy` the limit has the share that was measured, by the division that is drawn. `local` is
+    what was measured, in place of the calibration's cost of this workload; a workload that neither knows is
+    taken for the calibration's first. `at_most_tps` is the ceiling, which holds whatever the model says. With
+    `rate_tps` transactions arrive at that rate (open loop): as many as the clients can take are answered, and
+    the latency is that of as many clients as it keeps busy.
     """
     if setting.clients < 1:
         return None
     cost = local or local_cost(setting.workload, calibration)
     answer = solve(setting, calibration, cost)
-    limit = _limit(setting, calibration, cost, answer)
+    limit = _limit(setting, calibration, cost, answer, anatomy)
     tps, latency_ms = answer.tps, answer.latency_ms
     if at_most_tps is not None and at_most_tps < tps:
         tps, latency_ms = at_most_tps, 1000 * setting.clients / at_most_tps
@@ -146,17 +149,25 @@ def _busy_clients(setting: OperatingPoint, calibration: Calibration, cost: Local
     return 1 + bisect_left(range(1, setting.clients), rate_tps, key=most_tps)
 
 
-def _limit(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, answer: Solution) -> str:
+def _limit(
+    setting: OperatingPoint,
+    calibration: Calibration,
+    cost: LocalCost,
+    answer: Solution,
+    anatomy: Anatomy | None,
+) -> str:
     """What takes most of a commit, and what would help most by the model itself."""
 
     def gain(**changed: float) -> float:
         return solve(replace(setting, **changed), calibration, cost).tps / answer.tps  # type: ignore[arg-type]
 
-    name, took_ms = _largest(answer)
+    name, share = _largest(setting, answer, anatomy)
     twice = gain(clients=2 * setting.clients)
     if name == CostTerm.CPU and twice < _HELPS:
         return f"{name}: {_WAIT_LONGER}"
-    told = f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; "
+    if name in _AT_WORK and _is_divided(anatomy):
+        name = "wire, execute and engine"
+    told = f"{name}: {_share(share)} of a commit; "
     if twice < _HELPS:
         return f"{told}twice the clients would only wait longer"
     told += f"twice the clients would {_told(twice)}"
@@ -165,14 +176,33 @@ def _limit(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, a
     return told
 
 
-def _largest(answer: Solution) -> tuple[str, float]:
-    """The largest term, both fsyncs as one."""
+def _largest(setting: OperatingPoint, answer: Solution, anatomy: Anatomy | None) -> tuple[str, float]:
+    """The largest term and its part of a commit, both fsyncs and the queue for them as one: by the model, or
+    measured, where the server times the queue; of a measured commit the machine's own work is one as well."""
     terms: dict[str, float] = {term: ms for term, ms in answer.terms.items() if term not in _FSYNCS}
     fsyncs = [term for term in _FSYNCS if term in answer.terms]
+    disk = "redo and binlog fsync" if len(fsyncs) > 1 else "".join(fsyncs)
     if fsyncs:
-        name = "redo and binlog fsync" if len(fsyncs) > 1 else str(fsyncs[0])
-        terms[name] = sum(answer.terms[term] for term in fsyncs)
-    return max(terms.items(), key=lambda item: item[1])
+        disk += f" and the{'ir' if len(fsyncs) > 1 else ''} queue" if setting.clients > 1 else ""
+        terms[disk] = sum(answer.terms[term] for term in fsyncs)
+    whole_ms = answer.latency_ms
+    if anatomy is not None and _is_divided(anatomy):
+        here = max(_AT_WORK, key=lambda term: terms.get(term, 0.0))
+        seen = {
+            disk: anatomy.ms_of(*FSYNCS),
+            CostTerm.NETWORK: anatomy.ms_of(*ACKS, Part.GROUP),
+            CostTerm.GROUP: anatomy.ms_of(Part.QUEUE),
+            here: anatomy.ms_of(*_LOCAL),
+        }
+        terms = {term: ms for term, ms in seen.items() if term in terms} or terms
+        whole_ms = anatomy.mean_ms
+    name, took_ms = max(terms.items(), key=lambda item: item[1])
+    return name, took_ms / whole_ms
+
+
+def _is_divided(anatomy: Anatomy | None) -> bool:
+    """Whether a measured commit's parts are known as far as the model's terms are."""
+    return anatomy is not None and Part.QUEUE not in anatomy.untimed and Part.EXECUTE in anatomy.parts
 
 
 def _told(gain: float) -> str:

@@ -33,28 +33,43 @@ class Part(StrEnum):
     """Waiting until the group has ordered and certified the transaction: for a majority of the members, or
     for all (`core.system.WaitsFor`)."""
     QUEUE = "queue"
-    """Waiting for the groups before and for the work of others in one's own: sleeps in LOCK_log,
-    LOCK_sync, LOCK_commit and LOCK_after_commit, and followers' for their leader, less the fsyncs and
-    acknowledgements that a follower waited for meanwhile; and the leader's sleep for others to come
-    (binlog_group_commit_sync_delay), which nothing times, as long as it was set."""
+    """The leader's sleep for others to come (binlog_group_commit_sync_delay), which nothing times, as long as
+    it was set; and queueing for stages that wait for neither fsync nor acknowledgement. In a recording from
+    before the queues were told apart all of them."""
+    FSYNC_QUEUE = "fsync_queue"
+    """Waiting while the groups before fsync: see `_queued`."""
     REDO = "redo"
     """Writing and fsync of the redo log; none where a commit does not wait for it (flush 0 and 2)."""
     BINLOG = "binlog"
     """Binlog fsync."""
+    ACK_QUEUE = "ack_queue"
+    """Waiting while the groups before wait for their acknowledgement. This commit's events are on their way
+    meanwhile, so that with `ACK` it is what a commit waits for an acknowledgement: a round trip or more."""
     ACK = "ack"
-    """Waiting for the replicas' acknowledgement."""
+    """Waiting for the replicas' acknowledgement of one's own group."""
     ENGINE = "engine"
     """The rest of the handler's commit: writing to redo log and binlog, making the transaction visible."""
     OTHER = "other"
     """What no counter explains. Where the server times neither queue nor redo log, these and `engine` are in
     it."""
 
+    @property
+    def words(self) -> str:
+        """`fsync queue`."""
+        return self.value.replace("_", " ")
 
-_BEFORE: Final = (Part.WIRE, Part.EXECUTE, Part.GROUP, Part.QUEUE, Part.REDO, Part.BINLOG)
+
+_BEFORE: Final = (
+    Part.WIRE, Part.EXECUTE, Part.GROUP, Part.QUEUE, Part.FSYNC_QUEUE, Part.REDO, Part.BINLOG,
+)  # fmt: skip
 _ORDER: Final = {
-    "after_sync": (*_BEFORE, Part.ACK, Part.ENGINE),
-    "after_commit": (*_BEFORE, Part.ENGINE, Part.ACK),
+    "after_sync": (*_BEFORE, Part.ACK_QUEUE, Part.ACK, Part.ENGINE),
+    "after_commit": (*_BEFORE, Part.ENGINE, Part.ACK_QUEUE, Part.ACK),
 }
+FSYNCS: Final = (Part.FSYNC_QUEUE, Part.REDO, Part.BINLOG)
+"""What a commit waits for the disk."""
+ACKS: Final = (Part.ACK_QUEUE, Part.ACK)
+"""What it waits for the replicas."""
 _BY_THE_QUEUE: Final = (Part.QUEUE, Part.REDO, Part.ENGINE)
 """What is told only where the locks of group commit are in some instrument."""
 _OTHERS_SHARE: Final = 0.05
@@ -77,6 +92,22 @@ class Anatomy:
     """By how much the parts together exceed the mean: 0 when they fit within."""
     untimed: tuple[Part, ...] = ()
     """Parts that this server times nothing of: they are in `other`."""
+
+    def ms_of(self, *parts: Part) -> float:
+        """Several parts together."""
+        return sum(self.parts.get(part, 0.0) for part in parts)
+
+    @property
+    def named(self) -> dict[Part, float]:
+        """The parts as they are named to people: under `ACK` all that a commit waits for an acknowledgement,
+        which is never less than the round trip."""
+        whole: dict[Part, float] = {part: ms for part, ms in self.parts.items() if part not in ACKS}
+        if self.parts.keys().isdisjoint(ACKS):
+            return whole
+        return {
+            (Part.ACK if part in ACKS else part): self.ms_of(*ACKS) if part in ACKS else ms
+            for part, ms in self.parts.items()
+        }
 
     @property
     def untimed_words(self) -> str:
@@ -187,19 +218,46 @@ def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part
     group_ms = counted.total(Source.GROUP).ms / transactions
     if group_ms:
         parts[Part.GROUP] = group_ms
-    commit_ms = _commit_ms(counted)
+    commit_ms, slept_ms = _commit_ms(counted), 0.0
     if commit_ms is not None:
         commit_ms /= transactions
         parts[Part.EXECUTE] = max(0.0, statements_ms - commit_ms)
         if commits:
             rest_ms = max(0.0, commit_ms - group_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
             slept_ms = min(rest_ms, path.sync_delay_ms * _groups(counted, Source.SYNC_LOCK) / transactions)
-            queue_ms += slept_ms
             if counted.has(Source.FLUSH_LOCK):
                 parts[Part.ENGINE] = rest_ms - slept_ms
     if commits and counted.has(Source.FLUSH_LOCK):
-        parts[Part.QUEUE] = queue_ms
+        parts |= _queued(counted, path, waits, queue_ms)
+        if slept_ms:
+            parts[Part.QUEUE] = parts.get(Part.QUEUE, 0.0) + slept_ms
     return parts
+
+
+def _queued(
+    counted: CommitGrowth, path: CommitPath, waits: Mapping[Part, _Wait], queue_ms: float
+) -> dict[Part, float]:
+    """The queue by what the groups before wait for.
+
+    The queue is what is slept in the locks of the stages and by followers for their leader, less what a
+    follower waited for of its own group's fsyncs and acknowledgement. It is shared out as a group's leader
+    sleeps in each lock: LOCK_log is held over the redo log's fsync, LOCK_sync over the binlog's, LOCK_commit
+    (under after_commit LOCK_after_commit) over the acknowledgement.
+    """
+    after_commit = path.wait_point == "after_commit"
+    held = {
+        Source.FLUSH_LOCK: (Part.REDO, Part.FSYNC_QUEUE),
+        Source.SYNC_LOCK: (Part.BINLOG, Part.FSYNC_QUEUE),
+        Source.AFTER_COMMIT_LOCK if after_commit else Source.COMMIT_LOCK: (Part.ACK, Part.ACK_QUEUE),
+    }
+    slept: dict[Part, float] = {}
+    for lock, (wait, queue) in held.items():
+        if wait in waits:
+            slept[queue] = slept.get(queue, 0.0) + (counted.total(lock).mean_ms or 0.0)
+    if not slept:
+        return {Part.QUEUE: queue_ms}
+    whole_ms = sum(slept.values())
+    return {queue: queue_ms * (ms / whole_ms if whole_ms else 1 / len(slept)) for queue, ms in slept.items()}
 
 
 _QUEUEING: Final = (

@@ -9,11 +9,11 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.places import processes_that_help
 from replexplorer.core.machine import short_of_cpu
-from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.anatomy import ACKS, Anatomy, Part
 
 LimitedBy = Literal["generator", "host", "link", "server", "rate"]
 
-_LINK: Final = (Part.WIRE, Part.ACK)
+_LINK: Final = (Part.WIRE, *ACKS)
 """Parts of a commit that are waited for on the way, to the clients and to the replicas."""
 
 
@@ -46,13 +46,12 @@ def limit_of(
     if anatomy is None or not anatomy.mean_ms:
         return None
     whole_ms = sum(anatomy.parts.values())
-    link_ms = sum(anatomy.parts.get(part, 0.0) for part in _LINK)
-    is_link = link_ms > whole_ms / 2
-    parts = {part: ms for part, ms in anatomy.parts.items() if (part in _LINK) is is_link and ms > 0}
+    is_link = anatomy.ms_of(*_LINK) > whole_ms / 2
+    parts = {part: ms for part, ms in anatomy.named.items() if (part in _LINK) is is_link and ms > 0}
     if not parts:
         return None
     share = 100 * sum(parts.values()) / whole_ms
     named = ", ".join(
-        f"{part.value} {ms:.2f} ms" for part, ms in sorted(parts.items(), key=lambda each: -each[1])[:3]
+        f"{part.words} {ms:.2f} ms" for part, ms in sorted(parts.items(), key=lambda each: -each[1])[:3]
     )
     return Limit("link" if is_link else "server", f"{share:.0f} % of a commit's time: {named}")

@@ -96,6 +96,7 @@ class Outlook:
             local=local,
             at_most_tps=None if ceiling is None else ceiling.tps,
             rate_tps=load.rate_asked_tps,
+            anatomy=anatomy,
         )
 
     def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:

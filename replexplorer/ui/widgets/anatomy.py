@@ -25,6 +25,8 @@ _EVERY_S: Final = 2.0
 """The parts are means of 5 s, and the bar is what costs a small line most."""
 _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are shown."""
+_SAID_FROM: Final = 0.01
+"""Of the wait for an acknowledgement, from which on its queue is worth a word."""
 _TIGHT: Final = 3
 """A legend's entries with short words and no blank after their colour."""
 _BAR_AT: Final = 24
@@ -120,37 +122,40 @@ class AnatomyPanel(Lines):
     def _legend(self, anatomy: Anatomy, width: int, rows: int) -> list[Line]:
         """Every part with its time; where they do not fit, those that the bar does not name, and where
         these do not the least ones are summed up at the end."""
-        parts = list(anatomy.parts)
+        parts = list(anatomy.named)
         for at, gap in ((0, 3), (1, 2), (2, 2), (2, 1)):
             entries = [self._entry(anatomy, part, at) for part in parts]
             laid = _flowed(entries, width, gap, rows)
             if laid is not None:
                 return laid
-        inside = named(anatomy.parts, width - _BAR_AT - 1)
+        inside = named(anatomy.named, width - _BAR_AT - 1)
         parts = [part for part in parts if part not in inside]
         for at, gap in ((1, 2), (2, 2), (2, 1), (_TIGHT, 1)):
             entries = [self._entry(anatomy, part, at) for part in parts]
             if (laid := _flowed(entries, width, gap, rows)) is not None:
                 return laid
-        kept = sorted(parts, key=lambda part: (part is Part.OTHER, anatomy.parts[part]), reverse=True)
+        kept = sorted(parts, key=lambda part: (part is Part.OTHER, anatomy.named[part]), reverse=True)
         while len(kept) > 1:
             kept.pop()
             entries = [self._entry(anatomy, part, 2) for part in parts if part in kept]
             rest = [part for part in parts if part not in kept]
-            sum_ms = sum(anatomy.parts[part] for part in rest)
+            sum_ms = sum(anatomy.named[part] for part in rest)
             entries.append([(f"+{len(rest)} parts {part_ms(sum_ms)}", "muted")])
             if (laid := _flowed(entries, width, 1, rows)) is not None:
                 return laid
         return []
 
     def _entry(self, anatomy: Anatomy, part: Part, at: int) -> Line:
-        """`■ redo 1.9`; with the full name the share too."""
-        ms, has_colors = anatomy.parts[part], self._tones and not self.glyphs.ascii
+        """`■ redo 1.9`; with the full name the share too, and how much of an acknowledgement's wait was
+        behind another group's."""
+        ms, has_colors = anatomy.named[part], self._tones and not self.glyphs.ascii
         blank = "" if at == _TIGHT else " "
         key: Run = (f"■{blank}", part.value) if has_colors else (f"{PATTERNS[part]}{blank}", "text b")
         figure: list[Run] = [(part_ms(ms), "text b")]
         if at == 0:
             figure += [(f" ms {ms / max(anatomy.mean_ms, 1e-9):.0%}", "muted")]
+            if part is Part.ACK and (queued_ms := anatomy.ms_of(Part.ACK_QUEUE)) >= _SAID_FROM * ms:
+                figure += [(f" ({part_ms(queued_ms)} in its queue)", "muted")]
         return [key, (f"{WORDS[part][min(at, 2)]} ", "muted"), *figure]
 
 

@@ -1,7 +1,8 @@
 """One commit's time as a bar on a true scale: each part as long as its share, to an eighth of a cell.
 
 Law: nothing is widened to be seen; what is too short for the bar stands in the legend. Where colours
-cannot tell the parts apart each has a character of its own.
+cannot tell the parts apart each has a character of its own. The wait for an acknowledgement behind another
+group's has a colour of its own and no name: `ACK wait` is written over both, with the time of both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from replexplorer.core.server.anatomy import Part
+from replexplorer.core.server.anatomy import ACKS, Part
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.words.runs import Run
 
@@ -19,6 +20,8 @@ PATTERNS: Final[Mapping[Part, str]] = {
     Part.WIRE: "~",
     Part.EXECUTE: "=",
     Part.QUEUE: ".",
+    Part.FSYNC_QUEUE: ",",
+    Part.ACK_QUEUE: ";",
     Part.REDO: "%",
     Part.BINLOG: "#",
     Part.ACK: ":",
@@ -41,6 +44,8 @@ WORDS: Final[Mapping[Part, PartWords]] = {
     Part.WIRE: PartWords("client + wire", "wire", "wire"),
     Part.EXECUTE: PartWords("execute", "execute", "exec"),
     Part.QUEUE: PartWords("queue", "queue", "queue"),
+    Part.FSYNC_QUEUE: PartWords("fsync queue", "fsync queue", "fsyncQ"),
+    Part.ACK_QUEUE: PartWords("ACK queue", "ACK queue", "ACKQ"),
     Part.REDO: PartWords("redo fsync", "redo", "redo"),
     Part.BINLOG: PartWords("binlog fsync", "binlog", "binlog"),
     Part.ACK: PartWords("ACK wait", "ACK wait", "ACK"),
@@ -49,6 +54,10 @@ WORDS: Final[Mapping[Part, PartWords]] = {
     Part.OTHER: PartWords("other", "other", "other"),
 }
 """Every part."""
+
+
+_Span = tuple[Part, float, float]
+"""A part with its edges in cells."""
 
 
 def part_ms(value: float) -> str:
@@ -72,13 +81,15 @@ def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool)
     cells = [
         _cell(spans, at, glyphs) if has_colors else _whole(spans, at, tones=tones) for at in range(width)
     ]
-    for part, start, end in spans:
-        _label(cells, part, parts[part], math.ceil(start - 1e-9), math.floor(end + 1e-9), tones=tones)
+    for part, start, end in _waits_as_one(spans):
+        ms = (end - start) / width * total_ms
+        _label(cells, part, ms, math.ceil(start - 1e-9), math.floor(end + 1e-9), tones=tones)
     return _joined(cells)
 
 
 def named(parts: Mapping[Part, float], width: int) -> set[Part]:
-    """The parts that stand in a bar of this many cells with their time; each has a cell less at its edges."""
+    """Of parts as they are named, those that stand in a bar of this many cells with their time; each has a
+    cell less at its edges."""
     total_ms = sum(parts.values())
     lengths = {part: math.floor(ms / total_ms * width) - 1 for part, ms in parts.items() if ms > 0}
     return {
@@ -86,7 +97,14 @@ def named(parts: Mapping[Part, float], width: int) -> set[Part]:
     }
 
 
-def _cell(spans: list[tuple[Part, float, float]], at: int, glyphs: Glyphs) -> Run:
+def _waits_as_one(spans: list[_Span]) -> list[_Span]:
+    """The spans as they are named: the two of the wait for an acknowledgement together."""
+    acks = [span for span in spans if span[0] in ACKS]
+    others = [span for span in spans if span[0] not in ACKS]
+    return [*others, (Part.ACK, acks[0][1], acks[-1][2])] if acks else others
+
+
+def _cell(spans: list[_Span], at: int, glyphs: Glyphs) -> Run:
     """One cell: a ground, or two neighbours with the edge between them where it is."""
     held = [(part, min(end, at + 1) - max(start, at)) for part, start, end in spans]
     inside = [(part, length) for part, length in held if length > 1e-9]
@@ -101,7 +119,7 @@ def _cell(spans: list[tuple[Part, float, float]], at: int, glyphs: Glyphs) -> Ru
     return " ", f"oncolor on {widest[0][0]}"
 
 
-def _whole(spans: list[tuple[Part, float, float]], at: int, *, tones: bool) -> Run:
+def _whole(spans: list[_Span], at: int, *, tones: bool) -> Run:
     """One cell with the character of the part at its middle."""
     part = next((part for part, start, end in spans if start <= at + 0.5 < end), spans[-1][0])
     return PATTERNS[part], f"oncolor on {part}" if tones else "text"
@@ -112,7 +130,8 @@ def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, to
     text = _text_in(part, ms, last - first)
     start = first + (last - first - len(text)) // 2
     for at, char in enumerate(text, start):
-        cells[at] = (char, f"oncolor on {part} b" if tones else "title b")
+        ground = cells[at][1].rpartition(" on ")[2]
+        cells[at] = (char, f"oncolor on {ground} b" if tones else "title b")
 
 
 def _text_in(part: Part, ms: float, cells: int) -> str:

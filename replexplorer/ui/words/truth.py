@@ -56,7 +56,7 @@ def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[
         figures = f"{truth.redo_fsyncs:.2f} + {truth.binlog_fsyncs:.2f}"
         facts.append((3, _pair("fsyncs redo + binlog ", figures)))
     if truth.ack_waits is not None and truth.duration_s > 0:
-        runs = _pair("ack waits ", f"{truth.ack_waits / truth.duration_s:.0f}/s")
+        runs = _pair("group ack waits ", f"{truth.ack_waits / truth.duration_s:.0f}/s")
         if truth.ack_wait_ms is not None and (anatomy is None or Part.ACK not in anatomy.parts):
             runs += _pair(" of ", f"{truth.ack_wait_ms:.1f} ms")
         facts.append((4, runs))
