@@ -11,7 +11,6 @@ from replexplorer.cli.arguments import Parser, add_global_flags, add_json, sente
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import seconds
 from replexplorer.cli.wiring import attached
-from replexplorer.core.change.fault_acts import ahead_words
 from replexplorer.core.fault import KINDS, FaultKind, check_fault, kind_of, parse_fault
 from replexplorer.core.hints import command
 from replexplorer.core.text import folded
@@ -23,6 +22,7 @@ from replexplorer.reports.documents import fault_document
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.cli.output import Output
+    from replexplorer.core.server.comeback import Comeback
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -127,7 +127,7 @@ async def _inject(call: Call) -> int:
                 for each in injected:
                     cleared = await asyncio.shield(session.console.do(Clear(str(each.fault))))
                     document.cleared += [fault_document(one.fault) for one in cleared]
-                    document.ahead |= _told_ahead(console, cleared)
+                    document.add(_told(console, cleared))
     if console.json:
         console.document(document)
     elif args.for_s is None:
@@ -144,10 +144,11 @@ async def _clear(call: Call) -> int:
     async with attached(call, "fault") as session:
         session.narrate = console.narrate
         cleared = await session.console.do(Clear(call.args.fault))
-    ahead = _told_ahead(console, cleared)
+    came_back = _told(console, cleared)
     if console.json:
-        faults = [fault_document(each.fault) for each in cleared]
-        console.document(FaultsCleared(cleared=faults, ahead=ahead))
+        document = FaultsCleared(cleared=[fault_document(each.fault) for each in cleared])
+        document.add(came_back)
+        console.document(document)
     else:
         console.print(
             "; ".join(f"{each.fault} is over" for each in cleared) if cleared else "no fault is in force"
@@ -155,10 +156,10 @@ async def _clear(call: Call) -> int:
     return 0
 
 
-def _told_ahead(console: Output, cleared: Iterable[Cleared]) -> dict[str, str]:
-    """What replicas have and their source lost, with the command that makes them copies again; told a line
-    each."""
-    found = {replica: (each.fault.node, gtids) for each in cleared for replica, gtids in each.ahead.items()}
-    for replica, (source, gtids) in found.items():
-        console.warn(ahead_words(replica, source, gtids, console.stack))
-    return {replica: gtids for replica, (_, gtids) in found.items()}
+def _told(console: Output, cleared: Iterable[Cleared]) -> list[Comeback]:
+    """What servers came back without, and the command that makes them copies again; told a line each."""
+    found = [each.comeback for each in cleared if each.comeback is not None]
+    for comeback in found:
+        for line in comeback.words(console.stack):
+            console.warn(line)
+    return found

@@ -166,6 +166,9 @@ class Fault:
     """Knobs that it turned, named as in the requested document, with the values that clearing gives back."""
     links: tuple[str, ...] = ()
     """Links that it makes flap, by both their nodes."""
+    had: Mapping[str, Any] | None = None
+    """What the nodes had right before it ended a server (`core.server.comeback.Had`); None: it ends none, or
+    has not done so yet."""
 
     def __str__(self) -> str:
         """`partition=ack@db2`."""
@@ -327,6 +330,7 @@ def to_record(faults: Sequence[Fault]) -> list[dict[str, Any]]:
             "by": fault.by,
             "before": dict(fault.before),
             "links": list(fault.links),
+            "had": fault.had,
         }
         for fault in faults
     ]
@@ -347,6 +351,7 @@ def from_record(content: object) -> tuple[Fault, ...]:
                 str(row["by"]),
                 dict(row["before"]),
                 tuple(map(str, row.get("links", ()))),
+                row.get("had"),
             )
         except (KeyError, TypeError, ValueError):
             continue

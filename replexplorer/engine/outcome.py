@@ -9,6 +9,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.common import KeptChange
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.wire import Experiment
 
 
@@ -70,8 +71,8 @@ class Cleared:
     """A fault that was taken back."""
 
     fault: Fault
-    ahead: Mapping[str, str] = field(default_factory=dict)
-    """By replica: the GTIDs that it has executed and the source, which is back, has lost."""
+    comeback: Comeback | None = None
+    """What the server that it had ended came back without; None where it ended none, or a group's."""
 
 
 class RolledBack(ReplexplorerError):

@@ -17,6 +17,7 @@ from replexplorer.core.wire import Flap
 from replexplorer.engine.console import Clear, Inject, Scale, Switchover, Turn
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview
 from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
 from tests.turning import turn
@@ -175,17 +176,48 @@ async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too() -> None:
         assert [link.partition for link in status.links] == ["none"]
 
 
-@pytest.mark.parametrize("fault", ["kill", "power_cut", "stop"])
+@pytest.mark.parametrize("by", ["clear", "up"])
 @virtual
-async def test_a_replica_that_has_what_its_source_lost_is_named_when_the_source_is_back(fault: str) -> None:
+async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copied(by: str) -> None:
+    """Also where the source uses the numbers of what it lost again before anybody can ask it."""
     world = World(replicas=2)
+    source, ahead = world.primary, world.servers["db3"]
+    source.commits = 99
+    ahead.received, world.servers["db2"].received = 99, 82
     async with world.attached("fault") as session:
-        await turn(session, "undo_journal=on")
-        await inject(session, fault)
-        lost = "" if fault == "stop" else f"{world.primary.variables['server_uuid']}:90001-90017"
-        world.servers["db3"].errant = lost
-        [cleared] = await session.console.do(Clear())
-        assert cleared.ahead == ({"db3": lost} if lost else {})
+        await inject(session, "kill")
+    source.loses = 17
+    if by == "clear":
+        async with world.attached("fault") as session:
+            [cleared] = await session.console.do(Clear())
+            assert cleared.comeback is not None
+            uuid = source.variables["server_uuid"]
+            assert (cleared.comeback.lost, cleared.comeback.ahead) == (
+                f"{uuid}:84-100",
+                {"db3": f"{uuid}:84-100"},
+            )
+            assert cleared.comeback.after == "diverged"
+    if by == "up":
+        session = world.session("up", up=UpOptions())
+        await session.up(lambda _: None)
+        assert any("db1 lost 17 transactions" in line for line in session.repaired)
+        await session.disconnect()
+    async with world.attached("status") as session:
+        differs = {view.name: view.diverged for view in (await session.status()).nodes}
+        assert differs["db1"] is differs["db2"] is None
+        assert "17 transactions that db1 lost" in (differs["db3"] or "")
+
+
+@virtual
+async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> None:
+    world = World(replicas=2)
+    world.primary.commits = 99
+    async with world.attached("fault") as session:
+        for fault in ("kill", "stop", "kill@db2"):
+            await inject(session, fault)
+            [cleared] = await session.console.do(Clear())
+            assert cleared.comeback is None or cleared.comeback.is_whole
+        assert session.sight.requested.diverged == {}
 
 
 @virtual

@@ -127,6 +127,9 @@ class FakeServer:
         """The error number that answers who asks for its logs' state."""
         self.owned = ""
         """GTIDs that are on their way."""
+        self.commits = 0
+        self.loses = 0
+        """How many of its commits the next start lacks."""
         self.commit_counters: list[dict[str, Any]] = []
         """Rows of performance_schema that say what commits wait for."""
         self.sent_bytes = 0
@@ -165,7 +168,10 @@ class FakeServer:
         self.started_s = self.flushed_s = asyncio.get_running_loop().time()
         self.operational = False
         self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
-        self.commits = 0
+        self.commits -= self.loses
+        self.loses = 0
+        self.logged_before = f"{self.variables['server_uuid']}:1-{self.commits + 1}"
+        """By the binlogs before the one that this start began."""
         self.redo_flushed, self.redo_flushed_s = 0, self.started_s
         self.redo_fsyncs = 0
         self.timeouts = 0
@@ -291,7 +297,8 @@ class FakeServer:
         if _is(statement, ASKED.received_gtids()):
             source = self._around.source()
             received = source.commits if self.received is None else self.received
-            return [{"executed": "", "received": f"{source.variables['server_uuid']}:1-{received + 1}"}]
+            of_source = f"{source.variables['server_uuid']}:1-{received + 1}"
+            return [{"executed": self.errant, "received": of_source}]
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
@@ -312,6 +319,8 @@ class FakeServer:
             return [{match[2]: self._as_selected(match[1])}]
         if _is(statement, ASKED.binlogs()):
             return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
+        if statement == ASKED.logged_before(self.binlogs[-1][0]).statement:
+            return [{"Event_type": "Previous_gtids", "Info": self.logged_before}]
         if _is(statement, ASKED.reached("", 0)) or statement.startswith("SELECT WAIT_FOR_EXECUTED_GTID_SET"):
             self.applied["queued"] = ""
             return [{"late": int(self.lags or self.sql != "Yes")}]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.change.fault_acts import ahead_words
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import (
     KINDS,
@@ -177,10 +176,3 @@ def test_clearing_what_does_not_exist_is_refused() -> None:
         clears(FAULT, "crash", THREE)
     with pytest.raises(UsageError, match="there is no node"):
         clears(FAULT, "partition@db7", THREE)
-
-
-def test_what_a_source_lost_is_told_with_the_command_that_makes_its_replica_a_copy() -> None:
-    assert ahead_words("db3", "db1", "u:1-17", "demo") == (
-        "db3 has 17 transactions that db1 lost (u:1-17):"
-        " `replexplorer rejoin db3 --copy --stack demo` makes it a copy of db1 again"
-    )

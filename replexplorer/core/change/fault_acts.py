@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.hints import command
-from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.topology import ends_of
 
 
@@ -19,15 +17,6 @@ class FaultActs(NamedTuple):
 
     does: tuple[str, ...] = ()
     undoes: tuple[str, ...] = ()
-
-
-def ahead_words(replica: str, source: str, gtids: str, stack: str) -> str:
-    """Which transactions a replica has and its source lost, and the command that makes it a copy again."""
-    count = gtid_count(gtids)
-    return (
-        f"{replica} has {count:,} transaction{'' if count == 1 else 's'} that {source} lost ({gtids}):"
-        f" {command('rejoin', stack, replica, '--copy')} makes it a copy of {source} again"
-    )
 
 
 def acts_of(

@@ -350,6 +350,11 @@ class Dialect(Protocol):
         """Name and size in bytes, oldest first."""
         ...
 
+    def logged_before(self, binlog: str) -> Question[str]:
+        """All that the binlogs before this one have ever held: of the newest one after a start, what the
+        server had logged by then."""
+        ...
+
     def purge_binlogs(self, first_kept: str) -> str:
         """Removes all binlogs before this one."""
         ...

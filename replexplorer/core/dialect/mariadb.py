@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
@@ -117,6 +117,10 @@ class MariaDb(MySql):
                 next((row["Info"] for row in rows if row["Event_type"] == _STATE_EVENT), "")
             ),
         )
+
+    def logged_before(self, binlog: str) -> Question[str]:
+        """The state with which it begins."""
+        return replace(self.purged(), statement=f"SHOW BINLOG EVENTS IN '{binlog}' LIMIT 4")
 
     def executed(self) -> Question[str]:
         """Under after_sync with what waits for its acknowledgement: that is in the binlog."""

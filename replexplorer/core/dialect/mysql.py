@@ -564,6 +564,15 @@ class MySql:
             lambda rows: tuple((str(row["Log_name"]), int(row["File_size"])) for row in rows),
         )
 
+    def logged_before(self, binlog: str) -> Question[str]:
+        """Its second event (manual, "SHOW BINLOG EVENTS"; MySQL's source, `Previous_gtids_log_event`)."""
+        return Question(
+            f"SHOW BINLOG EVENTS IN '{binlog}' LIMIT 2",
+            lambda rows: _in_line(
+                next((row["Info"] for row in rows if row["Event_type"] == "Previous_gtids"), "")
+            ),
+        )
+
     def purge_binlogs(self, first_kept: str) -> str:
         """Not written to the binlog."""
         return f"PURGE BINARY LOGS TO '{first_kept}'"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from replexplorer.core.change.fault_acts import acts_of, ahead_words
+from replexplorer.core.change.fault_acts import acts_of
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import (
@@ -27,10 +27,12 @@ from replexplorer.core.kept import kept_all, unkept_all
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.core.link import CUT
+from replexplorer.core.server.comeback import Comeback, Had, binlog_bytes
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.change.comeback import Return, had_before
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
@@ -38,7 +40,7 @@ from replexplorer.engine.change.not_started import no_login
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.server_sample import answers, errant_gtids
+from replexplorer.engine.observe.server_sample import answers
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
@@ -52,7 +54,7 @@ _ENDS_A_SERVER: Final = {"kill", "stop", "pause", "power_cut"}
 _ISOLATES: Final = {"isolate", "power_cut"}
 """They cut all links of a node."""
 _LOSES_COMMITS: Final = {"kill", "power_cut"}
-"""Of a source: its replicas may have what it comes back without."""
+"""A server may come back without what it, or others, had."""
 _CUTS_LINKS: Final = {"isolate", "partition"}
 """Before these and those the exposure meter looks, so that what it said is of the moment of the failure."""
 _TO_A_REPLICAS_THREAD: Final = frozenset({"applier_stop", "receiver_stop"})
@@ -184,10 +186,10 @@ class Faults:
             raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
             await self._ready_to_start(meant)
-        ahead = await self._take_all_back(meant)
+        found = await self._take_all_back(meant)
         if meant and self._fleet.system.is_group:
             await self._let_in()
-        return tuple(Cleared(fault, ahead.get(fault.number, {})) for fault in meant)
+        return tuple(Cleared(fault, found.get(fault.number)) for fault in meant)
 
     async def _ready_to_start(self, faults: Sequence[Fault]) -> None:
         """Heal links before servers start: a member that is cut off meanwhile cannot join, and takes no
@@ -305,6 +307,7 @@ class Faults:
                 await self._sight.exposures.look_before_failure()
             match fault.kind:
                 case "kill":
+                    await self._had(fault)
                     await self._fleet.server_process(fault.node).kill()
                 case "stop":
                     await self._fleet.server_process(fault.node).stop()
@@ -312,8 +315,11 @@ class Faults:
                     await self._fleet.server_process(fault.node).pause()
                 case "power_cut":
                     process = self._fleet.server_process(fault.node)
+                    fault = await self._had(fault)
                     await process.kill()
-                    return await process.lose_unsynced(str(fault.value))
+                    lost = await process.lose_unsynced(str(fault.value))
+                    await self._had(fault, binlog_bytes(lost))
+                    return lost
                 case "applier_stop":
                     await execute(member.control, (member.dialect.stop_applier(),))
                 case "receiver_stop":
@@ -325,6 +331,20 @@ class Faults:
                 case "flap":
                     await self._flap(fault, flap_of(fault))
         return ()
+
+    async def _had(self, fault: Fault, lost_bytes: int | None = None) -> Fault:
+        """Keep with a fault what the nodes have, right before it ends a server, or how much of its binlog
+        went; answers it with that."""
+        if lost_bytes is None or fault.had is None:
+            had = (await had_before(self._sight, fault.node, fault.kind)).record()
+        else:
+            had = {**fault.had, "binlog_bytes": lost_bytes}
+        kept = replace(fault, had=had)
+        if not self._fleet.system.is_group:
+            await self._write(
+                lambda faults: [kept if each.number == kept.number else each for each in faults]
+            )
+        return kept
 
     async def _flap(self, fault: Fault, flap: Flap | None) -> None:
         """Let its links flap, or no more; one that ends at a node that is gone went with it."""
@@ -346,18 +366,18 @@ class Faults:
 
     async def _take_all_back(
         self, faults: Iterable[Fault], *, is_mark: bool = True
-    ) -> Mapping[int, Mapping[str, str]]:
+    ) -> Mapping[int, Comeback]:
         """Undo them, the newest first; that is a mark of its own unless it only ends what failed. Answers by
-        number what replicas have and the source, which is back, has lost."""
-        found: dict[int, Mapping[str, str]] = {}
+        number what a server that is back lost."""
+        found: dict[int, Comeback] = {}
         # Room on a disk first: without it a server may not start.
         for fault in sorted(faults, key=lambda fault: (fault.kind != "disk_full", -fault.number)):
             is_marked = not is_mark
             if fault.node in self._fleet.members:  # else it went with its node
                 self._chronicle.tell(Severity.INFO, f"clearing {fault}")
                 if fault.kind in _LOSES_COMMITS:
-                    await self._start(fault)
-                    found[fault.number] = await self._ahead_of(fault.node)
+                    comeback = await self._start(fault)
+                    found |= {} if comeback is None else {fault.number: comeback}
                 is_marked = await self._take_back(fault) or is_marked
             await self._forget(fault)
             text = f"{_UNDO}{fault}"
@@ -367,28 +387,27 @@ class Faults:
                 self._chronicle.change_effective(self._chronicle.begin_change(text), text, text)
         return found
 
-    async def _ahead_of(self, node: str) -> Mapping[str, str]:
-        """By replica what it has executed and a source that is just back has not; told in the log. Asked
-        before anything else, for the source gives the same GTIDs to other transactions now."""
-        if node != self._fleet.source_name:
-            return {}
-        source, replicas = self._fleet.source, self._fleet.replicas
-        found = await asyncio.gather(*(errant_gtids(source, replica) for replica in replicas))
-        ahead = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True) if gtids}
-        for replica, gtids in ahead.items():
-            self._chronicle.tell(
-                Severity.BAD, ahead_words(replica, node, gtids, self._fleet.outside.provider.name)
-            )
-        return ahead
-
-    async def _start(self, fault: Fault) -> None:
+    async def _start(self, fault: Fault) -> Comeback | None:
+        """Start the fault's server; answers what it lost where that can be said."""
         if self._is_cut_off(fault.node):
             self._report(f"{fault.node} is cut off: its server is started when its links heal")
-            return
+            return None
+        await self._fleet.discover()
+        returning = Return(self._sight, fault.node, Had.read(fault.had))
+        await returning.look_before()
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
         if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set
             await self._let_in()
+            return None
+        return None if fault.kind == "pause" else await self.judge(returning)
+
+    async def judge(self, returning: Return) -> Comeback | None:
+        """What a server that runs again came back without; told in the log."""
+        found = await returning.look_after()
+        for line in () if found is None else found.words(self._fleet.outside.provider.name):
+            self._chronicle.tell(Severity.BAD, line)
+        return found
 
     async def _start_if_it_ended(self, fault: Fault) -> None:
         """Start the server that a full disk has ended: InnoDB aborts where it finds no room for its next redo

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
-from replexplorer.core.change.fault_acts import ahead_words
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.engine.change.bringup import Raised, bring_up
@@ -66,8 +65,8 @@ class Repairer:
         over = [settled] if settled else []
         for cleared in await self._faults.clear():
             over.append(f"fault {cleared.fault} undone")
-            name, node = sight.fleet.outside.provider.name, cleared.fault.node
-            over += [ahead_words(each, node, gtids, name) for each, gtids in cleared.ahead.items()]
+            if cleared.comeback is not None:
+                over += cleared.comeback.words(sight.fleet.outside.provider.name)
         over += await self._unfinished.finish()
         if sight.fleet.system.is_group:  # a node whose links were cut can be let in only now
             await form_group(sight.fleet, over.append)

@@ -1,0 +1,191 @@
+"""A server that had ended and runs again: what it lost, and which nodes differ from it since.
+
+docs/facts.md, "What comes back from a crash". GTID sets say it, where the rows of a GTID cannot be missing.
+
+Law: what the server executed at its start counts, not what it has by now, for a source gives the numbers that
+it lost to other transactions at once. Where that is not known a lost transaction may look like one that is
+there, never the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from replexplorer.core.hints import command
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import Value
+from replexplorer.core.server.durability import redo_fsyncs
+from replexplorer.core.server.gtid import (
+    common_gtids,
+    gtid_count,
+    numbered_by,
+    subtract_gtids,
+    transactions,
+    unite_gtids,
+)
+
+
+class Replication(StrEnum):
+    """What became of a replica's stream after its source came back."""
+
+    WHOLE = "whole"
+    BROKEN = "broken 1236"
+    """It lacks what no binlog of the source holds any more: the IO thread ends with error 1236."""
+    DIVERGED = "diverged"
+    """It has what the source lost, or rows that the source lost though its GTIDs are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Had:
+    """What the nodes had right before one of them ended."""
+
+    executed: Mapping[str, str] = field(default_factory=dict)
+    """GTID set by node that answered; of a replica with what it has received."""
+    purged: str | None = None
+    """What the node that ended had in no binlog; None: it was not asked."""
+    binlog_bytes: int = 0
+    """Of its binlogs, taken by a power cut."""
+    loses_rows: bool = False
+    """Its redo log was not flushed at each commit: rows can be missing whose GTIDs its binlog has kept."""
+    rows_low: int | None = None
+    """How many commits the redo log would lose, at least; None: nobody has counted."""
+    rows_high: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As a fault's record keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, content: object) -> Self | None:
+        """The inverse; None for none."""
+        return cls(**content) if isinstance(content, dict) else None
+
+
+def loses_rows(fault: str, values: Mapping[str, Value]) -> bool:
+    """Whether a failure takes redo of commits that clients were told of, under these settings: without power
+    all that was not flushed, and where mysqld dies what it did not even write."""
+    flush = values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, 1)
+    return redo_fsyncs(flush) == 0 if fault == "power_cut" else flush == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comeback:
+    """What a server came back without."""
+
+    node: str
+    is_source: bool
+    lost: str = ""
+    """GTIDs that it had numbered itself and lacked at its start."""
+    only_on: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that another node has, by node."""
+    binlog_lost: str | None = None
+    """GTIDs that it executed and that its binlogs have lost; None: what they held is not known."""
+    binlog_bytes: int = 0
+    replication: Mapping[str, Replication] = field(default_factory=dict)
+    """By replica; empty where the node is not the source."""
+    differs: Mapping[str, str] = field(default_factory=dict)
+    """By node why it is to be copied, said of the node."""
+    rows: tuple[int, int] | None = None
+    """At least and at most so many commits whose rows are gone while their GTIDs are there; None: it cannot
+    be said how many."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing was lost and nothing differs."""
+        return not (self.lost or self.differs or self.binlog_lost or self.rows != (0, 0))
+
+    @property
+    def after(self) -> Replication:
+        """The worst of its replicas' streams."""
+        found = self.replication.values()
+        order = (Replication.DIVERGED, Replication.BROKEN)
+        return next((each for each in order if each in found), Replication.WHOLE)
+
+    @property
+    def ahead(self) -> Mapping[str, str]:
+        """`only_on`, where the node is the source."""
+        return self.only_on if self.is_source else {}
+
+    def words(self, stack: str) -> tuple[str, ...]:
+        """What it came to on this stack, and the remedy, a line each; empty where all is whole."""
+        lines = []
+        if self.lost:
+            lines.append(f"{self.node} lost {lost_words(self.lost, self.only_on)}")
+        if self.rows is None:
+            lines.append(f"{self.node} may have lost rows whose GTIDs it has: how many is not known")
+        elif self.rows[1]:
+            low, high = self.rows
+            lines.append(f"{self.node} lost the rows of {low:,} to {high:,} commits and has their GTIDs")
+        if self.binlog_lost:
+            gone = f"{transactions(self.binlog_lost)} ({self.binlog_bytes:,} bytes)"
+            lines.append(f"the binlog of {self.node} lost {gone} that InnoDB has kept")
+        remedies = (
+            f"{node} {why}: {command('rejoin', stack, node, '--copy')} makes it a copy of the source"
+            for node, why in self.differs.items()
+        )
+        return (*lines, *remedies)
+
+
+def lost_words(lost: str, only_on: Mapping[str, str]) -> str:
+    """`508 transactions, 508 of them only on db2`."""
+    where = [f"{gtid_count(there):,} of them only on {node}" for node, there in only_on.items() if there]
+    return ", ".join([transactions(lost), *(where or ["on no other node"])])
+
+
+def binlog_bytes(files: Iterable[str]) -> int:
+    """Of what a power cut took, a file and its bytes each (`binlog.000002 454,575 bytes`), the binlogs'."""
+    return sum(int(line.split()[1].replace(",", "")) for line in files if line.startswith("binlog."))
+
+
+NOT_KNOWN: Final = "may lack rows of its GTIDs: its redo log was not flushed at each commit"
+
+
+def compare(
+    node: str,
+    uuid: str | None,
+    had: Had,
+    others: Mapping[str, str],
+    at_start: str,
+    purged: str,
+    *,
+    is_source: bool,
+) -> Comeback:
+    """What a server came back without: `others` have these sets while it was away, it had executed `at_start`
+    at its start, and of that `purged` is in no binlog of its own. Without a UUID it has numbered all there
+    is."""
+    seen = (had.executed.get(node, ""), *others.values())
+    before = numbered_by(uuid, *seen) if uuid else unite_gtids(*seen)
+    lost = subtract_gtids(before, at_start)
+    only_on = {name: common_gtids(lost, gtids) for name, gtids in others.items()}
+    binlog_lost = None if had.purged is None else subtract_gtids(purged, had.purged)
+    rows: tuple[int, int] | None = (0, 0)
+    # InnoDB keeps the GTIDs of what it has: where these are more than the binlog's, all their rows are there.
+    if had.loses_rows and not binlog_lost:
+        rows = None if had.rows_low is None or had.rows_high is None else (had.rows_low, had.rows_high)
+        if rows is not None and lost:
+            rows = (0, max(0, rows[1] - gtid_count(lost)))
+    if not is_source:
+        differs = {} if rows == (0, 0) else {node: NOT_KNOWN}
+        return Comeback(node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows)
+    replication, differs = dict[str, Replication](), dict[str, str]()
+    for name, gtids in others.items():
+        lacks = subtract_gtids(purged, gtids)
+        replication[name] = Replication.WHOLE
+        if only_on[name]:
+            differs[name] = (
+                f"has {transactions(only_on[name])} that {node} lost and whose numbers it uses again"
+            )
+        elif rows is None or rows[1]:
+            differs[name] = f"has or gets transactions whose rows {node} may have lost"
+        if differs.get(name):
+            replication[name] = Replication.DIVERGED
+        elif lacks:
+            replication[name] = Replication.BROKEN
+            differs[name] = f"lacks {transactions(lacks)} that are in no binlog of {node} (error 1236)"
+    return Comeback(
+        node, True, lost, {name: gtids for name, gtids in only_on.items() if gtids}, binlog_lost,
+        had.binlog_bytes, replication, differs, rows,
+    )  # fmt: skip

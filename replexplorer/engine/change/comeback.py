@@ -1,0 +1,95 @@
+"""Looking at what nodes have before a server ends and after it runs again, and keeping which differ since."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.server.comeback import Comeback, Had, compare, loses_rows
+from replexplorer.core.server.exposure import Loss
+from replexplorer.core.server.gtid import unite_gtids
+from replexplorer.engine.asking import ask, probe
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.observe.server_sample import errant_gtids
+from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.requested import write_diverged
+
+_WITHIN_S: Final = 2.0
+_METER: Final = {"power_cut": "power_cut", "kill": "process_dies"}
+"""What the exposure meter calls it."""
+
+
+async def had_before(sight: Sight, node: str, fault: str) -> Had:
+    """What the nodes have now, right before this fault ends the server of one."""
+    fleet, member = sight.fleet, sight.fleet.member(node)
+    sample = sight.samples.get(node)
+    rows = sight.exposures.last_whole if node == fleet.source_name else None
+    loss = None if rows is None else getattr(rows[1], _METER.get(fault, ""), None)
+    low, high = (loss.low, loss.high) if isinstance(loss, Loss) else (None, None)
+    purged: str | None = None
+    with suppress(ReplexplorerError):
+        purged = await ask(member.poll, member.dialect.purged(), deadline_s=_WITHIN_S)
+    is_lax = loses_rows(fault, sample.values if sample else {})
+    return Had(await _sets(sight, fleet.members), purged, 0, is_lax, low, high)
+
+
+async def _sets(sight: Sight, nodes: Collection[str]) -> dict[str, str]:
+    """What these nodes have executed or received, of those that answer."""
+    found = await asyncio.gather(*(_set(sight.fleet.member(name)) for name in nodes))
+    return {name: gtids for name, gtids in zip(nodes, found, strict=True) if gtids is not None}
+
+
+async def _set(member: Member) -> str | None:
+    try:
+        return await ask(member.poll, member.dialect.received_gtids(), deadline_s=_WITHIN_S)
+    except ReplexplorerError:
+        return None
+
+
+class Return:
+    """One server that is started again; made right before that."""
+
+    def __init__(self, sight: Sight, node: str, had: Had | None) -> None:
+        self._sight = sight
+        self._node = node
+        self._had = had or Had()
+        self._others: dict[str, str] | None = None
+
+    async def look_before(self) -> None:
+        """See what the others have of it while it is away: nothing that it writes from now on."""
+        others = [name for name in self._sight.fleet.members if name != self._node]
+        if not self._sight.fleet.member(self._node).address.server_running:
+            self._others = await _sets(self._sight, others)
+
+    async def look_after(self) -> Comeback | None:
+        """What it came back without, and keep which nodes differ since; None where it does not answer."""
+        fleet = self._sight.fleet
+        member, is_source = fleet.member(self._node), self._node == fleet.source_name
+        others = self._others
+        if others is None:  # it ran already, and may have given its numbers to others
+            errant = await asyncio.gather(*(errant_gtids(member, each) for each in fleet.replicas))
+            ahead = (
+                dict(zip((each.name for each in fleet.replicas), errant, strict=True)) if is_source else {}
+            )
+            others = {
+                name: unite_gtids(self._had.executed.get(name, ""), ahead.get(name) or "")
+                for name in {*self._had.executed, *ahead} - {self._node}
+            }
+        try:
+            if member.probed is None:  # it was down when this session came
+                member.probed = await probe(member.poll)
+            names = await ask(member.control, member.dialect.binlogs())
+            logged = await ask(member.control, member.dialect.logged_before(names[-1][0])) if names else ""
+            purged = await ask(member.control, member.dialect.purged())
+        except ReplexplorerError:
+            return None
+        uuid = member.capabilities.server_uuid if member.capabilities else None
+        found = compare(
+            self._node, uuid, self._had, others, unite_gtids(logged, purged), purged, is_source=is_source
+        )
+        if found.differs:
+            self._sight.requested = await write_diverged(fleet.keeper, fleet.roster, found.differs)
+        return found

@@ -1,0 +1,102 @@
+"""A server that runs again, against what it and the others had before."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.server.comeback import Had, Replication, binlog_bytes, compare, loses_rows
+from replexplorer.core.server.gtid import gtid_count
+
+A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
+WHOLE, BROKEN, DIVERGED = Replication.WHOLE, Replication.BROKEN, Replication.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("at_start", "purged", "replica", "lost", "only", "binlog_lost", "after"),
+    [
+        (f"{A}:1-100", "", f"{A}:1-100", 0, 0, 0, WHOLE),
+        (f"{A}:1-100", "", f"{A}:1-60", 0, 0, 0, WHOLE),
+        (f"{A}:1-90", "", f"{A}:1-90", 10, 0, 0, WHOLE),
+        (f"{A}:1-90", "", f"{A}:1-96", 10, 6, 0, DIVERGED),
+        (f"{A}:1-100", "", f"{A}:1-102,{B}:1-5", 2, 2, 0, DIVERGED),
+        (f"{A}:1-100", f"{A}:1-100", f"{A}:1-58", 0, 0, 100, BROKEN),
+        (f"{A}:1-100", f"{A}:1-100", f"{A}:1-100", 0, 0, 100, WHOLE),
+        (f"{A}:1-95", f"{A}:1-95", f"{A}:1-98", 5, 3, 95, DIVERGED),
+    ],
+)
+def test_what_a_source_lost_and_what_becomes_of_its_replica(
+    at_start: str, purged: str, replica: str, lost: int, only: int, binlog_lost: int, after: Replication
+) -> None:
+    had = Had({"db1": f"{A}:1-100"}, "")
+    found = compare("db1", A, had, {"db2": replica}, at_start, purged, is_source=True)
+    assert gtid_count(found.lost) == lost
+    assert sum(map(gtid_count, found.only_on.values())) == only
+    assert gtid_count(found.binlog_lost or "") == binlog_lost
+    assert found.replication == {"db2": after}
+    assert set(found.differs) == (set() if after is WHOLE else {"db2"})
+    assert found.is_whole is (not lost and not binlog_lost)
+
+
+def test_the_words_say_how_many_are_where_and_the_remedy() -> None:
+    had = Had({"db1": f"{A}:1-100"}, "", binlog_bytes=2048)
+    others = {"db2": f"{A}:1-98", "db3": f"{A}:1-94"}
+    found = compare("db1", A, had, others, f"{A}:1-95", f"{A}:1-95", is_source=True)
+    lines = found.words("demo")
+    assert lines[0] == "db1 lost 5 transactions, 3 of them only on db2"
+    assert lines[1] == "the binlog of db1 lost 95 transactions (2,048 bytes) that InnoDB has kept"
+    assert "db2 has 3 transactions that db1 lost" in lines[2]
+    assert "`replexplorer rejoin db2 --copy --stack demo`" in lines[2]
+    assert lines[3].startswith("db3 lacks 1 transaction that")
+
+
+def test_what_the_binlog_lost_is_not_known_where_nobody_had_asked() -> None:
+    found = compare("db1", A, Had(), {"db2": f"{A}:1-9"}, f"{A}:1-9", f"{A}:1-9", is_source=True)
+    assert found.binlog_lost is None
+    assert found.after is WHOLE
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "purged", "rows", "after"),
+    [
+        (None, None, "", None, DIVERGED),
+        (4, 20, "", (4, 20), DIVERGED),
+        (0, 0, "", (0, 0), WHOLE),
+        (4, 20, f"{A}:1-100", (0, 0), WHOLE),
+    ],
+)
+def test_rows_can_be_gone_though_their_gtids_are_there(
+    low: int | None, high: int | None, purged: str, rows: tuple[int, int] | None, after: Replication
+) -> None:
+    """Not where InnoDB had more than the binlog: it keeps rows and GTIDs together."""
+    had = Had({"db1": f"{A}:1-100"}, "", loses_rows=True, rows_low=low, rows_high=high)
+    found = compare("db1", A, had, {"db2": f"{A}:1-100"}, f"{A}:1-100", purged, is_source=True)
+    assert (found.rows, found.after) == (rows, after)
+
+
+@pytest.mark.parametrize(
+    ("fault", "flush", "loses"),
+    [("kill", 0, True), ("kill", 2, False), ("power_cut", 2, True), ("power_cut", 1, False)],
+)
+def test_which_settings_lose_redo_of_what_was_acknowledged(fault: str, flush: int, loses: bool) -> None:
+    assert loses_rows(fault, {"innodb_flush_log_at_trx_commit": flush}) is loses
+
+
+def test_a_replica_that_comes_back_gets_what_it_lost_from_its_source() -> None:
+    had = Had({"db2": f"{A}:1-100", "db1": f"{A}:1-100"}, "")
+    found = compare("db2", B, had, {"db1": f"{A}:1-120"}, f"{A}:1-80", "", is_source=False)
+    assert found.is_whole
+    assert found.replication == {}
+
+
+def test_bytes_of_binlogs_are_added_up() -> None:
+    assert (
+        binlog_bytes(["binlog.000001 1 byte", "ib_redo9 4,096 bytes", "binlog.000002 454,575 bytes"])
+        == 454_576
+    )
+
+
+def test_what_nodes_had_is_kept_and_read_again() -> None:
+    had = Had({"db1": f"{A}:1-3"}, f"{A}:1", 12, True, 0, 9)
+    assert Had.read(had.record()) == had
+    assert Had.read(None) is None
