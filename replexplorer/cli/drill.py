@@ -67,7 +67,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="in place of the drill's own settings",
+        help="in place of the drill's own settings, which it tells first",
     )
     run.add_argument(
         "--report", metavar="DIR", help="write report.md, report.html, result.json and the session"
@@ -231,15 +231,18 @@ async def _run(call: Call, drill: Drill) -> int:
 
 
 class DrillNarration:
-    """Reports a drill's steps on stderr: a line a step, and the time left."""
+    """Reports a drill on stderr: what it sets, a line a step, and the time left."""
 
     def __init__(self, console: Output) -> None:
         self._console = console
-        self._number = 0
+        self._number: int | None = None
 
     def __call__(self, now: DrillProgress) -> None:
-        """Report what is done now."""
+        """Report what is done now; first of all what the drill sets by itself."""
         step = now.step
+        if self._number is None and now.drill.sets:
+            self._console.recount(now.drill.sets)
+        self._number = self._number or 0
         if step is not None and now.number != self._number:
             self._number = now.number
             shows = f": {step.shows}" if step.shows else ""

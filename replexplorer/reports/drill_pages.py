@@ -79,11 +79,6 @@ def _facts(document: DrillRunJson) -> list[str]:
 def _sections(document: DrillRunJson) -> list[_Section]:
     """Everything that is a table, in order; those without rows are left out."""
     meter = meter_rows(document)
-    if meter and document.rpo is not None:
-        meter = [*meter, ("really lost", f"{document.rpo.commits:,}")]
-        if document.acknowledged_since is not None:
-            told = f"{document.acknowledged_since:,} in the {document.exposure_read_ms:,.0f} ms between"
-            meter.append(("acknowledged after the reading", told))
     found: list[_Section] = [
         (
             "Expectations",

@@ -41,6 +41,8 @@ def drill_document(result: DrillResult) -> DrillRunJson:
         system=result.system,
         server=result.server,
         settings={str(name): value for name, value in result.settings.items()},
+        sets=list(result.drill.own_settings),
+        asked=list(result.drill.asked),
         started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         + "Z",
         duration_s=round(result.duration_s, 3),
@@ -109,7 +111,13 @@ def meter_rows(document: DrillRunJson) -> list[tuple[str, str]]:
     exposure = document.exposure_before
     if exposure is None:
         return []
-    return [(words, _loss(getattr(exposure, name))) for name, words in FAILURES]
+    rows = [(words, _loss(getattr(exposure, name))) for name, words in FAILURES]
+    if document.rpo is not None:
+        if document.acknowledged_since is not None:
+            told = f"{document.acknowledged_since:,} in the {number(document.exposure_read_ms, 0)} ms between"
+            rows.append(("acknowledged after the reading", told))
+        rows.append(("really lost", f"{document.rpo.commits:,}"))
+    return rows
 
 
 def _loss(loss: LossJson | UnknownLossJson) -> str:
@@ -161,10 +169,18 @@ def time_rows(document: DrillRunJson) -> list[tuple[str, str]]:
         rows.append(("failover", f"{number(rto.total_ms, 0)} ms: {split}"))
     if document.recovery_ms is not None:
         rows.append(("recovery", f"{document.recovery_ms:,.0f} ms from mending to the first OK"))
-    rows += [(f"TPS {name}", number(tps)) for name, tps in document.tps.items()]
+    rows += [(f"TPS {_when(name, document)}", number(tps)) for name, tps in document.tps.items()]
     if document.fallbacks is not None:
         rows.append(("falls back to async", str(document.fallbacks)))
     return rows
+
+
+def _when(name: str, document: DrillRunJson) -> str:
+    """`before the fault`; where the load went on at another node, its commits are in the figure."""
+    if name != "during":
+        return f"{name} the fault"
+    moved = document.rto is not None and document.ledger is not None
+    return f"during the fault{f', then on {document.ledger.survivor}' if moved and document.ledger else ''}"
 
 
 def state_words(document: DrillRunJson) -> str:
@@ -190,7 +206,9 @@ def render_drill(document: DrillRunJson) -> str:
     """The result for a terminal: meter beside ledger, times, expectations, then the verdict."""
     started = document.started.replace("T", " ").removesuffix("Z")
     settings = " ".join(f"{key}={value}" for key, value in document.settings.items())
-    blocks = [f"{document.drill} on {document.server}, {started} UTC\n{document.title}\n{settings}"]
+    own = [f"set by the drill itself: {' '.join(document.sets)}"] if document.sets else []
+    head = [f"{document.drill} on {document.server}, {started} UTC", document.title, settings, *own]
+    blocks = ["\n".join(head)]
     parts = (
         ("faults", window_rows(document)),
         ("at risk just before, by the meter", meter_rows(document)),

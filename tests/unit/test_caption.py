@@ -89,7 +89,14 @@ TURNED = (
     (tick(ON, (25.0, 25.2)), tick(ON, (0.0, 0.1)), "db2 is next door now"),
     (
         tick(ON), tick(ON, sync_binlog=0),
-        "sync_binlog 0: the binlog reaches the disk when the system likes; a power cut takes the rest",
+        "sync_binlog 0: the binlog is fsynced when the system likes;"
+        " a power cut leaves commits in InnoDB that the binlog lacks",
+    ),
+    (
+        tick(ON, innodb_flush_log_at_trx_commit=1),
+        tick(ON, sync_binlog=1000, innodb_flush_log_at_trx_commit=1),
+        "sync_binlog 1000: the binlog is fsynced every 1000 groups; a power cut leaves commits in InnoDB that"
+        " the binlog lacks",
     ),
     (
         tick(ON), tick(ON, innodb_flush_log_at_trx_commit=2),
@@ -97,7 +104,7 @@ TURNED = (
     ),
     (
         tick(ON), tick(ON, innodb_flush_log_at_trx_commit=0),
-        "innodb_flush 0: the redo log reaches the disk once a second; a crash of mysqld"
+        "innodb_flush 0: the redo log reaches the disk once a second; the death of mysqld"
         " takes what is younger",
     ),
     (
@@ -114,7 +121,7 @@ TURNED = (
     (resting(tick(ON, clients=32)), tick(ON, clients=32), ""),
     (
         tick(ON), tick(ON, sync_binlog=0, innodb_flush_log_at_trx_commit=2),
-        "sync_binlog 0: the binlog reaches the disk when the system likes; a power cut takes the rest"
+        "sync_binlog 0: the binlog is fsynced when the system likes; a power cut takes the rest of it"
         " (and 1 more setting)",
     ),
     (tick(ON), tick(BLOCKED), "every commit waits: no acknowledgement from db2"),

@@ -13,6 +13,7 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import kind_of
+from replexplorer.core.knobs import keys
 from replexplorer.core.system import DEFAULT
 
 DEFAULT_CLIENTS: Final = 8
@@ -178,6 +179,35 @@ class Drill:
     expects: tuple[Expectation, ...] = ()
     rollback: tuple[DrillStep, ...] = ()
     """Done whatever happens, before what was taken is returned."""
+    asked: tuple[str, ...] = ()
+    """Of `settings` those that were given in place of its own, or beside them."""
+
+    @property
+    def own_settings(self) -> tuple[str, ...]:
+        """Those that the drill sets by itself."""
+        return tuple(text for text in self.settings if text not in self.asked)
+
+    @property
+    def sets(self) -> str:
+        """`power-cut sets sync_binlog=1 undo_journal=on by itself; asked for: sync_binlog=1000`; empty where
+        it sets nothing."""
+        own = f"{self.name} sets {' '.join(self.own_settings)} by itself" if self.own_settings else ""
+        asked = f"asked for: {' '.join(self.asked)}" if self.asked else ""
+        return "; ".join(filter(None, (own, asked)))
+
+    @property
+    def narrated(self) -> Drill:
+        """The same with the settings in what its steps show: `{durability}`, `{waits}`, `{KEY}`."""
+        values = dict(text.partition("=")[::2] for text in self.settings)
+        words = {**values, "durability": _durability(values), "waits": _waits(values)}
+
+        def told(step: DrillStep) -> DrillStep:
+            shows = step.shows
+            for name, text in words.items():
+                shows = shows.replace(f"{{{name}}}", text)
+            return replace(step, shows=shows)
+
+        return replace(self, steps=tuple(map(told, self.steps)))
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
@@ -211,7 +241,30 @@ class Drill:
                         f"{key}: step {number} of {self.name} turns it", "set another knob, or write a drill"
                     )
         own = dict(text.partition("=")[::2] for text in self.settings)
-        return replace(self, settings=tuple(f"{key}={value}" for key, value in {**own, **given}.items()))
+        return replace(
+            self,
+            settings=tuple(f"{key}={value}" for key, value in {**own, **given}.items()),
+            asked=tuple(f"{key}={value}" for key, value in given.items()),
+        )
+
+
+def _durability(values: Mapping[str, str]) -> str:
+    """When the logs reach the disk under these settings."""
+    binlog = values.get(keys.SYNC_BINLOG, "1")
+    flush = values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, "1")
+    each = "at each commit"
+    when = {"1": each, "0": "when the system likes"}.get(binlog, f"once every {binlog} groups of commits")
+    redo = {"0": "written and fsynced once a second", "2": "once a second"}.get(flush, each)
+    if when == redo:
+        return f"binlog and redo log are fsynced {each}"
+    return f"the binlog is fsynced {when}, the redo log {redo}"
+
+
+def _waits(values: Mapping[str, str]) -> str:
+    """Whether a commit waits for a replica under these settings."""
+    if values.get(keys.SEMI_SYNC) == "on":
+        return "each commit waits for the replica's acknowledgement"
+    return "commits do not wait for the link; the replica is half a round trip behind"
 
 
 FIGURES: Final[Mapping[str, str]] = {

@@ -14,6 +14,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
@@ -197,14 +198,19 @@ def _rtt(name: KnobName, old: Value, new: Value, now: Tick) -> str:
 def _sync_binlog(name: KnobName, old: Value, new: Value, now: Tick) -> str:
     if new == 1:
         return "sync_binlog 1: every group of commits is on disk in the binlog before it is answered"
-    when = "when the system likes" if new == 0 else f"once every {new} groups of commits"
-    return f"sync_binlog {new}: the binlog reaches the disk {when}; a power cut takes the rest"
+    when = "when the system likes" if new == 0 else f"every {new} groups"
+    flush = now.knobs.get(KnobName(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, SOURCE))
+    if flush is not None and redo_fsyncs(flush.effective):
+        then = "a power cut leaves commits in InnoDB that the binlog lacks"
+    else:
+        then = "a power cut takes the rest of it"
+    return f"sync_binlog {new}: the binlog is fsynced {when}; {then}"
 
 
 def _flush(name: KnobName, old: Value, new: Value, now: Tick) -> str:
     if new in (1, 3):
         return f"innodb_flush {new}: the redo log is on disk before a commit is answered"
-    lost = "a crash of mysqld" if new == 0 else "a power cut"
+    lost = "the death of mysqld" if new == 0 else "a power cut"
     return f"innodb_flush {new}: the redo log reaches the disk once a second; {lost} takes what is younger"
 
 

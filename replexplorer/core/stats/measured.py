@@ -35,7 +35,7 @@ _IN_NONE: Final = 3.0
 _ROUNDING: Final = 0.01
 """A batch that is nearly full is full: intervals end by a timer."""
 _LEFT_OUT: Final = 20
-"""At either end of a range the farthest of so many stretches does not count."""
+"""At either end of a range the farthest of this many stretches does not count."""
 _LEAST_BEYOND: Final = 10
 """Independent commits above a percentile without which it is not compared."""
 

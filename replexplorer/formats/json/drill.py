@@ -68,6 +68,8 @@ class DrillRunJson(JsonObject):
     system: str
     server: str | None
     settings: dict[str, Scalar]
+    sets: list[str] = Field(default=[], description="KEY=VALUE that the drill sets by itself")
+    asked: list[str] = Field(default=[], description="KEY=VALUE that were asked for in place of its own")
     started: str = Field(description="when its first step began, UTC")
     duration_s: float
     quick: bool = False

@@ -33,7 +33,7 @@ def stages(experiment: Staged, step: StagedStep | None = None) -> Sequence[Stage
         cells = step.cells if isinstance(step, MatrixProgress) else matrix_cells(quick=False)
         return [Stage(cell_title(cell), cell.theory.why) for cell in cells]
     if isinstance(experiment, Drill):
-        return [Stage(each.text, each.shows) for each in experiment.steps]
+        return [Stage(each.text, each.shows) for each in experiment.narrated.steps]
     return [Stage(phase.name, phase.shows) for phase in experiment.phases]
 
 

@@ -54,6 +54,10 @@ class DrillRun:
     conductor: Conductor = field(default_factory=Conductor)
     _number: int = 0
 
+    def __post_init__(self) -> None:
+        """Tell of its steps what is so under its settings."""
+        self.drill = self.drill.narrated
+
     async def run(self, rig: Rig) -> DrillResult:
         """Run it to its end. A server that is missed, what is waited for in vain and a presenter's abort end
         it as aborted; whatever ends it, its rollback runs and what it took is returned.
@@ -109,6 +113,8 @@ class DrillRun:
     async def _set_up(self, result: DrillResult, work: StepWork) -> None:
         loan, rig, drill = work.loan, work.loan.rig, self.drill
         self._tell("setting up", None)
+        if drill.sets:
+            rig.log.tell(Severity.INFO, drill.sets)
         await loan.enough_replicas(drill.replicas)
         await loan.look_alive()
         await loan.turn(desired_of(map(rig.parse, drill.settings)))
