@@ -78,7 +78,7 @@ class TickFold:
             exposure=exposure,
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
-            faults=self.sight.requested.faults,
+            faults=self.sight.faults,
             viewer=self.driving.viewer_of is not None,
             load_ended_s=None if self._last is None else self._last.end_s - self.chronicle.began_s,
             driver_selects=self.driving.viewer_of.selected if self.driving.viewer_of else None,

@@ -334,7 +334,7 @@ class Session:
 
     def _broken(self) -> str:
         """What stays broken on purpose, as last seen, with what mends it; empty where nothing does."""
-        faults = self.sight.requested.faults
+        faults = self.sight.faults
         if faults:
             mend, name = command("fault", self.outside.provider.name, "clear"), ", ".join(map(str, faults))
             return f"; {name} {'stays' if len(faults) == 1 else 'stay'} in force: {mend} undoes all"

@@ -499,3 +499,28 @@ async def test_what_a_fault_would_run_names_every_link_and_its_undo() -> None:
         preview = session.console.preview_fault(parse_fault("flap@db2", session.fleet.roster))
         assert preview.statements == ("link db1 <-> db2: 2 s down, 2 s up, over and over",)
         assert preview.undo == ("link db1 <-> db2: stays up",)
+
+
+@pytest.mark.parametrize("fault", ["kill@db1", "applier_stop@db2"])
+@virtual
+async def test_a_fault_that_somebody_ended_by_hand_is_not_in_force(fault: str) -> None:
+    """Its record stays until an app that changes something comes, and is no reason for anything."""
+    world = World()
+    node = fault.rpartition("@")[2]
+    async with world.attached("fault") as session:
+        await inject(session, fault)
+        assert await in_force(session) == [fault]
+        await asyncio.sleep(30)
+        assert await in_force(session) == [fault]
+        if fault.startswith("kill"):
+            await session.fleet.server_process(node).start()
+        else:
+            member = session.fleet.member(node)
+            await member.control.query(member.dialect.start_applier())
+        await asyncio.sleep(10)
+        assert await in_force(session) == []
+    async with world.started("tui") as session:
+        assert session.sight.requested.faults == ()
+    async with world.attached("fault") as session:
+        await inject(session, fault)
+        assert await in_force(session) == [fault]

@@ -101,8 +101,8 @@ class Faults:
         return self._sight.fleet
 
     def in_force(self) -> tuple[Fault, ...]:
-        """As last read."""
-        return self._sight.requested.faults
+        """Recorded, as last read, and not seen to be over."""
+        return self._sight.faults
 
     async def inject(
         self, request: FaultRequest, *, for_s: float | None = None, anyway: bool = False
@@ -179,7 +179,7 @@ class Faults:
         replicas have what their source lost. Raises UsageError where nothing of that kind is in force."""
         await self._sight.read_document()
         roster = self._fleet.roster
-        meant = [fault for fault in self.in_force() if clears(fault, text, roster)]
+        meant = [fault for fault in self._sight.requested.faults if clears(fault, text, roster)]
         if not meant and text is not None:
             in_force = ", ".join(map(str, self.in_force()))
             others = f"in force: {in_force}" if in_force else "none of any kind is"
@@ -481,6 +481,14 @@ class Faults:
                 raise await no_login(fleet, node)
             await clock.sleep(_LOOK_EVERY_S)
 
+    async def forget_over(self) -> None:
+        """Drop the records of faults that were seen to be over: a later failure of the same node is none of
+        them."""
+        held = self._sight.faults
+        for fault in self._sight.requested.faults:
+            if fault not in held:
+                await self._forget(fault)
+
     async def _record(self, fault: Fault) -> Fault:
         """Add it to the stack's faults, once; answers it with its number."""
 
@@ -493,7 +501,7 @@ class Faults:
             return [*faults, replace(fault, number=max((each.number for each in faults), default=0) + 1)]
 
         await self._write(added)
-        numbered = next(filter(is_it, self.in_force()))
+        numbered = next(filter(is_it, self._sight.requested.faults))
         self._accounts.fault_recorded(numbered)
         return numbered
 

@@ -51,7 +51,10 @@ class Unfinished:
         experiment still runs. What cannot be done now stays owed."""
         await self._sight.read_document()
         owed = self._sight.requested.owed
-        if owed is None or self._turns.is_measuring:
+        if self._turns.is_measuring:
+            return ()
+        await self._faults.forget_over()
+        if owed is None:
             return ()
         try:
             async with self._turns.measuring("rollback", f"of the {owed.kind} {owed.name}"):

@@ -11,6 +11,7 @@ from typing import Protocol
 from replexplorer.core.change.planner import Observed
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.fault import Fault, is_over
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.common import for_joined
 from replexplorer.core.knobs.knob_view import KnobView
@@ -409,6 +410,17 @@ class Sight:
         if sample is not None and waits_too_long(sample, self.asked_rtts_ms()):
             await self.fleet.outside.clock.sleep(_SECOND_LOOK_S)
             await self.look_at_source()
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """In force: recorded, and not seen to be over."""
+        now_s = self.fleet.outside.clock.wall()
+        return tuple(
+            fault
+            for fault in self.requested.faults
+            if (sample := self.samples.get(fault.node)) is None
+            or not is_over(fault, sample.view, sample.status.uptime_s, now_s)
+        )
 
     def requested_value(self, name: KnobName) -> Value:
         """What is requested of a knob: what somebody asked, else its default."""

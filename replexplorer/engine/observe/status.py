@@ -86,7 +86,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         load=sight.driver.load if sight.driver is not None else nobody,
         footprint_bytes=glance.footprint_bytes(),
         knobs=sight.views(),
-        faults=sight.requested.faults,
+        faults=sight.faults,
         exposure=sight.exposures.exposure() or NOT_REACHED,
         hosts=tuple(await sight.fleet.outside.provider.hosts()),
     )
