@@ -21,7 +21,7 @@ from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of
 from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, UsageError
-from replexplorer.core.history.pair import StackSide, compared
+from replexplorer.core.history.pair import StackSide, Stretch, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.finish import all_of
@@ -112,20 +112,23 @@ def _is_recording(word: str) -> bool:
 
 
 def _recorded(call: Call) -> int:
-    """Two recordings, of each the last stretch under load."""
-    sides = StackSide(call.args.a), StackSide(call.args.b)
-    for side in sides:
-        with closing(opened(side.name)) as reader:
-            for tick in reader.ticks():
-                side.feed(tick, 0.0)
-        side.name = Path(side.name).stem
-    # Each has a stretch of its own: they did not run at once.
-    for side in sides:
-        side.keep_last_stretch()
-    a, b = sides
+    """Two recordings, of each a stretch of its own: they did not run at once."""
+    a, b = map(_stretch_of, (call.args.a, call.args.b))
     found = compared(a, b, since_s=float("-inf"))
     document = compare_document(a, b, found, at_once=False)
     return delivered(call.console, document, lambda: compare_text(a, b, found, document))
+
+
+def _stretch_of(name: str) -> StackSide:
+    """What of a recording is compared."""
+    with closing(opened(name)) as reader:
+        side = StackSide(Path(name).stem)
+        for tick in reader.ticks():
+            side.feed(tick, 0.0)
+        found = side.stretch()
+        first_s, last_s = reader.first_s, reader.last_s
+        edges = max(found.from_s, first_s), min(found.to_s, last_s)
+        return side.taken(Stretch(*edges, found.why, first_s), reader.ticks())
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ def screen_size(text: str) -> tuple[int, int]:
 def run_arguments(parser: ArgumentParser) -> None:
     """Which script, over what, and where to."""
     parser.add_argument(
-        "script", metavar="SCRIPT", help="a file of key, type, wait, until, caption and mark lines"
+        "script", metavar="SCRIPT", help="a file of start, key, type, wait, until, caption and other lines"
     )
     parser.add_argument("--over", metavar="FILE", help=f"over a recording, not live servers: {RECORDING}")
     parser.add_argument("--cast", metavar="PATH", help="write an asciinema cast; nothing is drawn here then")
@@ -71,19 +71,17 @@ def run(call: Call) -> int:
     args = call.args
     file = expanded(args.script)
     script = read_play(read_text(file, "play", LARGEST_PLAY_BYTES), str(file))
-    if args.over is None and (line := script.needs_recording) is not None:
-        raise UsageError(
-            f"{file}, line {line.number}: `{line.text}`: live servers have no end",
-            "wait for something else, or play --over FILE",
-        )
+    if (line := script.unfit(live=args.over is None)) is not None:
+        why, hint = "live servers have no end", "wait for something else, or play --over FILE"
+        if args.over is not None:
+            why, hint = "a recording cannot be changed", "leave the line out, or play without --over"
+        raise UsageError(f"{file}, line {line.number}: `{line.text}`: {why}", hint)
     in_terminal = sys.stdout.isatty() and sys.stdin.isatty()
     is_shown = in_terminal and not (args.headless or args.json or args.cast)
     if args.size is not None and is_shown:
         raise UsageError("--size is for --cast and --headless", "a terminal has a size of its own")
     size = None if is_shown else args.size or _USUAL_SIZE
     performance = _live(call, script, size) if args.over is None else _over(call, script, size)
-    if performance.left:
-        call.console.narrate(performance.left)
     if args.cast is not None:
         call.console.narrate(f"written to {args.cast}")
     if args.json:
@@ -105,7 +103,7 @@ def write_cast(
     script = PlayScript(str(reader.file), (line,), f"replexplorer, stack {settings.stack}")
     size = size or _USUAL_SIZE
     cast = _cast_of(stream, size, next(reader.ticks()).wall_s, script.title, speed)
-    _whole(Venue(settings, size, cast).play_over(script, reader))
+    _whole(call, Venue(settings, size, cast).play_over(script, reader))
 
 
 def _live(call: Call, script: PlayScript, size: tuple[int, int] | None) -> Performance:
@@ -117,7 +115,7 @@ def _live(call: Call, script: PlayScript, size: tuple[int, int] | None) -> Perfo
     session, settings = live_session(call, "play")
     with whole_file(expanded(path)) if path is not None else nullcontext() as stream:
         cast = None if stream is None else _cast_of(stream, size, time.time(), script.title)
-        return _whole(Venue(settings, size, cast, _teller(call, size)).play_live(script, session))
+        return _whole(call, Venue(settings, size, cast, _teller(call, size)).play_live(script, session))
 
 
 def _over(call: Call, script: PlayScript, size: tuple[int, int] | None) -> Performance:
@@ -132,7 +130,7 @@ def _over(call: Call, script: PlayScript, size: tuple[int, int] | None) -> Perfo
         with whole_file(path) if path is not None else nullcontext() as stream:
             wall_s = next(reader.ticks()).wall_s
             cast = None if stream is None else _cast_of(stream, size, wall_s, script.title)
-            return _whole(Venue(settings, size, cast, _teller(call, size)).play_over(script, reader))
+            return _whole(call, Venue(settings, size, cast, _teller(call, size)).play_over(script, reader))
 
 
 def _recorded_settings(call: Call, reader: SessionReader) -> Settings:
@@ -157,16 +155,20 @@ def _teller(call: Call, size: tuple[int, int] | None) -> Callable[[PlayedLine], 
     def tell(played: PlayedLine) -> None:
         if size is not None:
             state = f", {played.state}" if played.state else ""
-            stream.write(f"line {played.line.number}: {played.line.text}: {played.took_s:.1f} s{state}\n")
+            changed = f"; changed: {'; '.join(played.changed)}" if played.changed else ""
+            where = f"line {played.line.number}: " if played.line.number else ""
+            stream.write(f"{where}{played.line.text}: {played.took_s:.1f} s{state}{changed}\n")
             stream.flush()
 
     return tell
 
 
-def _whole(performance: Performance) -> Performance:
-    """A play that was performed to its end; raises what ended it early."""
+def _whole(call: Call, performance: Performance) -> Performance:
+    """A play that was performed to its end, saying what it left behind; raises what ended it early."""
     from replexplorer.cli.dashboard import told
 
+    if performance.left:
+        call.console.narrate(performance.left)
     if performance.crash is not None:
         raise told(performance.crash, "the play")
     if performance.failure is not None:
@@ -188,6 +190,7 @@ def _document(over: str | None, cast: str | None, script: PlayScript, performanc
                 at_s=round(each.at_s, 3),
                 took_s=round(each.took_s, 3),
                 state=each.state,
+                changed=list(each.changed),
             )
             for each in performance.lines
         ],

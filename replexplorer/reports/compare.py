@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replexplorer.core.epochs.epoch import EpochSide
 from replexplorer.core.epochs.table import loss_figure, with_interval
-from replexplorer.core.history.pair import PairComparison, StackSide, differences, footing
+from replexplorer.core.history.pair import PairComparison, StackSide, Stretch, differences, footing
 from replexplorer.core.knobs.knob import Knob
 from replexplorer.core.knobs.names import Value, format_value
 from replexplorer.core.load.pacing import CLOSED
@@ -16,6 +16,7 @@ from replexplorer.formats.json.compare import (
     ComparedSideJson,
     DifferenceJson,
     FigureJson,
+    StretchJson,
 )
 from replexplorer.reports.documents import exposure_document
 
@@ -56,9 +57,12 @@ def compare_text(a: StackSide, b: StackSide, found: PairComparison, document: Co
     """The same as a table of two columns and what follows from it."""
     knobs = [{} if side.tick is None else side.tick.knobs for side in (a, b)]
     rows: list[tuple[str, ...]] = [("server", document.a.server, document.b.server)]
+    stretches = document.a.stretch, document.b.stretch
+    if any(stretches):
+        rows.append(("stretch taken", *map(_span, stretches)))
     for word, name in (("TPS", "tps"), ("p50 ms", "p50_ms"), ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms")):
         rows.append((word, *(with_interval(getattr(side, name)) for side in (found.a, found.b))))
-    rows.append(("commits", str(found.a.n), str(found.b.n)))
+    rows.append(("commits", *(f"{side.n:,} in {side.length_s:.1f} s" for side in (found.a, found.b))))
     for word, name in (
         ("mysqld dies", "process_dies"), ("power cut", "power_cut"), ("source lost", "source_lost"),
     ):  # fmt: skip
@@ -76,15 +80,25 @@ def compare_text(a: StackSide, b: StackSide, found: PairComparison, document: Co
             "",
             f"B against A, {tested}: {found.words()}",
             f"Footing: {document.footing}.",
+            *(
+                f"{letter}'s stretch is {one.why}."
+                for letter, one in zip("AB", stretches, strict=True)
+                if one is not None
+            ),
             "Brackets: 95 % confidence intervals.",
         ]
     )
+
+
+def _span(stretch: StretchJson | None) -> str:
+    return "none" if stretch is None else f"{stretch.from_s:.1f} to {stretch.to_s:.1f} s"
 
 
 def _side(side: StackSide, figures: EpochSide) -> ComparedSideJson:
     return ComparedSideJson(
         name=side.name,
         server=side.server,
+        stretch=_stretch(side.stretch_taken),
         tps=_figure(figures.tps),
         p50_ms=_figure(figures.p50_ms),
         p95_ms=_figure(figures.p95_ms),
@@ -94,6 +108,13 @@ def _side(side: StackSide, figures: EpochSide) -> ComparedSideJson:
         protection=None if side.tick is None else side.tick.protection.state.value,
         exposure=None if figures.exposure is None else exposure_document(figures.exposure),
     )
+
+
+def _stretch(found: Stretch | None) -> StretchJson | None:
+    if found is None or found.to_s < found.from_s:
+        return None
+    from_s, to_s = (round(at_s - found.zero_s, 1) for at_s in (found.from_s, found.to_s))
+    return StretchJson(from_s=from_s, to_s=to_s, why=found.why)
 
 
 def _figure(estimate: Estimate) -> FigureJson:

@@ -126,7 +126,8 @@ def session_page(about: Mapping[str, str], story: SessionStory, spans: Iterable[
     title = f"Session of {utc(first.wall_s)}"
     facts = (
         f"Stack {about.get('stack', '?')} ({about.get('servers', 'servers unknown')}), driven by "
-        f"{about.get('holder', '?')}; {last.at_s - origin_s:.0f} s. Page by replexplorer {__version__}.",
+        f"{about.get('holder', '?')}; {last.at_s - origin_s:.0f} s. "
+        f"Times count from its first tick. Page by replexplorer {__version__}.",
         story.totals.words,
     )
     ledger = [[escape(cell) for cell in row] for row in ledger_rows(last.epochs, origin_s)]

@@ -215,6 +215,7 @@ class AnsweringFacade(FakeFacade):
 
 
 LIVE = play(
+    "start rtt=85ms",
     "caption Semi-sync is about to go on",
     "key s",
     "until protected within 20s",
@@ -225,6 +226,11 @@ LIVE = play(
     "key enter",
     "until protected and mark 1 and tps < 20",
 )
+
+
+def turned(facade: AnsweringFacade) -> list[list[tuple[str, Any]]]:
+    """What each turn set."""
+    return [call for call in facade.called("set") if isinstance(call, list)]
 
 
 def live(script: PlayScript) -> tuple[Performance, AnsweringFacade]:
@@ -239,8 +245,8 @@ def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None
     first, facade = live(LIVE)
     assert first.failure is None
     waited = {each.line.number: each.state for each in first.lines if each.line.text.startswith("until")}
-    assert waited == {3: "protected", 9: "protected"}
-    assert len(facade.called("set")) == 2
+    assert waited == {4: "protected", 10: "protected"}
+    assert len(facade.called("set")) == 3, "two keys, and what is given back"
     assert facade.called("mark") == ["it waits now"]
     for _ in range(2):
         again, _ = live(LIVE)
@@ -251,14 +257,67 @@ def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None
 
 
 def test_a_mark_that_is_drawn_before_its_line_is_waited_for_is_seen() -> None:
-    performance, facade = live(play("key s", "wait 200ms", "caption Armed by now", "until mark within 5s"))
+    performance, _ = live(
+        play("start rtt=85ms", "key s", "wait 200ms", "caption Armed by now", "until mark within 5s")
+    )
     assert performance.failure is None
-    assert len(facade.called("set")) == 1
 
 
 def test_each_mark_is_waited_for_once() -> None:
-    performance, _ = live(play("key s", "until mark within 20s", "until mark within 300ms"))
-    assert "line 3" in str(performance.failure)
+    performance, _ = live(play("start rtt=85ms", "key s", "until mark within 20s", "until mark within 300ms"))
+    assert "line 4" in str(performance.failure)
+
+
+def test_a_play_starts_from_the_defaults_but_for_what_it_says_and_tells_what_that_changed() -> None:
+    performance, facade = live(play("start sync_binlog=0", "until protected"))
+    assert performance.failure is None
+    [first, last] = turned(facade)
+    assert sorted(first, key=str) == [("rtt@db2", 0.0), ("sync_binlog", 0)]
+    assert performance.lines[0].changed == ("rtt@db2 0 ms", "sync_binlog 0")
+    assert ("rtt@db2", 85.0) in last
+    unsaid, _ = live(play("until protected"))
+    assert [(each.line.number, each.changed) for each in unsaid.lines] == [
+        (0, ("rtt@db2 0 ms",)),
+        (1, ()),
+    ]
+
+
+@pytest.mark.parametrize("last", ["until tps > 100000 within 300ms", "key ctrl+c", "wait 100ms"])
+def test_however_a_play_ends_it_clears_faults_and_gives_back_what_it_turned(last: str) -> None:
+    performance, facade = live(play("start rtt=20ms", "fault kill@db1", "set clients=3", last, "wait 5s"))
+    assert (performance.failure is None) == last.startswith("wait")
+    assert [name for name, _ in facade.calls if name != "start"][-3:] == ["clear", "set", "close"]
+    assert facade.called("inject") == [("kill", ("db1",))]
+    assert facade.called("clear")[-1] is None
+    assert {("rtt@db2", 85.0), ("clients", 8)} <= set(turned(facade)[-1])
+    assert "given back what the play turned: " in performance.left
+    assert "rtt@db2 20 → 85 ms" in performance.left
+
+
+def test_a_key_that_nothing_takes_ends_the_play_and_says_what_was_on_the_screen() -> None:
+    performance, _ = live(play("start rtt=85ms", "key F", "key X", "key enter", "key X"))
+    assert str(performance.failure) == (
+        "test.play, line 5: `key X`: nothing took X: the screen was the dashboard: did you mean x?"
+    )
+    over, _ = recorded(play("key L", "key down q", "key F9"))
+    assert "line 3: `key F9`: nothing took f9: the screen was the replay" in str(over.failure)
+
+
+def test_what_is_hidden_takes_no_time_of_the_cast_and_what_follows_is_drawn_whole() -> None:
+    shown: list[list[str]] = []
+    hidden = play("wait 1s", "hide", "until at 11s", "key L", "show", "mark seen", "wait 2s")
+    performance, cast = recorded(hidden, lambda _: shown.append(own_rows()))
+    assert performance.failure is None
+    assert cast.rows == shown[-1]
+    assert cast.events[-1][0] == 3.0
+    assert [label for at_s, kind, label in cast.events if kind == "m" and at_s > 0.0] == ["seen"]
+
+
+def test_a_line_that_the_servers_refuse_is_named() -> None:
+    facade = AnsweringFacade()
+    facade.failures["reset"] = UsageError("a lab turns the knobs", "wait for its end")
+    performance = Venue(Settings(), SIZE).play_live(play("start rtt=85ms", "reset"), facade)
+    assert str(performance.failure) == "test.play, line 2: `reset`: a lab turns the knobs: wait for its end"
 
 
 def test_a_start_that_fails_ends_the_play_with_its_error() -> None:
@@ -274,9 +333,9 @@ def test_a_start_that_fails_ends_the_play_with_its_error() -> None:
 def test_keys_are_the_default_ones_whatever_the_user_s_are() -> None:
     facade = AnsweringFacade()
     settings = Settings(keymap={"semisync.toggle": "z"})
-    performance = Venue(settings, SIZE).play_live(play("key s", "until protected"), facade)
+    performance = Venue(settings, SIZE).play_live(play("start rtt=85ms", "key s", "until protected"), facade)
     assert performance.failure is None
-    assert len(facade.called("set")) == 1
+    assert len(facade.called("set")) == 2
 
 
 def test_a_play_that_is_quit_from_within_says_where() -> None:

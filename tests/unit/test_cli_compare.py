@@ -35,6 +35,12 @@ def test_a_recording_against_itself_shows_no_difference(
     assert found.differences == []
     assert "recordings" in found.footing
     assert not found.at_once
+    # The partition that follows is in effect before its mark, at 113 s: it is not in the stretch.
+    assert found.a.stretch is not None
+    assert (found.a.stretch.from_s, found.a.stretch.to_s) == (100.0, 109.6)
+    assert found.a.protection == "protected"
+    assert found.a.tps.value == pytest.approx(found.a.commits / found.a.measured_s, rel=0.01)
+    assert found.verdict == "no difference shown" or found.verdict == "too short"
 
 
 def test_in_words_each_side_has_a_column(twice: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +49,8 @@ def test_in_words_each_side_has_a_column(twice: tuple[str, str], capsys: pytest.
     assert out.count("A: first") == 1
     assert "B: second" in out
     assert "B against A" in out
+    assert out.count("100.0 to 109.6 s") == 2
+    assert "A's stretch is the last with 10 s or more of load between two changes in one state." in out
     assert "Footing: two recordings" in out
 
 

@@ -15,6 +15,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
+from replexplorer.formats.hdr_log import hdr_log
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
@@ -49,6 +50,22 @@ def test_the_csv_has_a_row_a_tick_and_leaves_unknown_cells_empty() -> None:
     assert [(row["mark"], row["event"]) for row in rows] == [("", ""), ("1", "rtt 85 | 20 ms"), ("", "")]
     assert rows[0]["p99_ms"] == ""
     assert rows[0]["time_utc"] == "2025-10-09T08:53:20.000Z"
+
+
+def test_every_form_counts_from_the_first_tick_and_tells_events_in_order_of_time() -> None:
+    late = Event(1.25, WALL_S + 1.25, Severity.BAD, "BLOCKED: known late")
+    first, second, last = session()
+    ticks = [replace(each, at_s=each.at_s + 1.8) for each in (first, second, replace(last, events=(late,)))]
+    told = Event(3.5, WALL_S + 3.5, Severity.MARK, "rtt", 1)
+    ticks[1] = replace(ticks[1], events=(told,))
+    rows = list(csv_rows(ticks))[1:]
+    assert [row[0] for row in rows] == [0.0, 1.0, 2.0]
+    lines = [line for line in json_lines(ABOUT, ticks) if line["kind"] in ("tick", "event")]
+    assert [line["at_s"] for line in lines] == [0.0, 1.7, 1.0, -0.55, 2.0]
+    text = markdown_report(ABOUT, ticks)
+    assert text.index("| -0.6 s | bad | BLOCKED") < text.index("| 1.7 s | mark | (1) rtt")
+    assert "Times count from its first tick." in text
+    assert "#[Mark 1 at 1.700 s: rtt]" in list(hdr_log(ABOUT.items(), ticks))
 
 
 def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change() -> None:

@@ -115,7 +115,7 @@ def test_what_a_condition_means(text: str, meant: object) -> None:
     ("line", "read", "right"),
     [
         ("kye s", "kye is no step", "did you mean key?"),
-        ("frobnicate", "frobnicate is no step", "a line begins with key, type, wait, until, caption or mark"),
+        ("frobnicate", "frobnicate is no step", "a line begins with key, type, wait, until"),
         ("key", "no key is named", "write key s"),
         ("key ennter", "no key 'ennter'", "did you mean enter?"),
         ("key ctrl+ctrl+p", "no key 'ctrl+ctrl+p'", "once"),
@@ -140,6 +140,14 @@ def test_what_a_condition_means(text: str, meant: object) -> None:
         ("until at noon", "'noon' is no duration", "write 2s"),
         ("mark", "no text", "behind the word"),
         ("caption " + "x" * 201, "a text of 201 characters", "1 to 200"),
+        ("start", "start comes before all other steps", "top"),
+        ("set", "no knob is named", "write set rtt=85ms"),
+        ("set rtt", "'rtt' is not KEY=VALUE", "write set sync_binlog=0"),
+        ("set rtd=85ms", "rtd", "rtt"),
+        ("set rtt=much", "much", "ms"),
+        ("fault killl", "killl", "kill"),
+        ("clear nothing@db1", "nothing", "kill"),
+        ("reset now", "nothing follows reset", "write reset alone"),
         ("title too late", "title comes first and once", "top of the file"),
     ],
 )
@@ -180,8 +188,17 @@ def test_a_play_has_a_bounded_number_of_steps() -> None:
     ("text", "line"), [("end", 2), ("not end", 2), ("protected and end", 2), ("off", None)]
 )
 def test_the_line_that_only_a_recording_can_do_is_known(text: str, line: int | None) -> None:
-    found = read_play(f"key s\nuntil {text}\n", "x.play").needs_recording
+    script = read_play(f"key s\nuntil {text}\n", "x.play")
+    found = script.unfit(live=True)
     assert (None if found is None else found.number) == line
+    assert script.unfit(live=False) is None
+
+
+@pytest.mark.parametrize("line", ["set rtt=1ms", "fault kill", "clear", "reset"])
+def test_a_line_that_only_live_servers_can_do_is_known(line: str) -> None:
+    script = read_play(f"wait 1s\n{line}\n", "x.play")
+    assert script.unfit(live=True) is None
+    assert script.unfit(live=False) == script.lines[1]
 
 
 @pytest.mark.parametrize(

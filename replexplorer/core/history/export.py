@@ -1,12 +1,14 @@
 """A recorded session as a table of seconds, as lines of JSON, and as a report in Markdown.
 
-Law: an unknown figure is an empty cell or null, never a zero; percentiles of a whole session are read
+Law: times count from the session's first tick, in every form; events are in order of time. An unknown
+figure is an empty cell or null, never a zero; percentiles of a whole session are read
 from merged histograms. The table and the report hold nothing that a terminal obeys or a spreadsheet
 calculates; the lines of JSON hold every text as it was recorded.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -31,9 +33,9 @@ CSV_COLUMNS: Final = (
     "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
     "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOSSES, *_LOAD, "mark", "event",
 )  # fmt: skip
-"""What a row of the CSV holds; `unprotected` counts from the session's beginning; `process_dies`, `power_cut`
-and `source_lost` are commits that such a failure would have lost, each with its bounds and the age of the
-oldest; the load's are the fields of `LoadView`."""
+"""What a row of the CSV holds; `at_s` counts from the first row, `unprotected` from the session's beginning;
+`process_dies`, `power_cut` and `source_lost` are commits that such a failure would have lost, each with its
+bounds and the age of the oldest; the load's are the fields of `LoadView`."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """A spreadsheet calculates a text that begins so."""
 
@@ -46,8 +48,10 @@ def utc(wall_s: float) -> str:
 def csv_rows(ticks: Iterable[Tick]) -> Iterator[Sequence[Any]]:
     """The heading, then a row a tick."""
     yield CSV_COLUMNS
+    zero_s: float | None = None
     for tick in ticks:
-        row = _figures(tick)
+        zero_s = tick.at_s if zero_s is None else zero_s
+        row = _figures(tick, zero_s)
         row["mark"] = next((event.mark for event in tick.events if event.mark is not None), None)
         row["event"] = "; ".join(event.text for event in tick.events) or None
         yield [_cell(row.get(name)) for name in CSV_COLUMNS]
@@ -61,11 +65,11 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _figures(tick: Tick) -> dict[str, Any]:
+def _figures(tick: Tick, zero_s: float) -> dict[str, Any]:
     link, disk = tick.rtt, tick.source_disk
     lags_ms = [each.lag_ms for each in tick.truth.replicas if each.lag_ms is not None] if tick.truth else []
     row: dict[str, Any] = {
-        "at_s": round(tick.at_s, 3),
+        "at_s": round(tick.at_s - zero_s, 3),
         "time_utc": utc(tick.wall_s),
         "stack_state": tick.state,
         "protection": tick.protection.state.value,
@@ -101,18 +105,20 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
     yield {"kind": "about", **about}
     settings: dict[KnobName, tuple[Any, Any]] = {}
     epochs: Sequence[Epoch] = ()
+    zero_s: float | None = None
     for tick in ticks:
+        zero_s = tick.at_s if zero_s is None else zero_s
         for name, view in tick.knobs.items():
             now = (view.requested, view.effective)
             if settings.get(name) != now:
                 settings[name] = now
                 yield {
-                    "kind": "setting", "at_s": tick.at_s, "knob": str(name), "requested": now[0],
-                    "effective": now[1],
+                    "kind": "setting", "at_s": round(tick.at_s - zero_s, 3), "knob": str(name),
+                    "requested": now[0], "effective": now[1],
                 }  # fmt: skip
         for event in tick.events:
-            yield _event(event)
-        document = {"kind": "tick", **_figures(tick)}
+            yield _event(event, zero_s)
+        document = {"kind": "tick", **_figures(tick, zero_s)}
         for kind in _HISTOGRAMS:
             histogram: Histogram | None = getattr(tick.load, kind) if tick.load else None
             document[kind] = histogram.to_wire() if histogram is not None else None
@@ -120,8 +126,9 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
         epochs = tick.epochs
     for epoch in epochs:
         yield {
-            "kind": "verdict", "number": epoch.number, "at_s": epoch.at_s, "change": epoch.title,
-            "mode": epoch.mode, "before_tps": epoch.before_tps, "after_tps": epoch.after_tps,
+            "kind": "verdict", "number": epoch.number, "at_s": round(epoch.at_s - (zero_s or 0.0), 3),
+            "change": epoch.title, "mode": epoch.mode,
+            "before_tps": epoch.before_tps, "after_tps": epoch.after_tps,
             "delta_percent": epoch.delta_percent, "low_percent": epoch.low_percent,
             "high_percent": epoch.high_percent, "ratio": epoch.ratio, "low_ratio": epoch.low_ratio,
             "high_ratio": epoch.high_ratio, "verdict": epoch.verdict, "more_s": epoch.more_s, "n": epoch.n,
@@ -139,10 +146,10 @@ def _outage(epoch: Epoch) -> dict[str, Any] | None:
     return asdict(epoch.after.outage) if epoch.after is not None and epoch.after.outage else None
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: Event, zero_s: float) -> dict[str, Any]:
     return {
-        "kind": "event", "at_s": event.at_s, "time_utc": utc(event.wall_s), "severity": event.severity.value,
-        "text": event.text, "mark": event.mark,
+        "kind": "event", "at_s": round(event.at_s - zero_s, 3), "time_utc": utc(event.wall_s),
+        "severity": event.severity.value, "text": event.text, "mark": event.mark,
     }  # fmt: skip
 
 
@@ -158,12 +165,14 @@ class SessionTotals:
     reconnects: int = 0
     measured_s: float = 0.0
     events: list[Event] = field(default_factory=list)
+    """In order of time: some are known only later."""
 
     def add(self, tick: Tick) -> None:
         """Take the next tick."""
         self.first = self.first or tick
         self.last = tick
-        self.events.extend(tick.events)
+        for event in tick.events:
+            insort(self.events, event, key=lambda each: each.at_s)
         load = tick.load
         if load is not None and load.service is not None:
             self.service.add(load.service)
@@ -197,7 +206,7 @@ def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
         f"# Session of {utc(first.wall_s)}",
         "",
         f"Stack `{about.get('stack', '?')}` ({about.get('servers', 'servers unknown')}), driven by "
-        f"{about.get('holder', '?')}; {last.at_s - first.at_s:.0f} s.",
+        f"{about.get('holder', '?')}; {last.at_s - first.at_s:.0f} s. Times count from its first tick.",
         "",
         whole.words,
         "",

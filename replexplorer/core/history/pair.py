@@ -9,7 +9,7 @@ nothing is compared.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 
 _KEPT: Final = 1200
@@ -36,9 +37,20 @@ _TOGETHER_S: Final = 10.0
 _NO_STATE: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 
 
+class Stretch(NamedTuple):
+    """What of a recording is compared, in seconds of its clock; nothing where it ends before it begins."""
+
+    from_s: float
+    to_s: float
+    why: str
+    """Why this one, in words."""
+    zero_s: float = 0.0
+    """The recording's first tick."""
+
+
 @dataclass(slots=True)
 class StackSide:
-    """One of two stacks. Times are seconds on the axis that both share."""
+    """One of two stacks, or a stretch of a recording. Times are seconds on the axis that both share."""
 
     name: str
     """The stack, or the recording."""
@@ -56,6 +68,8 @@ class StackSide:
     exposures: deque[tuple[float, Exposure]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     outages: deque[tuple[float, ProtectionState]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """Looks that found it in no one state."""
+    stretch_taken: Stretch | None = None
+    """What of a recording it is; None: of a stack that runs."""
     _newest: Histogram | None = None
 
     def feed(self, tick: Tick, offset_s: float) -> None:
@@ -80,21 +94,46 @@ class StackSide:
         if tick.protection.state in _NO_STATE:
             self.outages.append((at_s, tick.protection.state))
 
-    def keep_last_stretch(self) -> None:
-        """Forget all but the last stretch between two changes that has a load to speak of."""
+    def stretch(self) -> Stretch:
+        """What of a recording that was fed whole is compared: the last stretch between two changes with ten
+        seconds or more of load and one state, else the last one with so much load; an empty one where no
+        stretch has."""
         edges = [float("-inf"), *self.changed_at_s, float("inf")]
-        low, high = next(
-            (
-                (low, high)
-                for low, high in reversed(list(pairwise(edges)))
-                if sum(low <= one.start_s and one.end_s <= high for one in self.intervals) >= _LEAST_INTERVALS
-            ),
-            (float("inf"), float("inf")),
+        loaded = [
+            (low, high)
+            for low, high in pairwise(edges)
+            if sum(low <= one.start_s and one.end_s <= high for one in self.intervals) >= _LEAST_INTERVALS
+        ]
+        whole = [edge for edge in loaded if not any(edge[0] <= at_s <= edge[1] for at_s, _ in self.outages)]
+        what = f"{_LEAST_INTERVALS // 2} s or more of load between two changes"
+        if whole:
+            return Stretch(*whole[-1], f"the last with {what} in one state")
+        return (
+            Stretch(*loaded[-1], f"the last with {what}")
+            if loaded
+            else Stretch(1.0, 0.0, f"none with {what}")
         )
-        self.changed_s = low
-        self.intervals = deque(one for one in self.intervals if low <= one.start_s and one.end_s <= high)
-        self.exposures = deque(one for one in self.exposures if low <= one[0] <= high)
-        self.outages = deque(one for one in self.outages if low <= one[0] <= high)
+
+    def taken(self, stretch: Stretch, ticks: Iterable[Tick]) -> StackSide:
+        """That stretch of a recording alone, from where its settings are in effect to where they no longer
+        are: a change's mark comes last, and what a restart took is given back."""
+        side = StackSide(self.name, stretch_taken=stretch)
+        settings: dict[KnobName, Value] | None = None
+        for tick in ticks:
+            if stretch.from_s < tick.at_s <= stretch.to_s:
+                views = tick.knobs.items()
+                now = {name: view.requested for name, view in views}
+                holds = all(view.effective in (None, view.requested) for _, view in views)
+                if settings is None and not holds:
+                    stretch = stretch._replace(from_s=tick.at_s)
+                    continue
+                if not holds or now != (settings or now):
+                    break
+                settings = now
+                side.feed(tick, 0.0)
+                side.stretch_taken = stretch._replace(to_s=tick.at_s)
+        side.intervals = deque(one for one in side.intervals if stretch.from_s <= one.start_s)
+        return side
 
     def points(self, name: str) -> tuple[tuple[float, float | None], ...]:
         """One figure of its history (`history.points.Point`) on the axis."""
@@ -102,11 +141,12 @@ class StackSide:
 
     @property
     def server(self) -> str:
-        """`mysql 9.7.4, async`; empty before anything was looked at."""
+        """`mysql 9.7.4`, `mysql 9.7.4, group`; empty before anything was looked at."""
         source = None if self.tick is None else self.tick.source
         if self.tick is None or source is None:
             return ""
-        return f"{source.flavor or '?'} {source.version or '?'}, {self.tick.system}"
+        system = "" if self.tick.system == ASYNC.name else f", {self.tick.system}"
+        return f"{source.flavor or '?'} {source.version or '?'}{system}"
 
 
 class PairComparison(NamedTuple):
@@ -180,15 +220,25 @@ def compared(a: StackSide, b: StackSide, *, since_s: float | None = None) -> Pai
     if since_s is not None:  # no more is to come
         epochs.end(2 * apart_s)
     outage = "; ".join(
-        f"{letter} was {state.value}"
+        f"{letter} {_outage(side, begin_s, end_s)}"
         for letter, side in (("A", a), ("B", b))
-        for state in dict.fromkeys(state for at_s, state in side.outages if begin_s <= at_s <= end_s)
+        if _outage(side, begin_s, end_s)
     )
     row = epochs.rows()[-1]
     row = replace(row, verdict=row.verdict.removesuffix(BEFORE))
     if since_s is None and row.verdict == TOO_SHORT:  # both go on
         row = replace(row, verdict="measuring")
     return PairComparison(row, end_s - begin_s, outage)
+
+
+def _outage(side: StackSide, begin_s: float, end_s: float) -> str:
+    """What keeps a side from being compared; empty where nothing does."""
+    stretch = side.stretch_taken
+    if stretch is not None and stretch.to_s < stretch.from_s:
+        return f"has {stretch.why}"
+    states = dict.fromkeys(state.value for at_s, state in side.outages if begin_s <= at_s <= end_s)
+    why = "" if stretch is None else ": it has no such stretch in which commits were in one state throughout"
+    return f"was {' and '.join(states)}{why}" if states else ""
 
 
 class KnobDifference(NamedTuple):

@@ -3,11 +3,16 @@
 Law: the form is this and no more.
 - Blank lines and lines that begin with `#` are comments.
 - `title TEXT` names the play; it comes first and once.
+- `start [KEY=VALUE...]` says what the play starts from: the defaults, but for these. It comes before all
+  that is done, and once; a play without it starts from the defaults.
+- `set KEY=VALUE...`, `fault KIND[=VALUE][@NODE]`, `clear [KIND[@NODE]]` and `reset` do what the verbs of
+  these names do, on live servers.
 - `key KEY...` presses keys, by character or by name; `type TEXT` types each character of the text.
 - `wait 2s` lets time pass; `until CONDITION [within 30s]` waits until it holds, and ends the play when it
   does not within that (60 s without it). A condition is asked of the pictures that come after the line.
 - `caption TEXT` shows a line until the next one, `caption` alone takes it away.
 - `mark TEXT` puts a numbered mark on the charts; over a recording, into the cast alone.
+- `hide` leaves what follows out of the cast until `show`.
 The whole is read before anything begins; every mistake is a UsageError that names file, line, what was read
 and what would be right.
 """
@@ -21,6 +26,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.fault import check_fault, kind_of
+from replexplorer.core.knobs.names import find, parse_value
 from replexplorer.core.play.condition import (
     CONDITION_HINT,
     AllHold,
@@ -81,7 +88,24 @@ class MarkStep:
     text: str
 
 
-Act = KeyStep | WaitStep | UntilStep | CaptionStep | MarkStep
+@dataclass(frozen=True, slots=True)
+class DoStep:
+    """Have the stack do something."""
+
+    word: str
+    """`start`, `set`, `fault`, `clear` or `reset`."""
+    rest: str
+    """What follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowStep:
+    """Let the cast show what follows, or leave it out."""
+
+    is_shown: bool
+
+
+Act = KeyStep | WaitStep | UntilStep | CaptionStep | MarkStep | DoStep | ShowStep
 """What one line does."""
 
 
@@ -104,14 +128,15 @@ class PlayScript:
     lines: tuple[PlayLine, ...]
     title: str = ""
 
-    @property
-    def needs_recording(self) -> PlayLine | None:
-        """The first line that only a recording can do; None where live servers can do all."""
+    def unfit(self, *, live: bool) -> PlayLine | None:
+        """The first line that live servers cannot do, or that a recording cannot; None where all can be
+        done."""
         return next(
             (
                 line
                 for line in self.lines
-                if isinstance(line.act, UntilStep) and _asks_for_end(line.act.condition)
+                if (live and isinstance(line.act, UntilStep) and _asks_for_end(line.act.condition))
+                or (not live and isinstance(line.act, DoStep))
             ),
             None,
         )
@@ -143,6 +168,8 @@ def read_play(text: str, file: str) -> PlayScript:
                     raise UsageError("title comes first and once", "move it to the top of the file")
                 title = _said(rest)
                 continue
+            if word.lower() == "start" and lines:
+                raise UsageError("start comes before all other steps and once", "move it to the top")
             if len(lines) == MOST_STEPS:
                 raise UsageError(f"more than {MOST_STEPS:,} steps", "cut the play in two")
             lines.append(PlayLine(number, one_line(line, _SHOWN), _act(word.lower(), rest.strip())))
@@ -152,7 +179,7 @@ def read_play(text: str, file: str) -> PlayScript:
                 f"{file}, line {number}: `{shown}`: {printable(error.message)}", printable(error.hint)
             ) from None
     if not lines:
-        raise UsageError(f"{file}: no step in it", "write key, type, wait, until, caption or mark lines")
+        raise UsageError(f"{file}: no step in it", "write lines such as key s, or wait 2s")
     return PlayScript(file, tuple(lines), title)
 
 
@@ -195,6 +222,40 @@ def _until(rest: str) -> Act:
     return UntilStep(parse_condition(condition.strip()), length_s)
 
 
+def _turned(word: str) -> Callable[[str], Act]:
+    def read(rest: str) -> Act:
+        if not rest and word == "set":
+            raise UsageError("no knob is named", "write set rtt=85ms")
+        for each in rest.split():
+            name, equals, value = each.partition("=")
+            if not equals:
+                raise UsageError(f"{each!r} is not KEY=VALUE", f"write {word} sync_binlog=0 rtt@db2=85ms")
+            parse_value(find(name.partition("@")[0]), value)
+        return DoStep(word, rest)
+
+    return read
+
+
+def _fault(rest: str) -> Act:
+    check_fault(rest)
+    return DoStep("fault", rest)
+
+
+def _clear(rest: str) -> Act:
+    if rest:
+        kind_of(rest.partition("@")[0].partition("=")[0])
+    return DoStep("clear", rest)
+
+
+def _alone(word: str, act: Act) -> Callable[[str], Act]:
+    def read(rest: str) -> Act:
+        if rest:
+            raise UsageError(f"nothing follows {word}", f"write {word} alone")
+        return act
+
+    return read
+
+
 def _caption(rest: str) -> Act:
     return CaptionStep(_said(rest) if rest else "")
 
@@ -218,5 +279,12 @@ _READERS: Final[dict[str, Callable[[str], Act]]] = {
     "until": _until,
     "caption": _caption,
     "mark": _mark,
+    "start": _turned("start"),
+    "set": _turned("set"),
+    "fault": _fault,
+    "clear": _clear,
+    "reset": _alone("reset", DoStep("reset", "")),
+    "hide": _alone("hide", ShowStep(is_shown=False)),
+    "show": _alone("show", ShowStep(is_shown=True)),
 }
 """A step's word, and what reads the rest of its line."""

@@ -18,11 +18,20 @@ class FigureJson(JsonObject):
     high: float | None
 
 
+class StretchJson(JsonObject):
+    """What of a recording is compared."""
+
+    from_s: float = Field(description="since its first tick, as in `replexplorer session export`")
+    to_s: float
+    why: str = Field(description="why this stretch, in words")
+
+
 class ComparedSideJson(JsonObject):
     """One of the two."""
 
     name: str = Field(description="the stack, or the recording's file name without its ending")
     server: str
+    stretch: StretchJson | None = Field(description="null for a stack, and where a recording has none")
     tps: FigureJson
     p50_ms: FigureJson
     p95_ms: FigureJson

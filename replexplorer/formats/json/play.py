@@ -11,12 +11,15 @@ class PlayedLineJson(JsonObject):
     """A line that was performed."""
 
     line: int
+    """In the file; 0: the start that the play does not write."""
     text: str
     at_s: float
     """When it ended, since the play began."""
     took_s: float
     state: str
     """The protection state then."""
+    changed: list[str]
+    """What was changed so that the play starts from what it says; empty for other lines."""
 
 
 class PlayJson(JsonObject):

@@ -13,24 +13,32 @@ from typing import Final
 from textual import events
 
 from replexplorer.core.errors import Interrupted, ReplexplorerError
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.knobs.names import Assignment, desired_of, same_value
 from replexplorer.core.play.condition import PlayMoment
 from replexplorer.core.play.keyboard import PlayedKey
 from replexplorer.core.play.script import (
     CaptionStep,
+    DoStep,
     KeyStep,
     MarkStep,
     PlayLine,
     PlayScript,
+    ShowStep,
     UntilStep,
     WaitStep,
 )
-from replexplorer.engine.console import Mark
+from replexplorer.engine.console import Clear, Inject, Mark, Reset, Turn
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.stage.app import CaptionBar, PlayedApp
 from replexplorer.ui.stage.followed import FollowedView
 from replexplorer.ui.stage.stages import PlayStage
 
 _GLANCE_S: Final = 0.02
+_TAKEN_WITHIN_S: Final = 5.0
+"""So long a key is waited for; one that something still handles then was taken."""
+_DEFAULTS: Final = PlayLine(0, "start", DoStep("start", ""))
+"""How a play on live servers begins that does not say it."""
 
 
 class PlayFailed(ReplexplorerError):
@@ -49,6 +57,8 @@ class PlayedLine:
     took_s: float
     state: str
     """The protection state then; empty before the first tick."""
+    changed: tuple[str, ...] = ()
+    """What it changed, where it is what the play starts from."""
 
 
 class Performance:
@@ -62,13 +72,17 @@ class Performance:
         *,
         told: Callable[[PlayedLine], None] = lambda _: None,
         marked: Callable[[str], None] = lambda _: None,
+        shows: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """`told` hears of each line when it has ended; `marked` of what a cast marks."""
+        """`told` hears of each line when it has ended; `marked` of what a cast marks; `shows` whether a cast
+        takes what is drawn, from now on."""
         self._script = script
         self._view = view
         self._set_stage = set_stage
         self._told = told
         self._marked = marked
+        self._shows = shows
+        self._changed: tuple[str, ...] = ()
         self._caption = ""
         self._marks_before: int | None = None
         """How many marks there were when the newest key or mark line began; None after an `until`."""
@@ -76,10 +90,6 @@ class Performance:
         """Those that were performed."""
         self.failure: ReplexplorerError | None = None
         """Why it ended early."""
-        self.is_over = False
-        """Nothing more is performed; what is drawn from then on is the end of the app."""
-        self.ended_s = 0.0
-        """When the last line had ended."""
         self.left = ""
         """What the dashboard says it left behind."""
         self.crash: Exception | None = None
@@ -91,13 +101,20 @@ class Performance:
             await self._ready(app)
             stage = self._set_stage(app)
             await stage.settle()
-            for line in self._script.lines:
+            lines = self._script.lines
+            states_start = isinstance(lines[0].act, DoStep) and lines[0].act.word == "start"
+            if self._view.console is not None and not states_start:
+                lines = (_DEFAULTS, *lines)
+            if self._view.console is None:
+                self._shows(True)
+            for line in lines:
                 began_s = stage.now_s()
-                await self._perform(app, stage, line)
+                await self._perform_told(app, stage, line)
                 await self._keep_caption(app)
                 await stage.settle()
-                now_s = self.ended_s = stage.now_s()
-                played = PlayedLine(line, now_s, now_s - began_s, self._state)
+                now_s = stage.now_s()
+                played = PlayedLine(line, now_s, now_s - began_s, self._state, self._changed)
+                self._changed = ()
                 self.lines.append(played)
                 self._told(played)
         except ReplexplorerError as error:
@@ -109,7 +126,7 @@ class Performance:
             app._handle_exception(error)
             return
         finally:
-            self.is_over = True
+            self._shows(False)
         app.action_app_leave()
 
     @property
@@ -118,7 +135,7 @@ class Performance:
         return "" if moment is None else str(moment.tick.protection.state)
 
     def _left(self) -> Interrupted:
-        done = len(self.lines)
+        done = sum(each.line is not _DEFAULTS for each in self.lines)
         line = self._script.lines[min(done, len(self._script.lines) - 1)]
         return Interrupted(f"the play was left at line {line.number}", f"`{line.text}` was not done")
 
@@ -134,32 +151,85 @@ class Performance:
                     return
             await asyncio.sleep(_GLANCE_S)
 
+    async def _perform_told(self, app: PlayedApp, stage: PlayStage, line: PlayLine) -> None:
+        """Perform it; an error says of which line it is."""
+        try:
+            await self._perform(app, stage, line)
+        except ReplexplorerError as error:
+            where = f"{self._script.file}, line {line.number}: " if line.number else ""
+            error.message = f"{where}`{line.text}`: {error.message}"
+            raise
+
     async def _perform(self, app: PlayedApp, stage: PlayStage, line: PlayLine) -> None:
-        if isinstance(line.act, KeyStep | MarkStep):
+        if isinstance(line.act, KeyStep | MarkStep | DoStep):
             self._marks_before = self._view.marks
         match line.act:
             case KeyStep(keys):
                 for key in keys:
-                    self._press(app, key)
-                    await stage.settle()
+                    await self._press(app, stage, key)
                     await self._keep_caption(app)
             case WaitStep(length_s):
                 await stage.rest(length_s)
             case UntilStep():
-                await self._wait_for(stage, line, line.act)
+                await self._wait_for(stage, line.act)
             case CaptionStep(text):
                 self._caption = text
                 if text:
                     self._marked(text)
             case MarkStep(text):
                 await self._mark(app, text)
+            case ShowStep(is_shown):
+                self._shows(is_shown)
+            case DoStep("start", rest):
+                await self._start(rest)
+                await stage.settle()
+                self._shows(True)
+            case DoStep():
+                await self._do(line.act)
 
-    def _press(self, app: PlayedApp, key: PlayedKey) -> None:
-        event = events.Key(key.name, key.character)
-        event.set_sender(app)
-        app.post_message(event)
+    async def _press(self, app: PlayedApp, stage: PlayStage, key: PlayedKey) -> None:
+        """Press a key; raises PlayFailed where nothing takes it."""
+        said = app.untaken(key.name)  # the screen may be another one afterwards
+        app.press(events.Key(key.name, key.character))
+        await stage.settle()
+        for _ in range(round(_TAKEN_WITHIN_S / _GLANCE_S)):
+            if app.took is not None:
+                break
+            await asyncio.sleep(_GLANCE_S)
+        if app.took is False:
+            raise PlayFailed(*said)
 
-    async def _wait_for(self, stage: PlayStage, line: PlayLine, act: UntilStep) -> None:
+    async def _start(self, rest: str) -> None:
+        """Put the stack where the play starts from: no fault, each knob at its default, but for these."""
+        console, moment = self._view.console, self._view.moment
+        if console is None or moment is None:
+            return
+        knobs = moment.tick.knobs
+        usual = [Assignment((name,), view.default) for name, view in knobs.items()]
+        wanted = desired_of([*usual, *map(console.parse, rest.split())])
+        other = [
+            Assignment((name,), value)
+            for name, value in wanted.items()
+            if name not in knobs or not same_value(name.knob, knobs[name].requested, value)
+        ]
+        self._changed = tuple(await self._view.put(other))
+
+    async def _do(self, step: DoStep) -> None:
+        """As the verb of this name does."""
+        console, moment = self._view.console, self._view.moment
+        if console is None or moment is None or moment.tick.roster is None:
+            return
+        match step.word:
+            case "set":
+                await console.do(Turn(tuple(map(console.parse, step.rest.split()))))
+            case "fault":
+                await console.do(Inject(parse_fault(step.rest, moment.tick.roster)))
+            case "clear":
+                await console.do(Clear(step.rest or None))
+            case _:
+                await console.do(Reset())
+
+    async def _wait_for(self, stage: PlayStage, act: UntilStep) -> None:
         before, self._marks_before = self._marks_before, None
         marks = self._view.marks if before is None else before
 
@@ -170,10 +240,7 @@ class Performance:
             return
         moment = self._view.moment
         seen = "no picture came" if moment is None else act.condition.seen(now(moment))
-        raise PlayFailed(
-            f"{self._script.file}, line {line.number}: `{line.text}`: did not hold within {act.within_s:g} s",
-            seen,
-        )
+        raise PlayFailed(f"did not hold within {act.within_s:g} s", seen)
 
     async def _mark(self, app: PlayedApp, text: str) -> None:
         console = self._view.console

@@ -22,6 +22,32 @@ _CLEARED: Final = "\x1b[?25l\x1b[H\x1b[2J"
 """How a cast begins: without a cursor, on an empty screen."""
 
 
+class _Shutter:
+    """When a cast is taken: time that is hidden is not in it. It is closed to begin with."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._hidden_s = 0.0
+        self._since_s: float | None = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """What is drawn is taken."""
+        return self._since_s is None
+
+    def at_s(self) -> float:
+        """Where the cast is."""
+        return (self._now_s() if self._since_s is None else self._since_s) - self._hidden_s
+
+    def turn(self, *, is_open: bool) -> None:
+        """Open or close it; harmless twice."""
+        if is_open and self._since_s is not None:
+            self._hidden_s += self._now_s() - self._since_s
+            self._since_s = None
+        elif not is_open and self._since_s is None:
+            self._since_s = self._now_s()
+
+
 @dataclass(frozen=True, slots=True)
 class Venue:
     """How a play is shown."""
@@ -58,19 +84,25 @@ class Venue:
         stage: Callable[[PlayedApp, FollowedView], PlayStage],
         clock: StagedClock | None = None,
     ) -> Performance:
-        cast = self.cast
+        cast, shutter = self.cast, _Shutter(now_s)
 
-        def mark(label: str) -> None:
-            if cast is not None:
-                cast.marker(now_s(), label)
+        def mark(label: str, ago_s: float = 0.0) -> None:
+            if cast is not None and shutter.is_open:
+                cast.marker(max(0.0, shutter.at_s() - ago_s), label)
 
         def capture(data: str) -> None:
-            if cast is not None and not performance.is_over:
-                cast.output(now_s(), data)
+            if cast is not None and shutter.is_open:
+                cast.output(shutter.at_s(), data)
+
+        def show(is_shown: bool) -> None:
+            was_open = shutter.is_open
+            shutter.turn(is_open=is_shown)
+            if is_shown and not was_open:
+                app.redraw()
 
         followed = FollowedView(view, mark)
         performance = Performance(
-            script, followed, lambda app: stage(app, followed), told=self.told, marked=mark
+            script, followed, lambda app: stage(app, followed), told=self.told, marked=mark, shows=show
         )
         settings = replace(self.settings, keymap={}, keys_file=None, themes_directory=None)
         if clock is not None:
@@ -83,5 +115,5 @@ class Venue:
         performance.left = app.run(size=self.size) or ""
         performance.crash = app.crash
         if cast is not None:
-            cast.flush(performance.ended_s)
+            cast.flush(shutter.at_s())
         return performance
