@@ -216,7 +216,7 @@ def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> st
             key,
             _value(key, knob.requested),
             _value(key, knob.effective) + (f" ({knob.note})" if knob.note else ""),
-            _value(key, knob.default),
+            _default(key, knob),
             describe_range(_in_range(key, knob)),
             knob.node,
             knob.scope,
@@ -232,10 +232,18 @@ def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> st
         count -= 1
 
 
+def _default(key: str, knob: GetKnob) -> str:
+    """`96 MiB (server: 100 MiB)`: what the stack begins with, and the server where that is another value."""
+    own = knob.server_default
+    server = "" if own in (None, knob.default) else f" (server: {_value(key, own)})"
+    return _value(key, knob.default) + server
+
+
 def _in_range(key: str, shown: GetKnob) -> Knob:
     """The catalogue's row in the range of the server that was asked."""
-    choices = tuple(shown.choices or ())
-    return replace(_knob(key), minimum=shown.min, maximum=shown.max, choices=choices)
+    knob, choices = _knob(key), tuple(shown.choices or ())
+    note = knob.range_note if shown.max == knob.maximum else ""
+    return replace(knob, minimum=shown.min, maximum=shown.max, choices=choices, range_note=note)
 
 
 def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:

@@ -50,7 +50,7 @@ _FORMS: Final = {"ms": "MS", "s/s": "ON_S/OFF_S"}
 KINDS: Final = (
     FaultKind(
         "kill",
-        "SIGKILL to mysqld: its crash. What it wrote survives in the page cache of the machine",
+        "SIGKILL to mysqld: it dies. What it wrote survives in the page cache of the machine",
         "starts the server, which recovers",
     ),
     FaultKind(

@@ -181,6 +181,7 @@ def knob_document(view: KnobView, source: str) -> GetKnob:
         requested=view.requested,
         effective=view.effective,
         default=view.default,
+        server_default=view.server_default,
         min=_whole(knob.minimum),
         max=_whole(knob.maximum),
         unit=knob.unit or None,

@@ -13,6 +13,7 @@ from textual import events
 from textual.geometry import Region
 from textual.widgets import Input
 
+from replexplorer.core.dialect.capabilities import Capabilities, Range
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.event import Event, Severity
@@ -26,6 +27,7 @@ from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role
 from replexplorer.core.wire import Flap
+from replexplorer.engine.outcome import Preview
 from replexplorer.formats.themes import BUILT_IN
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
@@ -43,10 +45,11 @@ from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import OwnRows
-from replexplorer.ui.widgets.statement import risky
+from replexplorer.ui.widgets.statement import Intent, ladder, risky
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.effects import contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
+from tests.fakes.servers import MYSQL_9
 from tests.ui.driving import Bench, ManualClock, bench
 
 RTT = KnobName("rtt", "db2")
@@ -649,6 +652,15 @@ def test_a_risk_is_said_of_some_values_and_not_of_all(knob: Knob) -> None:
     assert not all(risky(name, step) for step in knob.steps)
 
 
+@pytest.mark.parametrize(("most", "words"), [(2, ["0", "1", "2"]), (3, ["0", "1", "2", "3"])])
+def test_the_ladder_has_what_the_server_takes(most: int, words: list[str]) -> None:
+    """MySQL has no innodb_flush_log_at_trx_commit=3, MariaDB has."""
+    name = KnobName("innodb_flush_log_at_trx_commit", SOURCE)
+    here = Capabilities.of(MYSQL_9, {name.key: Range(0, most)}).narrowed(name.key)
+    intent = Intent(name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), here=here)
+    assert "".join(text for text, _ in ladder(intent, 40)).split() == words
+
+
 async def test_the_statement_tells_risk_and_ladder() -> None:
     async with bench() as app:
         app.dashboard.select_knob(SYNC)
@@ -656,7 +668,7 @@ async def test_the_statement_tells_risk_and_ladder() -> None:
         assert "▲" not in app.text("#statement")
         await app.press("left")
         assert "SET GLOBAL sync_binlog = 0" in app.text("#statement")
-        assert "▲ not 1: a host crash may lose" in app.text("#statement")
+        assert "▲ not 1: a power cut takes commits" in app.text("#statement")
         assert app.rows("#statement")[-1].split() == ["0", "1", "10", "100", "1000"]
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from replexplorer.cli.render import render_knobs, render_set, render_status, waiting_words
 from replexplorer.core.dialect.capabilities import Capabilities, Range
+from replexplorer.core.knobs.catalogue import MIB
 from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, defaults
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, Value, defaults
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
@@ -270,7 +271,7 @@ def test_get_tells_all_that_the_catalogue_knows() -> None:
     expected = {
         "min": 0,
         "max": 4294967295,
-        "unit": "commits",
+        "unit": "groups",
         "scope": "global",
         "restart": "none",
         "note": None,
@@ -295,7 +296,30 @@ def test_get_has_the_range_of_the_server_that_was_asked() -> None:
     shown = render_knobs(knobs)
     assert " 0 to 2 " in shown
     assert " off or on " in shown
-    assert "0 to 3" in render_knobs({str(flush): knob_document(KnobView(flush, 1, 1), "db1")})
+    anywhere = render_knobs({str(flush): knob_document(KnobView(flush, 1, 1), "db1")})
+    assert "0 to 2; MariaDB also 3" in anywhere
+
+
+@pytest.mark.parametrize(
+    ("key", "flavor", "server", "shown"),
+    [
+        ("sync_binlog", "mysql", 1, " 1 "),
+        ("sync_binlog", "mariadb", 0, " 1 (server: 0) "),
+        ("binlog_format", "mariadb", "mixed", " ROW (server: MIXED) "),
+        ("innodb_redo_log_capacity", "mysql", 100 * MIB, " 96 MiB (server: 100 MiB) "),
+        ("innodb_log_writer_threads", "mysql", None, " off "),
+        ("fsync_delay", "mysql", None, " 0 ms "),
+        ("sync_binlog", None, None, " 1 "),
+    ],
+)
+def test_a_default_of_the_stack_that_is_not_the_server_s_has_both(
+    key: str, flavor: str | None, server: Value | None, shown: str
+) -> None:
+    name = KnobName(key, SOURCE)
+    begins = name.knob.default_of(flavor)
+    document = knob_document(KnobView(name, begins, begins, flavor=flavor), "db1")
+    assert document.server_default == server
+    assert shown in render_knobs({key: document})
 
 
 def test_columns_that_do_not_fit_are_left_out_from_the_right() -> None:

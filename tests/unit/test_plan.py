@@ -294,6 +294,13 @@ _OPEN_FAR: dict[str, Value | None] = {
         ({"sync_binlog@db2": 0}, {"semi_sync": "on"}, None),
         ({"semi_sync_replicas": 2}, {}, None),
         (
+            {"binlog_group_commit_sync_delay": 1000},
+            {"sync_binlog": 0},
+            "binlog_group_commit_sync_delay 1000 us at sync_binlog 0: every commit group waits",
+        ),
+        ({"binlog_group_commit_sync_delay": 1000}, {"sync_binlog": 100}, None),
+        ({"binlog_group_commit_sync_delay": 0}, {"sync_binlog": 0}, None),
+        (
             {"rate": 95.0},
             _OPEN_FAR,
             "rate 95 tps is above the link's own ceiling for 8 clients over 85 ms (94 tps)",

@@ -163,7 +163,6 @@ NOTHING = {"commits": 0, "low": 0, "high": 0, "age_ms": None}
         (("innodb_flush_log_at_trx_commit=2",), 0, 0.5, None),
         (("innodb_flush_log_at_trx_commit=0",), 0.5, 0.5, None),
         (("innodb_flush_log_at_trx_commit=0", "innodb_flush_log_at_timeout=10"), 5, 5, None),
-        (("innodb_flush_log_at_trx_commit=2", "innodb_flush_log_at_timeout=0"), 0, 0.5, None),
     ],
 )
 def test_what_settings_risk_follows_from_the_tps(

@@ -74,6 +74,18 @@ def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
     )
 
 
+def _delay_without_fsync(values: Values, replicas: Sequence[str]) -> str | None:
+    """A group pays the delay whether it is synced or not (source: binlog.cc, ordered_commit)."""
+    name = KnobName(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, SOURCE)
+    delay_us = _number(values, name)
+    if not delay_us or _number(values, KnobName(keys.SYNC_BINLOG, SOURCE)) != 0:
+        return None
+    return (
+        f"{name.key} {format_value(name.knob, delay_us)} at sync_binlog 0: every commit group waits, and"
+        " there is no fsync for its commits to share"
+    )
+
+
 def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
     for name in (name for name in values if name.key == keys.JITTER):
         link = _link(values, name.node)
@@ -107,6 +119,7 @@ RULES: Final = (
     Rule(DELAYS, _jitter_beyond_delay, of_any_link=True),
     Rule(frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),
     Rule(frozenset({keys.SYNC_BINLOG, keys.SEMI_SYNC}), _replica_ahead),
+    Rule(frozenset({keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, keys.SYNC_BINLOG}), _delay_without_fsync),
     Rule(
         DELAYS | {keys.RATE, keys.LOAD_MODE, keys.CLIENTS, keys.SEMI_SYNC, keys.SEMI_SYNC_REPLICAS},
         _rate_above_ceiling,

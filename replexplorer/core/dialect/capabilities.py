@@ -128,7 +128,7 @@ def _narrowed(knob: Knob, known: Range) -> Knob:
     minimum = max(knob.minimum or 0, known.low or 0)
     maximum = known.high if knob.maximum is None else min(knob.maximum, known.high)
     ladder = tuple(r for r in knob.ladder if not isinstance(r, str) and minimum <= r <= maximum)
-    return replace(knob, minimum=minimum, maximum=maximum, ladder=ladder)
+    return replace(knob, minimum=minimum, maximum=maximum, ladder=ladder, range_note="")
 
 
 def _with_words(knob: Knob, words: Sequence[str]) -> Knob:

@@ -295,7 +295,7 @@ FIGURES: Final[Mapping[str, str]] = {
     **{
         f"exposure_{name}_{part}": f"said by the meter before the failure of what {words} would lose{more}"
         for name, words in (
-            ("process_dies", "a crash of mysqld"),
+            ("process_dies", "mysqld's death"),
             ("power_cut", "a power cut"),
             ("source_lost", "the loss of the source"),
         )

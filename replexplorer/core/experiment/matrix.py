@@ -30,7 +30,7 @@ from replexplorer.core.topology import new_roster
 MATRIX: Final = "matrix"
 TITLE: Final = "What each durability mode loses in each kind of failure"
 TEACHES: Final = (
-    "A crash, a power cut and a lost source are three failures, and each is answered by another setting."
+    "mysqld's death, a power cut and a lost source are three failures; another setting answers each."
 )
 _REPLICA: Final = new_roster(1).others[0]
 _RTT: Final = "20ms"

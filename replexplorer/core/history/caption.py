@@ -118,7 +118,7 @@ def _fault_came_or_went(before: Tick, now: Tick) -> str:
 
 
 _FAULTS: Final[Mapping[str, str]] = {
-    "kill": "mysqld of {node} was killed, as in a crash: what it wrote is still in the page cache",
+    "kill": "mysqld of {node} was killed: what it wrote is still in the page cache",
     "stop": "mysqld of {node} was shut down in order",
     "pause": "mysqld of {node} is frozen: connections stay open and nothing answers",
     "power_cut": "the machine of {node} lost its power: what no fsync made durable is gone",

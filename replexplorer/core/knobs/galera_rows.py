@@ -31,6 +31,7 @@ def _row(
     restart: Restart = Restart.NONE,
     risk: str = "",
     seldom: bool = True,
+    server_default: int | None = None,
 ) -> Knob:
     """A row of words, where it has choices, else of whole numbers."""
     return Knob(
@@ -52,6 +53,7 @@ def _row(
         variables=(key,),
         aliases=(alias,) if alias else (),
         seldom=seldom,
+        server_defaults=() if server_default is None else (("mariadb", server_default),),
     )
 
 
@@ -77,6 +79,7 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         most=512,
         unit="threads",
         seldom=False,
+        server_default=1,
     ),
     _row(
         f"{_WSREP}retry_autocommit",
@@ -93,8 +96,8 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         f"{_PROVIDER}gcs_fc_limit",
         "fc limit",
         16,
-        "Transactions waiting to be applied at a member above which it stops all others from committing;"
-        " times the root of the members.",
+        "Length of a member's apply queue at which the whole cluster pauses commits (multiplied by the square"
+        " root of the number of members).",
         ladder=(1, 4, 16, 64, 256, 1024, 10_000),
         most=2**31 - 1,
         unit="commits",
@@ -116,7 +119,7 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         f"{_PROVIDER}evs_user_send_window",
         "user window",
         2,
-        "Of these, how many may be transactions.",
+        "Of the messages in evs.send_window, how many may carry transactions.",
         ladder=(1, 2, 4, 16, 64, 256),
         least=1,
         most=2**31 - 1,
@@ -149,7 +152,7 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         f"{_PROVIDER}pc_ignore_sb",
         "ignore split",
         "off",
-        "Go on committing without a majority.",
+        "Keep committing after a split into two equal halves; has no effect in a cluster of three.",
         choices=ON_OFF,
         alias="pc.ignore_sb",
         risk="on: two halves that do not hear each other both commit, and diverge",

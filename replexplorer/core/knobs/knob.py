@@ -129,7 +129,12 @@ class Knob:
     lacking: Value | None = None
     """What a server that lacks it does all the same, as a value of it; None where that is no value."""
     flavor_defaults: tuple[tuple[str, Value], ...] = ()
-    """Flavours whose servers come with another value than `default`, each with that."""
+    """Flavours for which a stack's default is another value than `default`, each with that."""
+    server_defaults: tuple[tuple[str, Value | None], ...] = ()
+    """Flavours whose servers come with another value than the stack's option file gives them, each with
+    that; None: it depends on the machine."""
+    range_note: str = ""
+    """What it takes, where that differs between servers; a server's own range takes its place."""
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -139,6 +144,13 @@ class Knob:
     def default_of(self, flavor: str | None) -> Value:
         """What a reset makes of it on a server of this flavour; None where the flavour is not known."""
         return dict(self.flavor_defaults).get(flavor or "", self.default)
+
+    def server_default_of(self, flavor: str | None) -> Value | None:
+        """What a server of this flavour comes with, without the stack's option file; None for what is no
+        server's, and where it differs and the flavour is not known."""
+        if self.backing is not Backing.SERVER or (self.server_defaults and flavor is None):
+            return None
+        return dict(self.server_defaults).get(flavor or "", self.default_of(flavor))
 
     def is_file(self, text: str) -> bool:
         """Whether a user's file is meant."""

@@ -31,3 +31,8 @@ class KnobView:
     def default(self) -> Value:
         """What a reset makes of it here."""
         return self.name.knob.default_of(self.flavor)
+
+    @property
+    def server_default(self) -> Value | None:
+        """What the server comes with, without the stack's option file; None where that is not known."""
+        return self.name.knob.server_default_of(self.flavor)

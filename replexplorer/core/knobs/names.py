@@ -91,6 +91,8 @@ class Assignment:
     value: Value
 
 
+_NO_BOUND: Final = 2**63
+"""A maximum from here on is that of the server's type, and says nothing."""
 _SHOWN: Final = 40
 """Characters of what was typed that an error repeats."""
 
@@ -228,7 +230,19 @@ _SIZE_UNITS_B: Final = {
     for spelling in ((f"{name}b", f"{name}ib", name) if name else ("B", "b"))
 }
 """A server's own letters are powers of 1024, so all of these are."""
-_COUNTED: Final = ("", "replicas", "commits", "events", "threads", "clients", "tps", "rows", "bytes")
+_COUNTED: Final = (
+    "",
+    "replicas",
+    "commits",
+    "commits a period",
+    "groups",
+    "events",
+    "threads",
+    "clients",
+    "tps",
+    "rows",
+    "bytes",
+)
 THOUSANDS: Final = {"k": 1_000, "m": 1_000_000}
 """What may stand behind a count."""
 _COUNT_UNITS: Final = {**dict.fromkeys(_COUNTED, 1), **THOUSANDS}
@@ -316,6 +330,8 @@ def _out_of_range(knob: Knob, text: str, reason: str = "") -> UsageError:
 
 def describe_range(knob: Knob) -> str:
     """What the knob takes: `0 to 5000 ms`, `after_sync or after_commit`."""
+    if knob.range_note:
+        return knob.range_note
     if knob.choices:
         *rest, last = knob.choices
         return f"{', '.join(rest)} or {last}" if rest else last
@@ -325,17 +341,22 @@ def describe_range(knob: Knob) -> str:
         return f"{format_value(knob, knob.minimum)} to {format_value(knob, knob.maximum)}{word}"
     unit = f" {knob.unit}" if knob.unit else ""
     low = "" if knob.minimum is None else f"{knob.minimum:g}"
-    if knob.maximum is None:
+    if knob.maximum is None or knob.maximum >= _NO_BOUND:
         return f"{low}{unit} or more"
     high = f"{int(knob.maximum)}" if knob.maximum == int(knob.maximum) else f"{knob.maximum:g}"
     return f"{low} to {high}{unit}{word}" if low else f"up to {high}{unit}{word}"
 
 
 def describe_default(knob: Knob) -> str:
-    """What a server comes with, and those flavours that come with another: `AFTER_SYNC (mariadb:
-    AFTER_COMMIT)`."""
+    """What a stack begins with, the flavours for which that is another value, and what the servers come with
+    where the stack's option file says otherwise: `AFTER_SYNC (mariadb: AFTER_COMMIT)`, `1 (mariadb server:
+    0)`."""
     usual = format_value(knob, knob.default)
     others = [f"{flavor}: {format_value(knob, value)}" for flavor, value in knob.flavor_defaults]
+    others += [
+        f"{flavor} server: {'by the machine' if value is None else format_value(knob, value)}"
+        for flavor, value in knob.server_defaults
+    ]
     return f"{usual} ({', '.join(others)})" if others else usual
 
 

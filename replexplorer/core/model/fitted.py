@@ -247,11 +247,12 @@ def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -
     if hot is None or not (setting.semi_sync and setting.after_commit):
         return _solved(setting, calibration, local, together, together)
     # A commit that waits for its acknowledgement has released its row: the others share the rows.
+    after_release = (CostTerm.NETWORK, CostTerm.ASLEEP)
     low, high = 1.0, float(setting.clients)
     for _ in range(40):
         tried = (low + high) / 2
         answer = _solved(setting, calibration, local, tried, together)
-        released = answer.tps * answer.terms.get(CostTerm.NETWORK, 0.0) / 1000
+        released = answer.tps * sum(answer.terms.get(term, 0.0) for term in after_release) / 1000
         holding = under_way(setting.clients - released, hot)
         low, high = (tried, high) if holding + released > tried else (low, tried)
     return _solved(setting, calibration, local, low, together)
@@ -277,7 +278,11 @@ def _solved(
     asleep_ms = 0.0
     if calibration.asleep_after_ms > 0:
         asleep_ms = share * calibration.asleep_ms * (1 - exp(-waits_ms / calibration.asleep_after_ms))
-    times = times_worked(_beside(setting, calibration), clients, work_ms + asleep_ms, trip_ms)
+    beside = min(_beside(setting, calibration), 1.0)
+    if clients > together:
+        # No more come back together than are in a group.
+        beside = 1 - (1 - beside) * (together - 1) / (clients - 1)
+    times = times_worked(beside, clients, work_ms + asleep_ms, trip_ms)
     behind = behind_ms(redo_ms, binlog_ms + setting.group_delay_ms, together)
     behind = max(0.0, behind - trip_ms - times * work_ms)
     if redo_ms > binlog_ms + setting.group_delay_ms:

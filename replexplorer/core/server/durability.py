@@ -1,4 +1,4 @@
-"""Whether a commit that was confirmed to a client survives a crash of the primary's machine."""
+"""Whether a commit that was confirmed to a client survives a power cut of the source's machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WAITS: Final[Mapping[str, Callable[[object], bool]]] = {
 
 
 def lax_knobs(knobs: Mapping[KnobName, KnobView]) -> tuple[tuple[KnobName, Value], ...]:
-    """The primary's knobs that let a crash lose commits, with the value in force (the requested one
+    """The primary's knobs that let a power cut lose commits, with the value in force (the requested one
     while that is unknown); none: commits are durable."""
     found = []
     for key, waits in _WAITS.items():

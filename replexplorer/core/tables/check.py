@@ -155,15 +155,15 @@ _TRANSACTIONAL: Final = frozenset({"innodb", "ndbcluster", "ndb", "rocksdb", "to
 _OF_ENGINE: Final = {
     "memory": "it is empty after a restart of either server, and then source and replica differ",
     "blackhole": "it keeps no rows: a replica with another engine has rows that its source lacks",
-    "csv": "a crash in the middle of a statement leaves a part of it, and it has no indexes",
+    "csv": "where mysqld dies in the middle of a statement a part of it stays, and it has no indexes",
 }
 _ANY_ENGINE: Final = (
-    "it has no transactions: a crash in the middle of a statement leaves a part of it, and source and replica"
-    " differ; groups and Galera refuse it or do not replicate it"
+    "it has no transactions: where mysqld dies in the middle of a statement a part of it stays, and source"
+    " and replica differ; groups and Galera refuse it or do not replicate it"
 )
 _SCANS: Final = (
     "no primary key: a replica searches the table for each row that an UPDATE or DELETE changed;"
-    " groups refuse writes to it"
+    " Group Replication refuses writes to it (error 3098), Galera does not support DELETE from it"
 )
 
 

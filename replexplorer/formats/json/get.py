@@ -14,7 +14,11 @@ class GetKnob(JsonObject):
 
     requested: Scalar | None
     effective: Scalar | None
-    default: Scalar
+    default: Scalar = Field(description="what the stack begins with, and `reset` returns to")
+    server_default: Scalar | None = Field(
+        default=None,
+        description="what the server comes with, less the stack's option file; null: none, or it depends",
+    )
     min: float | int | None
     max: float | int | None
     unit: str | None

@@ -282,7 +282,7 @@ class WatchingScreen(Screen[None]):
         requested = self.board.views[name].requested
         return Intent(
             name, self.board.label(name), value, requested, self._preview(name, value, requested),
-            self.board.place, hidden_below, self._problem,
+            self.board.place, hidden_below, self._problem, self.board.views[name].here,
         )  # fmt: skip
 
     def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:

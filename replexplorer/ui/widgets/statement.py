@@ -35,6 +35,8 @@ class Intent:
     """Knobs under the panel's last row."""
     problem: str = ""
     """Why a typed value was refused, in one line."""
+    here: Knob | None = None
+    """The catalogue's row as the node's server takes it; None: as the catalogue has it."""
 
     @property
     def staged(self) -> bool:
@@ -94,7 +96,7 @@ def risky(name: KnobName, value: Value) -> bool:
 
 def ladder(intent: Intent, width: int) -> list[Run]:
     """The knob's values with the present one underlined; the part around it when they do not fit."""
-    knob = intent.name.knob
+    knob = intent.here or intent.name.knob
     steps = list(knob.steps)
     if intent.value not in steps and not isinstance(intent.value, str):
         steps.insert(_place_of(intent.value, knob), intent.value)

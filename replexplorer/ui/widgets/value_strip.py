@@ -94,7 +94,7 @@ def _joined(parts: list[list[Run]]) -> list[Run]:
 
 
 def _risks(tick: Tick) -> list[list[Run]]:
-    """The primary's knobs that let a crash lose commits, and the others of that heading with a risk."""
+    """The primary's knobs that let a power cut lose commits, and the others of that heading with a risk."""
     lax = dict(lax_knobs(tick.knobs))
     others = [
         (name, view.requested)

@@ -107,8 +107,8 @@ _LAB = Lab(
     ),
     phases=tuple(_phases({**_MODES, **_DETECT_ONLY})),
     judge=_judge,
-    failure="counted on MySQL 9.7.4: a crash or a power cut took nothing of `local` and `both` (1/1). Of"
-    " `none` and `network` (0/0) it took up to 396 of 2,766 rows from the source that came back; `network`"
+    failure="counted on MySQL 9.7.4: mysqld's death or a power cut took nothing of `local` and `both` (1/1)."
+    " Of `none` and `network` (0/0) it took up to 396 of 2,766 rows from the source that came back; `network`"
     " has them on the replica: a failover loses none, a restart of the source loses them",
 )
 DURABILITY_MODES = replace(_LAB, variants=(replace(_LAB, phases=tuple(_phases(_MODES))),))
