@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.adapters.client_logs import FileClientLogs
+from replexplorer.cli.roles import outcome_words
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
@@ -274,6 +275,79 @@ async def test_where_nobody_can_be_promoted_it_says_what_each_lacks() -> None:
             await session.console.do(Failover())
         assert takers(world) == []
         assert world.boot_roles is None
+
+
+@virtual
+async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
+    world = World(replicas=2)
+    async with world.attached("failover") as session:
+        world.servers["db2"].has = "uuid-0:1-9"
+        world.servers["db3"].has = "uuid-0:1-12, uuid-2:1-200"
+        world.servers["db3"].sql, world.servers["db3"].sql_errno = "No", 1062
+        world.crash("db1")
+        with pytest.raises(StackUnavailable) as refused:
+            await session.console.do(Failover())
+        assert str(refused.value) == (
+            "promoting db2 would lose 3 transactions: db3 could not hand them on: nothing came (db2 lacks 3"
+            " transactions, db3 lacks none): `replexplorer failover --to db2 --accept-loss` gives them up"
+        )
+        assert takers(world) == []
+        assert world.servers["db2"].follows == "db1"
+        assert world.document.content["role_change"] is None
+        with pytest.raises(UsageError, match="--to NODE --accept-loss"):
+            await session.console.do(Failover(accept_loss=True))
+        done = await session.console.do(Failover("db2", accept_loss=True))
+        assert (done.source, done.rpo.accepted) == ("db2", "uuid-0:10-12")
+        assert any("3 transactions that other nodes had are lost" in each for each in done.warnings)
+        assert outcome_words(done).splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
+
+
+@virtual
+async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied() -> None:
+    """It once was the source, and follows again without what it lost: that never comes back by itself."""
+    world = World(replicas=2)
+    async with world.attached("rejoin") as session:
+        await turn(session, "semi_sync=on")
+        assert (await session.status()).protection.state == "protected"
+        world.servers["db1"].has = "uuid-0:1-9, uuid-1:1-6"
+        world.servers["db2"].has = "uuid-0:1-9, uuid-1:1-4"
+        status = await session.status()
+        seen = {node.name: node for node in status.nodes}
+        why = "lost the end of its own log: it lacks 2 transactions that it numbered itself (uuid-1:5-6)"
+        assert [seen[name].diverged for name in ("db1", "db2", "db3")] == [None, why, None]
+        assert (seen["db2"].lag_s, seen["db3"].lag_s) == (None, 0.0)
+        assert (status.protection.state, status.protection.diverged) == ("armed", ("db2",))
+        with pytest.raises(StackUnavailable, match="db2 cannot be promoted: it lost the end"):
+            await session.console.do(Switchover("db2"))
+        await session.console.do(Inject(parse_fault("receiver_stop@db2", session.fleet.roster)))
+        await session.console.do(Clear())
+        assert world.servers["db2"].io == "No", "started it would be taken for whole"
+        await session.up(lambda _: None)
+        assert any(f"db2 is not started: it {why}" in each for each in session.repaired)
+        assert world.servers["db2"].io == "No"
+        done = await session.console.do(Rejoin("db2"))
+        assert ("db2", "copy db1") in names_of(done)
+        assert (done.rpo.commits, done.warnings) == (0, (f"db2 {why}: it gets a copy of db1",))
+        assert [node.diverged for node in (await session.status()).nodes] == [None, None, None]
+
+
+@pytest.mark.parametrize(("flush", "copied"), [(0, True), (2, False), (1, False)])
+@virtual
+async def test_a_source_whose_engine_may_have_lost_rows_that_its_binlog_has_is_copied(
+    flush: int, copied: bool
+) -> None:
+    """Killed with 2 it loses none: the operating system has them."""
+    world = World()
+    async with world.attached("failover") as session:
+        await turn(session, f"innodb_flush_log_at_trx_commit={flush}")
+        world.crash("db1")
+        await session.console.do(Failover())
+        world.servers["db1"].boot()
+        found = {node.name: node.diverged for node in (await session.status()).nodes}
+        assert (found["db1"] is not None) is copied
+        done = await session.console.do(Rejoin("db1"))
+        assert (("db1", "copy db2") in names_of(done)) is copied
+        assert all(node.diverged is None for node in (await session.status()).nodes)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,8 @@ class FakeServer:
         """Its clone plugin is loaded."""
         self.errant = ""
         """On a replica: GTIDs that its source lacks."""
+        self.has: str | None = None
+        """Its GTID set, whatever was committed; None: what its source has, as below."""
         self.missing = 0
         """On a replica: how many of its source's commits it has not executed."""
         self.received: int | None = None
@@ -191,6 +193,8 @@ class FakeServer:
     def executed(self) -> str:
         """Its GTID set: the source's, on a replica with what it has beside."""
         source = self._around.source()
+        if self.has is not None or source.has is not None:
+            return self.has or str(source.has)
         of_source = f"{source.variables['server_uuid']}:1-{source.commits + 1 - self.missing}"
         return f"{of_source},\n{self.errant}" if self.errant else of_source
 
@@ -429,7 +433,7 @@ class FakeServer:
                 self.can_copy = True
             case ["CLONE", "INSTANCE", *_]:
                 assert self.variables["super_read_only"] == "OFF"
-                self.errant, self.missing, self.is_replica = "", 0, False
+                self.errant, self.missing, self.is_replica, self.has = "", 0, False, None
                 asyncio.get_running_loop().call_later(0.5, self.crash)
                 raise ServerRefused(3707, f"{self.node}: 3707 Restart server failed")
             case ["STOP", "REPLICA"]:

@@ -14,7 +14,9 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids
 from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.change.role_nodes import RoleNodes
 from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, UpOptions
@@ -131,6 +133,144 @@ async def test_a_node_joins_though_the_first_binlogs_are_gone(live: LiveStack) -
         has = await live.value(source.name, ROWS)
         await until(lambda: live.value("db4", ROWS), "it has every row", holds=lambda found: found == has)
         await session.rig.scale(2, lambda *_: None)
+
+
+async def all_alike(live: LiveStack, session: Session) -> None:
+    """Clear every fault, let every node follow again, and wait until all have the same rows."""
+    await session.console.do(Clear())
+    source = session.fleet.source_name
+    for name in session.fleet.replica_names:
+        await session.console.do(Rejoin(name))
+    has = await live.value(source, ROWS)
+    for name in session.fleet.replica_names:
+        await until(partial(live.value, name, ROWS), f"{name} has {has}", holds=lambda found: found == has)
+    assert [node.diverged for node in (await session.status()).nodes] == [None] * len(session.fleet.members)
+
+
+async def write(live: LiveStack, node: str, *statements: str) -> None:
+    """As somebody does by hand on a node that refuses writes, or at the source."""
+    async with live.session(node) as cursor:
+        refused = not await live.value(node, TAKES_WRITES)
+        opens = ("SET GLOBAL super_read_only = OFF",) if refused else ()
+        for statement in (*opens, *statements, *(["SET GLOBAL super_read_only = ON"] if refused else [])):
+            await cursor.execute(statement)
+
+
+@pytest.mark.parametrize("good", ["first", "last"])
+async def test_transactions_of_its_own_promote_nobody(live: LiveStack, good: str) -> None:
+    async with connected(live, "failover") as session:
+        names = list(session.fleet.replica_names)
+        whole, stray = names if good == "first" else reversed(names)
+        source = session.fleet.source_name
+        has = await live.value(source, ROWS)
+        await write(live, stray, "CREATE SCHEMA own", "CREATE TABLE own.t (id SERIAL)")
+        await write(live, stray, *["INSERT INTO own.t () VALUES ()"] * 40)
+        await session.console.do(Inject(parse_fault(f"receiver_stop@{stray}", session.fleet.roster)))
+        for _ in range(20):
+            await insert(live, source)
+        await until(partial(live.value, whole, ROWS), holds=lambda rows: rows == has + 20)
+        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+
+        done = await session.console.do(Failover())
+        assert (done.source, done.rpo.accepted) == (whole, "")
+        assert set(done.errant_gtids) == {stray}
+        assert await live.value(whole, ROWS) == has + 20
+        await all_alike(live, session)
+
+
+async def test_the_one_that_is_asked_for_fetches_what_another_has_first(live: LiveStack) -> None:
+    async with connected(live, "failover") as session:
+        source, (whole, late) = session.fleet.source_name, session.fleet.replica_names
+        has = await live.value(source, ROWS)
+        await session.console.do(Inject(parse_fault(f"receiver_stop@{late}", session.fleet.roster)))
+        for _ in range(5):
+            await insert(live, source)
+        await until(partial(live.value, whole, ROWS), holds=lambda rows: rows == has + 5)
+        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+
+        done = await session.console.do(Failover(late))
+        assert (done.source, done.rpo.accepted) == (late, "")
+        assert f"fetch 5 transactions of {whole}" in [step.name for step in done.steps]
+        assert await live.value(late, ROWS) == has + 5
+        await all_alike(live, session)
+
+
+async def lose_the_end(live: LiveStack, node: str, number: int) -> None:
+    """Let a node lack the newest transactions that it numbered itself, and their rows."""
+    own = await live.value(node, "SELECT @@GLOBAL.server_uuid")
+    executed = await live.value(node, EXECUTED)
+    last = parse_gtids(executed)[own][-1][1]
+    left = subtract_gtids(executed, f"{own}:{last - number + 1}-{last}")
+    await write(
+        live,
+        node,
+        "SET SESSION sql_log_bin = 0",
+        f"DELETE FROM sandbox.t ORDER BY id DESC LIMIT {number}",
+        "RESET BINARY LOGS AND GTIDS",
+        f"SET GLOBAL gtid_purged = '{left}'",
+    )
+
+
+@pytest.mark.parametrize("holed", ["first", "last"])
+async def test_a_node_that_lost_the_end_of_its_own_log_protects_nothing_until_it_is_copied(
+    live: LiveStack, holed: str
+) -> None:
+    """Followed by hand it replicates with its hole for ever: its server leaves out what it numbered."""
+    async with connected(live, "failover") as session:
+        node = list(session.fleet.members)[0 if holed == "first" else -1]
+        if node != session.fleet.source_name:
+            await session.console.do(Switchover(node))
+        for _ in range(6):
+            await insert(live, node)
+        await turn(session, "semi_sync=on")
+        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+        second = (await session.console.do(Failover())).source
+        [third] = {*session.fleet.members} - {node, second}
+        await session.console.do(Clear())
+        has = await live.value(second, ROWS)
+        await lose_the_end(live, node, 3)
+        nodes = RoleNodes(session.sight, session.turns, lambda _: None)
+        await nodes.follow(session.fleet.member(node), session.fleet.member(second), [])
+        await until(partial(live.replicates, node))
+        await session.console.do(Inject(parse_fault(f"receiver_stop@{third}", session.fleet.roster)))
+        await insert(live, second)
+        await until(partial(live.value, node, ROWS), holds=lambda rows: rows == has - 3 + 1)
+
+        status = await session.status()
+        seen = next(each for each in status.nodes if each.name == node)
+        assert "lost the end of its own log: it lacks 3 transactions" in str(seen.diverged)
+        assert (seen.io_thread, seen.lag_s) == ("on", None)
+        assert (status.protection.state, status.protection.diverged) == ("armed", (node,))
+        with pytest.raises(StackUnavailable, match="lost the end of its own log"):
+            await session.console.do(Switchover(node))
+
+        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+        with pytest.raises(StackUnavailable, match=rf"promoting {third} would lose \d+ transaction") as told:
+            await session.console.do(Failover())
+        assert f"{node} lacks 3 transactions" in str(told.value)
+        done = await session.console.do(Failover(third, accept_loss=True))
+        assert (done.source, gtid_count(done.rpo.accepted) >= 1) == (third, True)
+        assert await live.value(third, ROWS) == has
+        await session.console.do(Clear())
+        back = await session.console.do(Rejoin(node))
+        assert any(step.name == f"copy {third}" for step in back.steps)
+        assert any("lost the end of its own log" in warning for warning in back.warnings)
+        await turn(session, "semi_sync=off")
+        await all_alike(live, session)
+
+
+@pytest.mark.parametrize("mode", ["torn", "strict"])
+async def test_a_source_whose_power_was_cut_comes_back_with_every_row(live: LiveStack, mode: str) -> None:
+    """With nothing flushed it has lost rows, and perhaps the end of its log, that the others have."""
+    async with connected(live, "failover") as session:
+        source = session.fleet.source_name
+        await turn(session, "undo_journal=on", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0")
+        for _ in range(20):
+            await insert(live, source)
+        await session.console.do(Inject(parse_fault(f"power_cut={mode}", session.fleet.roster)))
+        await session.console.do(Failover())
+        await turn(session, "sync_binlog=1", "innodb_flush_log_at_trx_commit=1")
+        await all_alike(live, session)
 
 
 async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(live: LiveStack) -> None:

@@ -16,6 +16,7 @@ from replexplorer.core.errors import (
     StackUnavailable,
     TakenAway,
 )
+from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
@@ -25,7 +26,7 @@ from replexplorer.engine.change.not_started import ended
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
-from replexplorer.engine.observe.server_sample import sample_node, standing_of
+from replexplorer.engine.observe.server_sample import hole_of, sample_node, standing_of
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
 
@@ -256,9 +257,17 @@ async def _until_replicating(
     retry_s = clock.monotonic() + _CONNECTS_WITHIN_S
     while True:
         view = (await sample_node(member, clock.monotonic(), None)).view
-        if view.io_thread == "on" and view.sql_thread == "on":
+        runs = view.io_thread == "on" and view.sql_thread == "on"
+        is_off = "off" in (view.io_thread, view.sql_thread)
+        if (runs or is_off) and (lost := await hole_of(fleet.source, member)):
+            state = "replicates with a hole" if runs else "is not started"
+            tell(
+                f"{member.name} {state}: it {hole_words(lost)}; `replexplorer rejoin {member.name}` copies it"
+            )
             return
-        if not started and "off" in (view.io_thread, view.sql_thread):
+        if runs:
+            return
+        if not started and is_off:
             started = True
             await _run_quietly(member, member.dialect.start_threads())
             tell(f"{member.name}: {_stopped(view)} started")

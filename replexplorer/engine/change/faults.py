@@ -27,6 +27,7 @@ from replexplorer.core.kept import kept_all, unkept_all
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.core.link import CUT
+from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import Comeback, Had, binlog_bytes
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
@@ -40,7 +41,7 @@ from replexplorer.engine.change.not_started import no_login
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.server_sample import answers
+from replexplorer.engine.observe.server_sample import answers, hole_of
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
@@ -462,9 +463,14 @@ class Faults:
         return bool(wanted)
 
     async def _start_thread(self, member: Member, statement: str) -> None:
-        """Start a replica's thread; a node that is the source by now, or detached, has none."""
-        if await ask(member.control, member.dialect.threads()) is not None:
-            await execute(member.control, (statement,))
+        """Start a replica's thread; a node that is the source by now, or detached, has none. One that lost
+        the end of its own log would never be whole by it."""
+        if await ask(member.control, member.dialect.threads()) is None:
+            return
+        if lost := await hole_of(self._fleet.source, member):
+            self._chronicle.tell(Severity.BAD, f"{member.name} is not started: it {hole_words(lost)}")
+            return
+        await execute(member.control, (statement,))
 
     async def _until_it_answers(self, node: str) -> None:
         """Wait for a login; raises StackUnavailable when none succeeds in time."""
