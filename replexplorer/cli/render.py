@@ -55,6 +55,7 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
         *(_errant_line(node, status.stack, mends=mends) for node in status.nodes if node.errant_gtids),
         *(_diverged_line(node, status.stack, mends=mends) for node in status.nodes if node.diverged),
+        *(line for node in status.nodes for line in _thread_lines(node, status.stack, mends=mends)),
         *(_host_line(host) for host in status.hosts),
         "",
         f"protection  {word_of(protection.state)}: {meaning_of(protection, is_group=is_group)}",
@@ -206,6 +207,23 @@ def _diverged_line(node: NodeJson, stack: str, *, mends: bool) -> str:
     line = f"{node.name} DIVERGED: it {node.diverged}"
     rejoin = command("rejoin", stack, node.name, "--copy")
     return f"{line}; {rejoin} makes it a copy of the primary" if mends else line
+
+
+def _thread_lines(node: NodeJson, stack: str, *, mends: bool) -> list[str]:
+    """Why a thread does not run: `db2 SQL thread, error 1062: Duplicate entry ...`."""
+    found = (
+        ("IO", node.io_thread, node.last_io_errno, node.last_io_error),
+        ("SQL", node.sql_thread, node.last_sql_errno, node.last_sql_error),
+    )
+    lines = [
+        f"{node.name} {name} thread, error {number}: {text}"
+        for name, state, number, text in found
+        if text and state in ("connecting", "error")
+    ]
+    if mends and lines and "error" in (node.io_thread, node.sql_thread):
+        again, copied = command("up", stack), command("rejoin", stack, node.name, "--copy")
+        lines[-1] += f"; {again} starts it again, and {copied} makes it a copy where that does not help"
+    return lines
 
 
 def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:

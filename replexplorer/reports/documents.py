@@ -266,6 +266,10 @@ def _node(node: NodeView) -> NodeJson:
         diverged=node.diverged,
         io_thread=node.io_thread,
         sql_thread=node.sql_thread,
+        last_io_error=node.io_error.text if node.io_error else None,
+        last_io_errno=node.io_error.number if node.io_error else None,
+        last_sql_error=node.sql_error.text if node.sql_error else None,
+        last_sql_errno=node.sql_error.number if node.sql_error else None,
         lag_s=node.lag_s,
     )
 

@@ -20,6 +20,7 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.catalogue import CATALOGUE, Knob
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.durability import lax_knobs
+from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
@@ -366,7 +367,9 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
 @pytest.mark.parametrize("width", [80, 160])
 async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> None:
     fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'SOURCE'"
-    tick = threads(explained(make_tick(1.0, replicas=2)), "db2", "on", "error", replication_fault=fault)
+    tick = threads(
+        explained(make_tick(1.0, replicas=2)), "db2", "on", "error", sql_error=ThreadError(1062, fault)
+    )
     tick = threads(tick, "db3", "connecting", "on", lag_s=75.0)
     async with bench(tick, size=(width, 24)) as app:
         await app.press("N")

@@ -12,6 +12,7 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role
@@ -75,7 +76,7 @@ def troubled() -> Tick:
     )  # fmt: skip
     nodes = list(tick.nodes)
     nodes[2] = replace(nodes[2], role=Role.DOWN, reachable=False)
-    nodes[3] = replace(nodes[3], sql_thread="error", replication_fault=WHY)
+    nodes[3] = replace(nodes[3], sql_thread="error", sql_error=ThreadError(1062, WHY))
     faults = tuple(
         Fault(number, kind, value, node, WALL_S + 20.0 * number, None, "drill split-brain (pid 1234567)", {})
         for number, (kind, value, node) in enumerate(

@@ -16,7 +16,7 @@ from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, Value, de
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
-from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.node_view import NodeView, ThreadError
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import ASYNC
 from replexplorer.core.text import folded, number, table
@@ -202,7 +202,14 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
         replicas_required=1,
         no_ack_can_come=True,
     )
-    replica = NodeView("db2", "replica", reachable=True, errant_gtids="u:443-8709")
+    replica = NodeView(
+        "db2",
+        "replica",
+        reachable=True,
+        errant_gtids="u:443-8709",
+        sql_thread="error",
+        sql_error=ThreadError(1062, "Duplicate entry"),
+    )
     text = render_status(
         status_document(
             stack="default",
@@ -218,6 +225,7 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
         "db2 has 8,267 transactions that the primary lacks: u:443-8709;"
         " `replexplorer rejoin db2 --copy` makes it a copy" in " ".join(text.split())
     )
+    assert "db2 SQL thread, error 1062: Duplicate entry; `replexplorer up` starts it" in text
     assert "PROTECTED: the last commit is on a replica; no acknowledgement can come" in text
     assert "replicas 2 (the source counts 3: not all of them are connected) of 1 required" in text
 

@@ -79,7 +79,11 @@ BEHIND = {"gtid_io_pos": "0-1-9", "gtid_slave_pos": "0-1-7", "executed": "0-1-7,
             Sent("0-1:1-2", 41, 99),
         ),
         (SERVER.sent("10.9.0.3"), {"executed": "", "dump_thread": None, "sent": None}, Sent("", None, None)),
-        (SERVER.behind("0-1:1-12"), BEHIND, Behind("0-1:8-9", "0-1:8-12", applied_us=1500)),
+        (
+            SERVER.behind("0-1:1-12"),
+            BEHIND,
+            Behind("0-1:8-9", "0-1:8-12", applied_us=1500, by_heartbeat=True),
+        ),
         (SERVER.received_gtids(), {"executed": "0-1-7,", "received": "0-1-9"}, "0-1:1-9"),
         (SERVER.received_gtids(), {"executed": "0-1-7", "received": None}, "0-1:1-7"),
         (SERVER.received(), {"Slave_received_heartbeats": 2, "Gtid_IO_Pos": "0-1-1"}, ((2, "0-1-1"),)),
@@ -97,7 +101,7 @@ def test_a_server_before_11_6_says_what_it_lacks_without_ages() -> None:
     assert question.instead is not None
     assert question.instead.statement == "SHOW ALL SLAVES STATUS"
     older = {"Gtid_IO_Pos": "0-1-9", "Gtid_Slave_Pos": "0-1-7"}
-    assert question.instead.read([older]) == Behind("0-1:8-9", "0-1:8-12")
+    assert question.instead.read([older]) == Behind("0-1:8-9", "0-1:8-12", by_heartbeat=True)
     assert question.read([]) is None
 
 

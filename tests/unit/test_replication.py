@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.event import Severity
-from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.node_view import NodeView, ThreadError
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, ThreadWatch, Trouble, healthy, troubles
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
@@ -35,7 +35,7 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
         (with_replica("off", "off", role=Role.DETACHED), Trouble("db2", ("detached",))),
         (with_replica("connecting"), Trouble("db2", ("IO thread connecting",))),
         (
-            with_replica("on", "error", replication_fault="1062 Duplicate entry"),
+            with_replica("on", "error", sql_error=ThreadError(1062, "1062 Duplicate entry")),
             Trouble("db2", ("SQL thread error",), is_failure=True, why="1062 Duplicate entry"),
         ),
         (
@@ -68,7 +68,14 @@ def test_a_lag_that_was_told_stays_until_it_has_settled() -> None:
 
 
 def node(io: str, sql: str = "on", fault: str | None = None) -> NodeView:
-    return NodeView("db2", "replica", True, io_thread=io, sql_thread=sql, replication_fault=fault)
+    return NodeView(
+        "db2",
+        "replica",
+        True,
+        io_thread=io,
+        sql_thread=sql,
+        io_error=ThreadError(1, fault) if fault else None,
+    )
 
 
 def test_a_thread_that_stops_and_runs_again_is_told_once_each() -> None:

@@ -187,13 +187,13 @@ ASKED = Protection(OFF, requested=True, replicas_acking=1, replicas_required=1, 
     [
         (
             replace(ASKED, replicas_required=None),
-            "ASYNC: semi-sync is not installed: a commit is acknowledged",
+            "ASYNC: semi-sync is not installed; a commit is acknowledged",
         ),
         (
             replace(ASKED, requested=False),
-            "ASYNC: semi-sync is off: a commit is acknowledged before a replica",
+            "ASYNC: semi-sync is off; a commit is acknowledged before a replica",
         ),
-        (ASKED, "ASYNC: semi-sync is off though it is asked for: a commit is acknowledged before"),
+        (ASKED, "ASYNC: semi-sync is off though it is asked for; a commit is acknowledged before"),
         (
             replace(ASKED, state=ARMED, replicas_acking=0),
             "ARMED: 0 of 1 replicas connected: the next commit waits, up to 10 s",

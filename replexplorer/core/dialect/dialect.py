@@ -20,6 +20,7 @@ from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.tables.check import Remedy
 from replexplorer.core.tables.table import TableName
 
@@ -47,14 +48,21 @@ class Threads:
     """As `io`, never connecting."""
     lag_s: float | None = None
     """As the server says it, in whole seconds; None while a thread does not run."""
-    fault: str | None = None
-    """The last error in one line, the applier's before the IO thread's; None without any."""
+    io_error: ThreadError | None = None
+    """Its last one; None without any."""
+    sql_error: ThreadError | None = None
     reads: str | None = None
     """The source's binlog that it reads now."""
     source_host: str | None = None
     """Whom it follows, as it was configured."""
     source_uuid: str | None = None
     """That server's own, once it was connected to it; None where the server does not say."""
+
+    @property
+    def fault(self) -> str | None:
+        """The last error in one line, the applier's before the IO thread's; None without any."""
+        error = self.sql_error or self.io_error
+        return None if error is None else error.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class Behind:
     """Age of the oldest transaction that is applied or waits to be; None when there is none."""
     applied_us: int | None = None
     """Age of the newest that was applied; None when unknown."""
+    by_heartbeat: bool = False
+    """Transactions carry no time: that age is the newest heartbeat's, and none is written without a load."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,7 @@ class MariaDb(MySql):
                 queued=subtract_gtids(gtids_of(row["gtid_io_pos"]), has),
                 missing=subtract_gtids(executed, has),
                 applied_us=whole(row.get("applied_us")),
+                by_heartbeat=True,
             )
 
         return Question(

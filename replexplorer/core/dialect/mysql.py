@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
@@ -40,6 +41,7 @@ from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.tables.check import Remedy
 from replexplorer.core.tables.table import TableName
 
@@ -638,7 +640,7 @@ class MySql:
 def behind_of(executed: str, channel: str) -> Question[Behind | None]:
     """What a replica that receives by this channel lacks of what was executed elsewhere."""
     asked = (executed, channel)
-    by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, _read_behind, asked)
+    by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, partial(_read_behind, by_heartbeat=True), asked)
     return Question(_BEHIND, _read_behind, asked, instead=by_heartbeat)
 
 
@@ -654,7 +656,7 @@ def _read_sent(rows: Sequence[Row]) -> Sent:
     return Sent(_in_line(row["executed"]), whole(row["dump_thread"]), whole(row["sent"]))
 
 
-def _read_behind(rows: Sequence[Row]) -> Behind | None:
+def _read_behind(rows: Sequence[Row], *, by_heartbeat: bool = False) -> Behind | None:
     if not rows:
         return None
     row = rows[0]
@@ -664,6 +666,7 @@ def _read_behind(rows: Sequence[Row]) -> Behind | None:
         missing=_text(row["missing"]),
         applying_us=max(ages_us, default=None),
         applied_us=whole(row["applied_us"]),
+        by_heartbeat=by_heartbeat,
     )
 
 
@@ -684,16 +687,22 @@ def _read_threads(rows: Sequence[Row]) -> Threads | None:
         return None
     row = in_new_words(rows[0])
     lag = row.get("seconds_behind_source")
-    fault = row.get("last_sql_error") or row.get("last_io_error") or ""
     return Threads(
         io=_thread_state(str(row["replica_io_running"]), whole(row["last_io_errno"])),
         sql=_thread_state(str(row["replica_sql_running"]), whole(row["last_sql_errno"])),
         lag_s=None if lag is None else float(lag),
-        fault=" ".join(str(fault).split()) or None,
+        io_error=_thread_error(row, "io"),
+        sql_error=_thread_error(row, "sql"),
         reads=_text(row.get("source_log_file")) or None,
         source_host=_text(row.get("source_host")) or None,
         source_uuid=_text(row.get("source_uuid")) or None,
     )
+
+
+def _thread_error(row: Row, thread: str) -> ThreadError | None:
+    """In one line."""
+    text = " ".join(str(row.get(f"last_{thread}_error") or "").split())
+    return ThreadError(whole(row.get(f"last_{thread}_errno")) or 0, text) if text else None
 
 
 def _thread_state(running: str, error_number: int | None) -> str:

@@ -9,6 +9,14 @@ from replexplorer.core.server.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadError:
+    """The last error of a replication thread, by the server's number and in its words."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """One server, as far as it is known."""
 
@@ -41,8 +49,9 @@ class NodeView:
     lag_s: float | None = None
     restarted_s: float | None = None
     """When it was last seen to have restarted, on the session's clock; None: not in this session."""
-    replication_fault: str | None = None
-    """Why a thread of it does not run, in the server's words; None while it has none."""
+    io_error: ThreadError | None = None
+    """Why its IO thread does not run, or not reach the source; None while it has none."""
+    sql_error: ThreadError | None = None
     follows: str | None = None
     """The node that it replicates from, as it was configured; None: from none, or that is not known."""
     state: str | None = None
@@ -53,3 +62,9 @@ class NodeView:
     """What it is given now, as a member that joins or comes back; None where it gets nothing."""
     is_source: bool = False
     """The others follow it, or did when it was last seen: a source that is down still is it."""
+
+    @property
+    def replication_fault(self) -> str | None:
+        """Why a thread of it does not run, in the server's words, the applier's before the IO thread's."""
+        error = self.sql_error or self.io_error
+        return None if error is None else error.text

@@ -21,7 +21,7 @@ PROTECTED, ARMED, ASYNC, BLOCKED, DEGRADED, DOWN = (
 MEANINGS: Final[Mapping[ProtectionState, str]] = {
     PROTECTED: "a commit is on a replica before it is acknowledged",
     ARMED: "semi-sync is on; no replica has acknowledged a commit since it was turned on",
-    ASYNC: "a commit is acknowledged before a replica has it: losing the source may lose it",
+    ASYNC: "a commit is acknowledged before a replica has it, and may be lost with the source",
     BLOCKED: "commits wait for an acknowledgement that does not come",
     DEGRADED: "semi-sync is on and fell back: a commit is acknowledged before a replica has it",
     DOWN: "no login to the primary succeeds",
@@ -79,9 +79,9 @@ def meaning_of(found: StateFound, *, is_group: bool = False) -> str:
         return OF_A_GROUP.get(state, MEANINGS[state])
     meaning = MEANINGS[state]
     if state is ASYNC and found.replicas_required is None:
-        meaning = f"semi-sync is not installed: {meaning}"
+        meaning = f"semi-sync is not installed; {meaning}"
     elif state is ASYNC:
-        meaning = f"semi-sync is off{' though it is asked for' * bool(found.requested)}: {meaning}"
+        meaning = f"semi-sync is off{' though it is asked for' * bool(found.requested)}; {meaning}"
     elif state is ARMED and found.diverged:
         meaning = f"an acknowledgement may be that of {', '.join(found.diverged)}, which has diverged"
     elif state is ARMED and found.replicas_acking is not None and found.replicas_required is not None:

@@ -163,7 +163,8 @@ def _with_threads(view: NodeView, threads: Threads | None) -> NodeView:
         io_thread=threads.io,
         sql_thread=threads.sql,
         lag_s=threads.lag_s,
-        replication_fault=threads.fault,
+        io_error=threads.io_error,
+        sql_error=threads.sql_error,
     )
 
 

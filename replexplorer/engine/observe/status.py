@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
@@ -17,15 +17,25 @@ from replexplorer.core.server.exposure import NOT_REACHED, Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.wire import Lease
+from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.probing import watch_link
-from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids, hole_of
+from replexplorer.engine.observe.server_sample import (
+    NodeSample,
+    answers,
+    bare_view,
+    errant_gtids,
+    hole_of,
+    sample_applied,
+)
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import Ability, HostView
 
 _LOGIN_WITHIN_S: Final = 5.0
 """A server that is silent beside the others is given up before."""
+_ON_ITS_WAY_S: Final = 0.5
+"""What a replica has not received after so long is not just under way."""
 _NO_AGENT: Final = "its agents did not answer in time"
 
 
@@ -71,7 +81,10 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
     await glance.look(patient=patient)
     await sight.look_twice_if_waiting()
     if sight.source_sample is not None and sight.source_sample.view.reachable:
-        await sight.exposures.look_until_known()
+        replicas = [each for each in sight.fleet.replicas if each.name in sight.samples]
+        await asyncio.gather(
+            sight.exposures.look_until_known(), *(_look_how_late(sight, each) for each in replicas)
+        )
     nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
     nodes = sight.node_views()
     return Status(
@@ -90,6 +103,31 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         exposure=sight.exposures.exposure() or NOT_REACHED,
         hosts=tuple(await sight.fleet.outside.provider.hosts()),
     )
+
+
+async def _look_how_late(sight: Sight, replica: Member) -> None:
+    """Its lag by what its source has and it has not: by its own word one that gets nothing is not behind.
+
+    What was on its way is asked for again a while later. The age of the newest that it has applied is then
+    at least its lag, and unknown where transactions carry no time.
+    """
+    if sight.samples[replica.name].view.io_thread is None:
+        return
+    clock = sight.fleet.outside.clock
+    applied = await sample_applied(sight.fleet.source, replica, clock)
+    if applied is None or not applied.missing_gtids:
+        return
+    await clock.sleep(_ON_ITS_WAY_S)
+    try:
+        later = await ask(replica.poll, replica.dialect.behind(applied.missing_gtids))
+    except ReplexplorerError:
+        return
+    if later is None or not later.missing:
+        return
+    age_us = later.applied_us if later.applying_us is None else later.applying_us
+    lag_s = None if age_us is None or later.by_heartbeat else round(age_us / 1e6, 1)
+    sample = sight.samples[replica.name]
+    sight.samples[replica.name] = replace(sample, view=replace(sample.view, lag_s=lag_s))
 
 
 class _Glance:

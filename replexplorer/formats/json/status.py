@@ -81,7 +81,13 @@ class NodeJson(JsonObject):
     )
     io_thread: str | None = Field(default=None, description="on, off, connecting, error; null for a primary")
     sql_thread: str | None = None
-    lag_s: float | None = None
+    last_io_error: str | None = Field(default=None, description="the IO thread's; null: none")
+    last_io_errno: int | None = None
+    last_sql_error: str | None = Field(default=None, description="the applier's; null: none")
+    last_sql_errno: int | None = None
+    lag_s: float | None = Field(
+        default=None, description="by what the source has and it has not, where the source answers"
+    )
 
 
 class ProtectionJson(JsonObject):
