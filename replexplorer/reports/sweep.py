@@ -11,13 +11,14 @@ from replexplorer.core.experiment.heat import HeatMap, heat_map, risk_map
 from replexplorer.core.experiment.load_curve import LoadCurve, curve_lines, curves_of
 from replexplorer.core.experiment.sweep import SCENE, Dimension
 from replexplorer.core.experiment.sweep_effects import Effect, effects_of
-from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of
+from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of, passes_needed
 from replexplorer.core.experiment.sweep_text import (
     AT_RISK_NOTE,
     HEADINGS,
     headings_of,
     heat_lines,
     partial,
+    passes_text,
     rows_of,
 )
 from replexplorer.core.experiment.swept import Swept
@@ -89,6 +90,7 @@ def sweep_document(
         resumed_runs=swept.resumed,
         journal=swept.journal,
         knobs=[_knob(dimension) for dimension in grid.dimensions],
+        passes_needed=passes_needed(figures),
         cells=[_cell(each, grid.dimensions) for each in figures],
         effects=[_effect(effect) for effect in effects_of(grid, figures)],
         heat_map=_map(heat_map(grid, figures, keys)),
@@ -196,6 +198,7 @@ def _effect(effect: Effect) -> SweepEffect:
         least=_rounded(effect.least, 6),
         most=_rounded(effect.most, 6),
         pairs=effect.pairs,
+        passes=effect.passes,
         left_out=effect.left_out,
         verdict=effect.verdict,
         words=effect.words,
@@ -267,6 +270,7 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
     first = len(grid.dimensions)
     numbers = range(first, first + len(HEADINGS) - 1)
     parts = [_title(document), "", table(rows_of(figures), headings_of(grid), right=numbers)]
+    parts += filter(None, [passes_text(swept.sweep, figures)])
     if any(each.exposure for each in figures):
         parts.append(AT_RISK_NOTE)
     if costs := _cost_rows(document):
@@ -348,6 +352,8 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
         + "|",
         *map(_marked, rows_of(figures)),
     ]
+    if told := passes_text(swept.sweep, figures):
+        lines += ["", f"{told}."]
     if any(each.exposure for each in figures):
         lines += ["", AT_RISK_NOTE]
     if costs := _cost_rows(document):

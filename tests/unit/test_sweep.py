@@ -8,6 +8,7 @@ import os
 import random
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
@@ -22,10 +23,11 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.heat import AT_RISK, heat_map, mapped
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
 from replexplorer.core.experiment.sweep_effects import Effect, effects_of
-from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
+from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of, passes_needed
 from replexplorer.core.experiment.sweep_text import (
     AT_RISK_NOTE,
     heat_lines,
+    passes_text,
     rows_of,
     run_line,
     scatter,
@@ -258,6 +260,39 @@ def test_one_pair_has_the_interval_of_its_two_cells() -> None:
     bare = effects(grid, 100, 50, relative=None)["rtt 0 ms"]
     assert (bare.verdict, bare.low) == ("no interval", None)
     assert bare.words == "rtt 0 → 10 ms: x0.50 without an interval (in 1 pair)"
+
+
+def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes() -> None:
+    """Two passes of 110 and 180 TPS: an interval from 6 to 3,000 is not a result."""
+    sweep = Sweep(grid_of("rtt=0,10"), duration_s=5.0, repeats=2)
+    cells = ((0, 110), (0, 180), (1, 100), (1, 140))
+    runs = [replace(run_of(cell, tps), block=at % 2) for at, (cell, tps) in enumerate(cells)]
+    figures = figures_of(sweep.grid, runs)
+    assert passes_needed(figures) == 8
+    assert passes_text(sweep, figures) == (
+        f"2 passes are too few at this noise: about 8 give TPS within 30 %"
+        f" ({duration_text(6 * sweep.estimated_s / 2)} more)"
+    )
+    assert [row[3] for row in rows_of(figures)] == ["too few", "too few"]
+    (effect,) = effects_of(sweep.grid, figures)
+    assert "in 1 pair of 2 passes" in effect.words
+    assert passes_needed(figures_of(sweep.grid, runs[::2])) is None
+
+
+@given(st.floats(0.01, 0.5), st.integers(2, 6))
+def test_as_many_passes_as_are_said_to_be_needed_are_enough(noise: float, cells: int) -> None:
+    """With runs that are as far apart, in as many passes."""
+    grid = grid_of(f"clients={','.join(str(each + 1) for each in range(cells))}")
+
+    def figures(passes: int) -> Sequence[CellFigures]:
+        runs = [
+            run_of(cell, 100 * exp(noise * (-1) ** block)) for cell in range(cells) for block in range(passes)
+        ]
+        return figures_of(grid, runs)
+
+    needed = passes_needed(figures(2))
+    assert needed is not None
+    assert (passes_needed(figures(needed)) or 0) <= needed
 
 
 def test_an_effect_that_depends_on_the_other_knobs_is_told_as_a_range() -> None:

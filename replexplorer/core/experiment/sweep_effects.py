@@ -32,6 +32,8 @@ class Effect:
     after: str
     pairs: int
     """Pairs of cells that were compared."""
+    passes: int
+    """Runs of each of these cells at least."""
     left_out: int = 0
     """Pairs that could not be: a cell of them failed."""
     ratio: float | None = None
@@ -53,6 +55,8 @@ class Effect:
         if self.ratio is None:
             return f"{title}: not measured, {self.left_out} pairs had a run that failed"
         count = f"in {self.pairs} pair{'s' if self.pairs > 1 else ''}"
+        if self.passes > 1:
+            count += f" of {self.passes} passes"
         if self.left_out:
             count += f", {self.left_out} left out"
         if self.verdict.endswith("every pair"):
@@ -88,9 +92,10 @@ def _effect(dimension: Dimension, step: int, pairs: Sequence[tuple[CellFigures, 
     before, after = dimension.choices[step].label, dimension.choices[step + 1].label
     logs = [(old.log_tps, new.log_tps) for old, new in pairs]
     known = [_difference(old, new) for old, new in logs if old is not None and new is not None]
+    passes = min((len(each.good) for pair in pairs for each in pair if each.good), default=0)
     left_out = len(pairs) - len(known)
     if not known:
-        return Effect(dimension.key, before, after, 0, left_out)
+        return Effect(dimension.key, before, after, 0, passes, left_out)
     each = [pair.value for pair in known]
     whole = known[0] if len(known) == 1 else mean_of(each)
     interval = whole.interval
@@ -99,6 +104,7 @@ def _effect(dimension: Dimension, step: int, pairs: Sequence[tuple[CellFigures, 
         before,
         after,
         len(known),
+        passes,
         left_out,
         exp(whole.value),
         None if interval is None else _ratio(interval[0]),

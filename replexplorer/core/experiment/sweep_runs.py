@@ -22,6 +22,8 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate, bounds_of
 from replexplorer.core.stats.student import t_quantile_975
 
+_KNOWN_WITHIN: Final = 1.3
+_MOST_PASSES: Final = 1000
 ATTEMPTS: Final = 2
 """Times that a cell is tried in a pass."""
 
@@ -237,6 +239,22 @@ class CellFigures:
         run = self.good[0]
         relative = None if run.variance is None else run.variance / rates[0] ** 2
         return Mean(log(rates[0]), relative, run.freedom)
+
+
+def passes_needed(figures: Sequence[CellFigures]) -> int | None:
+    """After about how many passes a cell's TPS is known within 30 %, by how far the runs of all cells were
+    apart: their logarithms' pooled variance, with Student's t for as many runs of one cell. None before a
+    second pass."""
+    logs = [[log(run.tps) for run in each.good if run.tps] for each in figures]
+    scatters = [(mean_of(each), len(each)) for each in logs if len(each) > 1]
+    if not scatters:
+        return None
+    square = sum((mean.variance or 0.0) * count * mean.freedom for mean, count in scatters)
+    square /= sum(mean.freedom for mean, _ in scatters)
+    passes = 2
+    while t_quantile_975(passes - 1) * sqrt(square / passes) > log(_KNOWN_WITHIN) and passes < _MOST_PASSES:
+        passes += 1
+    return passes
 
 
 def figures_of(grid: Grid, runs: Sequence[SweptRun]) -> tuple[CellFigures, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from replexplorer.core.experiment.heat import Heat, HeatMap
 from replexplorer.core.experiment.sweep import Grid, Sweep
-from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun
+from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, passes_needed
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import duration_text
@@ -22,6 +22,10 @@ AT_RISK_NOTE = (
 )
 _WIDE_PERCENT: Final = 30
 """From here on an interval is not nearly as wide on both sides."""
+_FARTHEST: Final = 10.0
+"""The upper bound over the lower one, from which on an interval is not shown."""
+TOO_FEW: Final = "too few"
+"""In its place."""
 SHADES = " ░▒▓█"
 """From the least warmth to the most."""
 
@@ -78,7 +82,7 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         *each.cell.labels,
         figure(each.typical("rtt_ms"), 2),
         figure(each.tps.value),
-        scatter(each.tps) or "-",
+        TOO_FEW if _says_nothing(each) else scatter(each.tps) or "-",
         *(figure(value, 2) for value in latencies),
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
@@ -86,6 +90,23 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         losses_text(each.exposure),
         f"does not count: {each.why}" if each.why else each.limited or "",
     )
+
+
+def _says_nothing(each: CellFigures) -> bool:
+    """Whether the interval of several runs is one that nobody can use: `[1.8, 21,799.2]`."""
+    low, high = each.tps.low, each.tps.high
+    return len(each.shown) > 1 and (low is None or high is None or high > _FARTHEST * low)
+
+
+def passes_text(sweep: Sweep, figures: Sequence[CellFigures]) -> str:
+    """`2 passes are too few at this noise: about 5 give TPS within 30 % (38 s more)`; empty where they do,
+    and after one."""
+    needed = passes_needed(figures)
+    made = max((len(each.good) for each in figures), default=0)
+    if needed is None or needed <= made:
+        return ""
+    more = duration_text((needed - made) * sweep.estimated_s / sweep.repeats)
+    return f"{made} passes are too few at this noise: about {needed} give TPS within 30 % ({more} more)"
 
 
 def losses_text(exposure: Exposure | None) -> str:

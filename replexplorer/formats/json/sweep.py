@@ -82,7 +82,8 @@ class SweepEffect(JsonObject):
     high: float | None
     least: float | None = Field(description="of the pairs")
     most: float | None
-    pairs: int
+    pairs: int = Field(description="of cells that were compared")
+    passes: int | None = Field(default=None, description="runs of each of these cells at least")
     left_out: int
     verdict: str
     words: str
@@ -154,6 +155,9 @@ class SweepResult(JsonObject):
     resumed_runs: int = Field(description="runs made before this command, which continued the sweep")
     journal: str | None
     knobs: list[SweepKnob]
+    passes_needed: int | None = Field(
+        default=None, description="about, for TPS within 30 % at this noise; null before a second pass"
+    )
     cells: list[SweepCell]
     effects: list[SweepEffect]
     heat_map: SweepMap | None
