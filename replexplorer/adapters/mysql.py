@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from replexplorer.core.dialect.opening import LOOK_AT_ONCE
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.printable import one_line
 from replexplorer.ports import NodeAddress
 
 # The driver logs a server's warnings; unheard, Python would write them over the dashboard.
@@ -28,6 +29,8 @@ CONNECT_TIMEOUT_S: Final = 2.0
 PROBE_TIMEOUT_S: Final = 0.3
 """How long a node's own address may take to answer a TCP connect."""
 _CLOSE_TIMEOUT_S: Final = 0.5
+_MOST_SAID: Final = 400
+"""Characters of an error that a server repeats a statement or a set in."""
 
 SERVER_GONE: Final = 2006
 """The client found the connection closed before it sent anything."""
@@ -342,9 +345,10 @@ async def log_in(
         raise ServerRefused(number, f"{number} {error_text(error)}") from None
     except TimeoutError:
         raise
-    except (OSError, RuntimeError, ValueError, IndexError) as error:
-        # A port that speaks something else ends in the driver's parser.
+    except OSError as error:
         raise ServerUnreachable(f"no MySQL server answers at {host}:{port} ({error})") from None
+    except (RuntimeError, ValueError, LookupError):  # another protocol ends in the driver's parser
+        raise ServerUnreachable(f"what answers at {host}:{port} does not greet as MySQL does") from None
 
 
 def _keep_password(connection: Any) -> NoReturn:
@@ -414,7 +418,7 @@ def error_number(error: BaseException) -> int:
 
 def error_text(error: BaseException) -> str:
     """The server's words in one line."""
-    return " ".join(str(error.args[-1]).split()) if error.args else type(error).__name__
+    return one_line(str(error.args[-1]), _MOST_SAID) if error.args else type(error).__name__
 
 
 def _with_text(row: Mapping[str, Any]) -> Row:

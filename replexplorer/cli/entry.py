@@ -36,6 +36,7 @@ def run(argv: Sequence[str] | None) -> int:
 
         completion.answer()
     words = list(sys.argv[1:] if argv is None else argv)
+    os.umask(os.umask(0o077) | 0o022)  # what it writes, nobody but its owner changes
     _mend_streams()
     console = Output(json="--json" in words, verbose=_wants_tracebacks(words))
     try:

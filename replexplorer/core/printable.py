@@ -1,21 +1,22 @@
 """Text from elsewhere, made fit for a terminal: the one sanitiser, called at each door to it.
 
-Law: what a terminal would obey instead of showing it is written as an escape that can be read: the C0
-and C1 controls, DEL, what ends a line or turns its direction in Unicode, and lone surrogates. All other
-text stays as it is, so that what has none of these passes unchanged.
+Law: what a terminal would obey or hide instead of showing it is written as an escape that can be read:
+controls, format characters (zero width, turned direction), ends of lines and paragraphs, lone surrogates,
+private and unassigned characters (Unicode's categories Cc, Cf, Zl, Zp, Cs, Co, Cn). All other text stays as
+it is, so that what has none of these passes unchanged.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Final
+from unicodedata import category
 
 LAYOUT: Final = "\n\t"
 """What `printable` keeps in a text of several lines of our own making."""
 
-_TURNING: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff"
-_OBEYED: Final = re.compile(f"[\x00-\x1f\x7f-\x9f{_TURNING}]")
-_NOT_IN_JSON: Final = re.compile(f"[\x7f-\x9f{_TURNING}]")
+_NOT_ASCII: Final = re.compile(r"[^ -~]")
+_NOT_IN_JSON: Final = re.compile(r"[^\n\r\t -~]")
 _BLANKS: Final = re.compile(r"[ \t\r\n]+")
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
@@ -25,7 +26,9 @@ def printable(text: str, keep: str = "") -> str:
     `keep` stays."""
     if text.isprintable():
         return text
-    return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+    return _NOT_ASCII.sub(
+        lambda found: found[0] if found[0] in keep or _is_seen(found[0]) else _escaped(found[0]), text
+    )
 
 
 def one_line(text: str, most: int | None = None) -> str:
@@ -46,9 +49,21 @@ def shortened(text: str, most: int) -> str:
 def json_escaped(document: str) -> str:
     r"""A JSON document of the same meaning in which what a terminal obeys, and JSON leaves as it is, stands
     as `\u009b`."""
-    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+    return _NOT_IN_JSON.sub(lambda found: found[0] if _is_seen(found[0]) else _in_json(found[0]), document)
+
+
+def _is_seen(character: str) -> bool:
+    """Whether a terminal shows it: blanks of other widths are not printable to Python, and seen."""
+    return character.isprintable() or category(character) == "Zs"
+
+
+def _in_json(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _escaped(character: str) -> str:
     number = ord(character)
+    if number > 0xFFFF:
+        return f"\\U{number:08x}"
     return _NAMED.get(character) or (f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}")

@@ -32,7 +32,7 @@ async def ask(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S
                 raise
             question = question.instead
         else:
-            return question.read(rows)
+            return question.answer(rows, sql.node)
 
 
 async def ask_if_known(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T | None:

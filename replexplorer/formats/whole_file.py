@@ -35,7 +35,8 @@ def whole_file(file: Path, *, parents: bool = False, mode: int | None = None) ->
     """A stream for the file's text: the file is made or replaced when the block ends well, and stays as it
     was when it does not. It gets `mode`, else keeps its own. A pipe or a device is written to as it stands.
 
-    `parents`: directories that are missing are made. Raises UsageError naming the file when it cannot be
+    `parents`: it is the program's own: directories that are missing are made, for its owner alone as a new
+    file is. Raises UsageError naming the file when it cannot be
     written.
     """
     with whole_binary_file(file, parents=parents, mode=mode) as stream:
@@ -50,7 +51,8 @@ def whole_binary_file(file: Path, *, parents: bool = False, mode: int | None = N
     """As `whole_file`, for bytes."""
     try:
         if parents:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mode = mode if mode is not None or file.exists() else 0o600
         if file.exists() and not file.is_file():
             with file.open("wb") as stream:
                 yield stream
@@ -79,7 +81,7 @@ def alone_in(file: Path) -> Iterator[None]:
     Raises UsageError where the directory cannot be made, or another program has it for `PATIENCE_S`.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise unwritable(file, error) from None

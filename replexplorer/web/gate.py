@@ -7,6 +7,7 @@ from our own pages alone, whatever the address: a browser sends them from any pa
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import html
@@ -21,6 +22,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from replexplorer.core.printable import one_line
 
@@ -29,9 +31,12 @@ _OPEN_TO_ALL: Final = ("/login", "/page/", "/static/")
 """What the login itself needs; nothing in it is of a stack."""
 _MOST_SAID: Final = 100
 """Characters of a name that is repeated."""
-_MOST_WRONG: Final = 10
+_MOST_AT_ONCE: Final = 10
 _WITHIN_S: Final = 60.0
-"""After that number of wrong passwords in this time none is looked at until the first of them is older."""
+_APART_S: Final = 1.0
+"""After that number of passwords from one address in this time, its next ones are looked at so far apart."""
+_MOST_WAIT_S: Final = 30.0
+"""An address whose passwords would wait longer is to come again."""
 _HEADERS: Final = {
     # xterm writes its colours into style elements; everything else comes from files of this server.
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -62,7 +67,8 @@ class Gate:
         self._loopback = loopback
         self._password = None if password is None else _digest(password)
         self._cookies: set[str] = set()
-        self._wrong: deque[float] = deque()
+        self._tries: dict[str, deque[float]] = {}
+        """By address, when its passwords of the last time are looked at."""
         self._now = now
 
     def guard(self, app: web.Application) -> None:
@@ -110,16 +116,19 @@ class Gate:
             raise web.HTTPSeeOther("/")
         try:
             given = (await request.post()).get("password", "")
-        except (ValueError, LookupError):  # no form, or in no encoding
+        except (ValueError, LookupError, BadHttpMessage):  # no form, or in no encoding
             raise web.HTTPBadRequest(text="that is no form\n") from None
         # Counted once all of the form is there: nothing else comes between, however many ask at a time.
-        while self._wrong and self._wrong[0] < self._now() - _WITHIN_S:
-            self._wrong.popleft()
-        if len(self._wrong) >= _MOST_WRONG:
-            return _login_page("Too many wrong passwords: wait a minute.", status=429)
+        address = request.remote or ""
+        wait_s = self._wait_s(address)
+        if wait_s > _MOST_WAIT_S:
+            page = _login_page("Too many passwords from this address: wait a minute.", status=429)
+            page.headers["Retry-After"] = f"{_WITHIN_S:.0f}"
+            return page
+        await asyncio.sleep(wait_s)
         if not isinstance(given, str) or not hmac.compare_digest(_digest(given), self._password):
-            self._wrong.append(self._now())
             return _login_page("That is not the password.", status=401)
+        self._tries.pop(address, None)
         cookie = secrets.token_urlsafe(32)
         self._cookies.add(cookie)
         response = web.Response(status=303, headers={"Location": "/"})
@@ -127,6 +136,19 @@ class Gate:
             _cookie_of(request), cookie, path="/", httponly=True, samesite="Strict", secure=request.secure
         )
         return response
+
+    def _wait_s(self, address: str) -> float:
+        """How long the next password from an address waits for its turn: who guesses waits, and the right
+        password is looked at in its turn, and at once from anywhere else."""
+        now_s = self._now()
+        for each in [each for each, tries in self._tries.items() if tries[-1] < now_s - _WITHIN_S]:
+            del self._tries[each]
+        tries = self._tries.setdefault(address, deque(maxlen=_MOST_AT_ONCE))
+        is_quick = len(tries) < _MOST_AT_ONCE or tries[0] < now_s - _WITHIN_S
+        at_s = now_s if is_quick else max(now_s, tries[-1] + _APART_S)
+        if at_s - now_s <= _MOST_WAIT_S:
+            tries.append(at_s)
+        return at_s - now_s
 
 
 def _digest(password: str) -> bytes:

@@ -96,7 +96,7 @@ class DashboardServer(Server):
         ending = asyncio.create_task(_tell_end(tab, line))
         try:
             await self._process_messages(line, tab)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError):
+        except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError):
             await line.close(code=WSCloseCode.UNSUPPORTED_DATA)  # no page of ours said that
         except ConnectionError:
             pass  # the line was dropped while it was answered

@@ -14,6 +14,7 @@ import pytest
 from asyncmy.errors import OperationalError
 
 from replexplorer.adapters.mysql import log_in, tls_of
+from replexplorer.core.dialect.attaching import WHO
 from replexplorer.core.errors import ServerUnreachable
 from replexplorer.generator.connection import Connection as TheLoads
 from replexplorer.ports import LoadTarget
@@ -70,7 +71,7 @@ async def test_a_login_that_nobody_cancels_says_what_happened() -> None:
 
 
 @contextlib.asynccontextmanager
-async def rogue(plugin: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
+async def rogue(plugin: bytes, version: bytes = b"9.7.4") -> AsyncIterator[tuple[int, list[bytes]]]:
     """A server without TLS that greets as MySQL does and asks for the password by a plugin: its port, and
     what it was sent after it had asked."""
     got: list[bytes] = []
@@ -81,7 +82,13 @@ async def rogue(plugin: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         flags = 0x000B_A20F  # protocol 4.1, plugins by name, and no TLS
         greeting = (
-            b"\x0a9.7.4\0" + bytes(4) + b"12345678\0" + struct.pack("<H", flags & 0xFFFF) + b"\xff\x02\0"
+            b"\x0a"
+            + version
+            + b"\0"
+            + bytes(4)
+            + b"12345678\0"
+            + struct.pack("<H", flags & 0xFFFF)
+            + b"\xff\x02\0"
         )
         greeting += struct.pack("<H", flags >> 16) + b"\x15" + bytes(10) + b"123456789012\0"
         writer.write(packet(0, greeting + b"caching_sha2_password\0"))
@@ -110,3 +117,12 @@ async def test_no_server_gets_the_password_as_it_is_without_tls(plugin: bytes, m
         with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
             await TheLoads.open(target, "d", timeout_s=5)
     assert b"topsecret" not in b"".join(got)
+
+
+async def test_a_greeting_in_another_protocol_and_figures_that_are_text_are_one_line() -> None:
+    async with rogue(b"x", b"none.at.all") as (port, _):
+        with pytest.raises(ServerUnreachable, match="does not greet as MySQL does"):
+            await log_in("127.0.0.1", port, "u", "p")
+    with pytest.raises(ServerUnreachable, match="db answers as no MySQL server does") as caught:
+        WHO.answer([{"server_id": f"one{'x' * 5000}", "hostname": "h", "account": "a"}], "db")
+    assert len(str(caught.value)) < 250

@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from unicodedata import category
 
 import pytest
 from hypothesis import given
@@ -39,10 +40,13 @@ def test_what_a_terminal_obeys_is_shown() -> None:
     assert printable(HOSTILE) == SHOWN
     assert printable("a\n\tb\x07", LAYOUT) == "a\n\tb\\x07"
     assert printable("\udcff\u2028") == r"\udcff\u2028"
+    assert (
+        printable("a\u200bb\u00ad\ufeff\ue000\u0378\U000e0041") == r"a\u200bb\xad\ufeff\ue000\u0378\U000e0041"
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["", "rtt 20 → 85 ms", "⣿ ① ▸ é 日本 👩‍🔬", "mysql://u:p@127.0.0.1:3306/sandbox"]
+    "text", ["", "rtt 20 → 85 ms", "⣿ ① ▸ é 日本\u3000\u00a0🔬\ufe0f", "mysql://u:p@127.0.0.1:3306/sandbox"]
 )
 def test_what_is_harmless_passes_unchanged(text: str) -> None:
     assert printable(text) == one_line(text) == text
@@ -51,6 +55,7 @@ def test_what_is_harmless_passes_unchanged(text: str) -> None:
 @given(st.text(st.characters(), max_size=40))
 def test_whatever_comes_in_nothing_is_obeyed_and_json_means_the_same(text: str) -> None:
     assert not OBEYED.search(printable(text))
+    assert all(each.isprintable() or category(each) == "Zs" for each in printable(text))
     assert printable(printable(text)) == printable(text)
     document = json_escaped(json.dumps(text, ensure_ascii=False))
     assert not OBEYED.search(document)

@@ -27,6 +27,23 @@ def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
     assert os.listdir(file.parent) == ["a.txt"]
 
 
+def test_under_no_umask_at_all_nobody_else_changes_what_the_program_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preset is run by who reads it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    before = os.umask(0)
+    try:
+        with whole_file(tmp_path / "own" / "a.toml", parents=True) as stream:
+            stream.write("a")
+        assert main(["config"]) == 0
+        (tmp_path / "made").mkdir()
+    finally:
+        os.umask(before)
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("own", "own/a.toml", "made")}
+    assert modes == {"own": 0o700, "own/a.toml": 0o600, "made": 0o755}
+
+
 def test_a_file_stays_as_it_was_when_its_writer_fails(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("kept")

@@ -313,7 +313,7 @@ async def test_more_tabs_than_the_machine_should_bear_are_refused(monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "said", ["{", "7", "[]", '["stdin"]', '["stdin", 5]', '["resize", {}]', '["resize", 1]']
+    "said", ["{", "7", "[]", '["stdin"]', '["stdin", 5]', '["resize", {}]', '["resize", 1]', "[" * 3000]
 )
 async def test_what_no_page_of_ours_says_ends_its_line_alone(said: str) -> None:
     async with served() as here:

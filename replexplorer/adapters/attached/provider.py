@@ -372,7 +372,7 @@ class _Asked:
             if question.instead is None:
                 raise
             return await self.ask(question.instead, within_s=within_s)
-        return question.read(rows)
+        return question.answer(rows, self._sql.node)
 
     async def known(self, question: Question[T]) -> T | None:
         """The answer; None where the account may not ask, or the server does not know."""

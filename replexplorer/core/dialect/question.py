@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from replexplorer.core.errors import ServerUnreachable
+from replexplorer.core.printable import one_line
 
 Row = Mapping[str, Any]
 """A result row by column name; text is str, numbers are int, float or Decimal."""
 T_co = TypeVar("T_co", covariant=True)
+_MOST_SAID: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,16 @@ class Question(Generic[T_co]):
     """For the statement's `%s`, quoted by the driver: what is not to be shown stands here."""
     instead: Question[T_co] | None = None
     """Asked where the server refuses this one: it is older and lacks a table or a column."""
+
+    def answer(self, rows: Sequence[Row], node: str) -> T_co:
+        """What a node's rows say; raises ServerUnreachable where its figures are not numbers."""
+        try:
+            return self.read(rows)
+        except ValueError as error:
+            raise ServerUnreachable(
+                f"{node} answers as no MySQL server does ({one_line(str(error), _MOST_SAID)})",
+                "check what listens at its address",
+            ) from error
 
 
 def listed(names: Iterable[str]) -> str:
