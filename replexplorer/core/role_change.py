@@ -113,6 +113,8 @@ class Candidate:
     """Why it cannot be promoted, in words; None where it can."""
     server_uuid: str = ""
     """Its own; empty where it has none or it is not known."""
+    diverged: str | None = None
+    """Why its rows may not be the source's, in words; None where nothing says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +185,11 @@ def choose(
     }
     lacking = ", ".join(f"{each.node} lacks {transactions(lacks[each.node], 'none')}" for each in known)
     troubles = {each.node: each.trouble for each in candidates if each.trouble is not None}
-    for node, lost in holes.items():
-        if lost and not (accept_loss and node == wanted):
-            troubles.setdefault(node, f"{hole_words(lost)}, which `replexplorer rejoin {node}` copies")
+    differ = {each.node: each.diverged for each in known if each.diverged}
+    differ |= {node: hole_words(lost) for node, lost in holes.items() if lost}
+    for node, why in differ.items():
+        if not (accept_loss and node == wanted):
+            troubles.setdefault(node, f"{why}; `replexplorer rejoin {node}` copies it")
 
     def rank(each: Candidate) -> tuple[int, int]:
         own = gtid_count(subtract_gtids(each.received, theirs[each.node]))
@@ -196,10 +200,10 @@ def choose(
     if wanted is not None and wanted in troubles:
         raise StackUnavailable(f"{wanted} cannot be promoted: it {troubles[wanted]}", lacking)
     if not fit:
-        why = "; ".join(f"{node} {trouble}" for node, trouble in troubles.items())
-        raise StackUnavailable(
-            f"no replica could be promoted: {why}", lacking or "`replexplorer up` repairs what it can"
-        )
+        told = "; ".join(f"{node} {trouble}" for node, trouble in troubles.items())
+        last = [f"`replexplorer failover --to {node} --accept-loss` promotes it so" for node in differ][:1]
+        hints = [*filter(None, [lacking]), *last] or ["`replexplorer up` repairs what it can"]
+        raise StackUnavailable(f"no replica could be promoted: {told}", "; ".join(hints))
     chosen = min(fit, key=rank) if wanted is None else next(c for c in fit if c.node == wanted)
     missing = lacks[chosen.node]
     donors = [

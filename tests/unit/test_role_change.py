@@ -127,6 +127,13 @@ def test_who_cannot_be_promoted_is_refused_in_one_line(
     assert str(refused.value).startswith(told)
 
 
+def test_a_node_that_diverged_is_promoted_only_by_name() -> None:
+    alone = [Candidate("db2", f"{S}:1-9", None, X, "wrote 3 GTIDs again")]
+    with pytest.raises(StackUnavailable, match=r"db2 wrote 3 GTIDs again.*failover --to db2 --accept-loss"):
+        choose(alone, KNOWN)
+    assert choose(alone, KNOWN, "db2", accept_loss=True).node == "db2"
+
+
 def test_a_hole_that_only_the_history_shows_is_one() -> None:
     """Of two nodes, the one that took over had what the other, which it replaced, has lost."""
     alone = [Candidate("db1", f"{X}:1-8377, {S}:1-30", None, X)]

@@ -21,6 +21,7 @@ from replexplorer.core.role_change import (
     hole_words,
     not_without_loss,
 )
+from replexplorer.core.server.comeback import NOT_KNOWN
 from replexplorer.core.server.gtid import gtid_count, numbered_by, subtract_gtids, transactions
 from replexplorer.core.topology import Standing
 from replexplorer.engine.asking import ask, execute
@@ -103,15 +104,14 @@ class Promotion:
         return chosen.node, lost
 
     async def _note_who_differs(self, source: str, to: str, lost: str) -> None:
-        """Keep that the old source may lack rows whose GTIDs it has, and that the new one uses the numbers of
-        its own which it lost again: who has those transactions can never follow it."""
-        differ: dict[str, str | None] = {}
-        if (flush := self._nodes.lost_rows_with(source)) is not None:
-            differ[source] = (
-                f"ended with innodb_flush_log_at_trx_commit={flush}: it may lack rows of its GTIDs"
-            )
+        """Keep that the old source may lack rows whose GTIDs it has; that the new one uses the numbers of its
+        own which it lost again: who has those transactions can never follow it; and where the new one had
+        diverged, that all others differ from it now."""
+        differ: dict[str, str | None] = {source: NOT_KNOWN} if self._nodes.may_lack_rows(source) else {}
+        others = [name for name in self._nodes.fleet.members if name != to]
+        if to in self._nodes.sight.requested.diverged:
+            differ = {to: None, **dict.fromkeys(others, f"may have other rows than {to}, which had diverged")}
         if again := numbered_by(self._nodes.uuid(self._nodes.fleet.member(to)) or " ", lost):
-            others = (name for name in self._nodes.fleet.members if name != to)
             differ |= dict.fromkeys(others, f"may have {transactions(again)} whose numbers {to} uses again")
         if differ:
             await self._nodes.note_diverged(differ)

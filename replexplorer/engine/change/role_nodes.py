@@ -12,6 +12,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageE
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.role_change import BootRoles, Candidate, ChangeKind, Lineage, UnderWay
+from replexplorer.core.server.comeback import loses_rows
 from replexplorer.core.server.gtid import unite_gtids
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.not_started import no_login
@@ -125,9 +126,8 @@ class RoleNodes:
             trouble = f"has an applier that ended with an error ({view.replication_fault})"
         elif streaming and (view.io_thread, view.sql_thread) != ("on", "on"):
             trouble = f"does not replicate (IO thread {view.io_thread}, SQL thread {view.sql_thread})"
-        if (why := self.sight.requested.diverged.get(member.name)) is not None:
-            trouble = f"{why}, and has to be copied"
-        return Candidate(member.name, received, trouble, self.uuid(member) or "")
+        diverged = self.sight.requested.diverged.get(member.name)
+        return Candidate(member.name, received, trouble, self.uuid(member) or "", diverged)
 
     async def lineage(self, source: str) -> Lineage:
         """Which transactions are the source's; one that answers says what it has executed, of one that does
@@ -154,14 +154,13 @@ class RoleNodes:
         executed = await ask(member.control, member.dialect.executed())
         return unite_gtids((behind.queued or "") if behind else "", executed)
 
-    def lost_rows_with(self, source: str) -> int | None:
-        """The `innodb_flush_log_at_trx_commit` with which a source loses rows whose GTIDs its binlog keeps: 0
-        where its process dies, 2 as well where its power was cut; None where it loses none so."""
+    def may_lack_rows(self, source: str) -> bool:
+        """Whether a source that ends may lose rows whose GTIDs it keeps, by the setting of its redo log."""
+        key = keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT
         sample = self.sight.samples.get(source)
-        asked = self.sight.requested_value(KnobName(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, SOURCE))
-        flush = int((sample.values if sample else {}).get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, asked))
+        asked = {key: self.sight.requested_value(KnobName(key, SOURCE))}
         cut = any((each.kind, each.node) == ("power_cut", source) for each in self.sight.requested.faults)
-        return flush if flush == 0 or (flush == 2 and cut) else None
+        return loses_rows("power_cut" if cut else "kill", {**asked, **(sample.values if sample else {})})
 
     async def note_diverged(self, change: Mapping[str, str | None]) -> None:
         """Keep which nodes differ from the source, and why; None: this one does not any more."""
