@@ -13,7 +13,13 @@ from typing import NamedTuple, cast
 from replexplorer.cli import arguments
 from replexplorer.cli.output import Output
 from replexplorer.cli.verbs import Verb
-from replexplorer.core.errors import Interrupted, MissingPiece, ReplexplorerError, UsageError
+from replexplorer.core.errors import (
+    Interrupted,
+    MissingPiece,
+    ReplexplorerError,
+    StackUnavailable,
+    UsageError,
+)
 
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
@@ -85,7 +91,11 @@ def _unexpected(error: Exception) -> ReplexplorerError:
         if isinstance(error, PermissionError):
             hint = "give this user access to it (`chmod`, `chown`), or set XDG_CONFIG_HOME or XDG_STATE_HOME"
             return MissingPiece(f"{where}{error.strerror}", hint)
-        hint = "make room" if error.errno == errno.ENOSPC else "run again with -v to see where"
+        if error.errno == errno.ENOSPC:
+            return StackUnavailable(
+                f"{where or 'the output cannot be written: '}{error.strerror}", "make room"
+            )
+        hint = "run again with -v to see where"
         return ReplexplorerError(f"{where}{error.strerror}", hint)
     text = " ".join(str(error).split())[:200]
     return ReplexplorerError(

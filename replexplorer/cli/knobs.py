@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.render import render_knobs, render_set, waiting_words
-from replexplorer.cli.running import run_async
+from replexplorer.cli.running import run_async, running_s
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.knob_view import KnobView
@@ -119,7 +119,7 @@ _CONNECTING_IS_SAID_AFTER_S: Final = 2.0
 
 async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
     """Attach, change, and report what was changed, or that all of it was rolled back."""
-    began_s = time.monotonic()
+    began_s = time.monotonic() - running_s()
     try:
         connecting = asyncio.get_running_loop().call_later(
             _CONNECTING_IS_SAID_AFTER_S, call.console.progress, "connecting to the stack"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.cli.play import screen_size, write_cast
-from replexplorer.cli.sessions import RECORDING, opened
+from replexplorer.cli.sessions import RECORDING, opened_for
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import positive
 from replexplorer.cli.wiring import HostClock, load_configuration_of
@@ -55,7 +55,7 @@ def export(call: Call) -> int:
     for flag in ("size", "speed"):
         if getattr(args, flag) is not None and args.format != "cast":
             raise UsageError(f"--{flag} is for --format cast", "leave it out")
-    with closing(opened(args.file)) as reader:
+    with closing(opened_for(call)) as reader:
         if args.output is None:
             _write(call, reader, sys.stdout)
             return 0
@@ -78,7 +78,7 @@ def replay(call: Call) -> int:
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         raise UsageError("a replay needs a terminal", "without one, `replexplorer export FILE --format md`")
     loaded = load_configuration_of(call)
-    reader = opened(call.args.file)
+    reader = opened_for(call)
     settings = replace(settings_of(loaded), stack=f"{reader.about.get('stack', '?')}, recorded")
     app = ExplorerApp(Replay(reader, HostClock(), speed=call.args.speed), settings)
     app.run()

@@ -41,6 +41,8 @@ from replexplorer.formats.json.status import (
 
 _COLUMNS_AT_LEAST = 3
 _NAMED_UNCHANGED = 3
+_NO_LOAD = "no load runs"
+"""The note of a knob that waits for a load."""
 _LABEL = " " * 12
 """What stands before the words of a line of `status`."""
 
@@ -282,11 +284,12 @@ def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
 def waiting_words(report: SetReport, connecting_s: float) -> str | None:
     """How long the user waited in all, where that is a second more than the changes themselves took."""
     whole_s = (report.took_ms or 0.0) / 1000
-    if report.dry_run or not report.changed:
+    if report.dry_run or all(change.effective is None for change in report.changed):
         return None
     if whole_s < 1.0 + sum(change.took_ms for change in report.changed) / 1000:
         return None
-    return f"in effect {whole_s:.1f} s after the command began; {connecting_s:.1f} s of that to connect"
+    connecting = f"{connecting_s:.1f} s of that to start and connect"
+    return f"in effect {whole_s:.1f} s after the command began; {connecting}"
 
 
 def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
@@ -295,7 +298,8 @@ def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
     if dry_run:
         return f"{key}: {before} -> {asked}, not run"
     if change.effective is None and change.note:
-        return f"{key}: {asked} from the next load on ({change.note})"
+        later = f" from the next load on ({change.note})" if change.note == _NO_LOAD else f", {change.note}"
+        return f"{key}: {asked}{later}"
     note = f" ({change.note})" if change.note else ""
     effective = _value(key, change.effective)
     measured = "" if change.measured_ms is None else f", measured {number(change.measured_ms, 2)} ms"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -34,3 +37,9 @@ def run_async(verb: Coroutine[Any, Any, int]) -> int:
         if not received:
             raise
         return 128 + received[0]
+
+
+def running_s() -> float:
+    """Seconds since this process began, before it had imported anything (proc(5), `starttime`)."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

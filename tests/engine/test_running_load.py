@@ -90,7 +90,7 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so()
         await other.sight.refresh()
         result = await turn(other, "clients=5")
         (changed,) = result.changed
-        assert changed.note == f"{other.sight.driver} drives the load and follows"
+        assert changed.note == f"the running load follows (driver: {other.sight.driver})"
         await tick_after(tui, 3.0)
         assert await load_of(world) == ("tui", 5)
         await tui.console.do(ToggleLoad())

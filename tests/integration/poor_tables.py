@@ -33,7 +33,6 @@ FOUND: Final = {
     ("problem", "nullable-key", "orders", ("customer_id",)),
     ("note", "nullable-key", "orders", ("city_id",)),
     ("note", "nullable-key", "customers", ("email",)),
-    ("note", "missing-index", "orders", ("city_id",)),
     ("note", "redundant-index", "orders", ("customer_id",)),
     ("note", "duplicate-index", "orders", ("customer_id", "total")),
     ("note", "no-primary-key", "unkeyed", ("code",)),

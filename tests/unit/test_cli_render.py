@@ -233,7 +233,7 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
 @pytest.mark.parametrize(
     ("took_ms", "line"),
     [
-        (12_200.0, "in effect 12.2 s after the command began; 4.4 s of that to connect"),
+        (12_200.0, "in effect 12.2 s after the command began; 4.4 s of that to start and connect"),
         (1_400.0, None),
         (None, None),
     ],

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters import recording
 from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter, new_file
+from replexplorer.cli.sessions import file_of
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
@@ -155,6 +156,21 @@ def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
     reader = SessionReader(tmp_path / "a.rxs")
     assert (reader.about, reader.first_s, reader.last_s) == (ABOUT, 0.0, 2.0)
     reader.close()
+
+
+def test_last_is_the_newest_of_the_stack_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replexplorer.formats.paths.sessions_directory", lambda: tmp_path)
+    older, newer = tmp_path / "20250101.rxs", tmp_path / "20250102.rxs"
+    for file, stack in ((older, "mine"), (newer, "other")):
+        _written(file)
+        with closing(sqlite3.connect(file)) as base, base:
+            base.execute("UPDATE meta SET value = ? WHERE key = 'stack'", (stack,))
+    (tmp_path / "20250103.rxs").write_bytes(b"no recording")
+    assert (file_of("last", "mine"), file_of("last", "other")) == (older, newer)
+    with pytest.raises(UsageError, match="no recording last of stack third"):
+        file_of("last", "third")
 
 
 async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.table_questions import bare_default, mend, written_default
 from replexplorer.core.tables.check import (
-    AddIndex,
     AddKeyColumn,
     DeleteWithoutNotIn,
     DropIndex,
@@ -168,7 +167,6 @@ def test_foreign_keys_of_several_columns() -> None:
             " WHERE `shop`.`t`.`p_id` = `shop`.`p`.`id`)",
         ),
         (SelectWithoutNulls("c"), "SELECT `c` FROM `shop`.`t` WHERE `c` IS NOT NULL"),
-        (AddIndex("c"), "ALTER TABLE `shop`.`t` ADD INDEX (`c`)"),
         (DropIndex("a`b"), "ALTER TABLE `shop`.`t` DROP INDEX `a``b`"),
     ],
 )

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.dialect.values import whole
 from replexplorer.core.tables.check import (
-    AddIndex,
     AddKeyColumn,
     DeleteWithoutNotIn,
     DropIndex,
@@ -131,8 +130,6 @@ def mend(table: TableName, remedy: Remedy) -> str:
             )
         case SelectWithoutNulls(column):
             return f"SELECT {_quoted(column)} FROM {name} WHERE {_quoted(column)} IS NOT NULL"
-        case AddIndex(column):
-            return f"ALTER TABLE {name} ADD INDEX ({_quoted(column)})"
         case DropIndex(index):
             return f"ALTER TABLE {name} DROP INDEX {_quoted(index)}"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from replexplorer.core.tables.references import RowReference, references_of
+from replexplorer.core.tables.references import RowReference, declared_references
 from replexplorer.core.tables.table import PRIMARY, Column, Index, IndexPart, TableName, TableShape
 
 
@@ -23,7 +23,6 @@ class Flaw(StrEnum):
     NO_PRIMARY_KEY = "no-primary-key"
     ENGINE = "engine"
     NULLABLE_KEY = "nullable-key"
-    MISSING_INDEX = "missing-index"
     DUPLICATE_INDEX = "duplicate-index"
     REDUNDANT_INDEX = "redundant-index"
 
@@ -85,13 +84,6 @@ class SelectWithoutNulls:
 
 
 @dataclass(frozen=True, slots=True)
-class AddIndex:
-    """An index of one column."""
-
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
 class DropIndex:
     """One index less."""
 
@@ -99,14 +91,7 @@ class DropIndex:
 
 
 Remedy = (
-    AddKeyColumn
-    | MakePrimary
-    | UseInnodb
-    | ForbidNull
-    | DeleteWithoutNotIn
-    | SelectWithoutNulls
-    | AddIndex
-    | DropIndex
+    AddKeyColumn | MakePrimary | UseInnodb | ForbidNull | DeleteWithoutNotIn | SelectWithoutNulls | DropIndex
 )
 
 
@@ -177,7 +162,6 @@ def check(tables: Sequence[TableShape], nulls: Nulls) -> tuple[Finding, ...]:
     found = [
         *(finding for table in tables for finding in (*_engine(table), *_primary_key(table))),
         *_nullable_keys(tables, nulls),
-        *_missing_indexes(tables),
         *(finding for table in tables for finding in _needless_indexes(table)),
     ]
     order = {table.name: at for at, table in enumerate(tables)}
@@ -228,9 +212,9 @@ def _free_name(table: TableShape) -> str:
 
 
 def _members(tables: Sequence[TableShape]) -> Iterator[tuple[TableShape, Column, RowReference | None]]:
-    """Nullable columns that name rows of another table, then those that a unique index is of alone."""
+    """Nullable columns of foreign keys, then those that a unique index is of alone."""
     named = set()
-    for reference in references_of(tables):
+    for reference in declared_references(tables):
         if reference.column.nullable and not reference.column.is_generated:
             named.add((reference.table.name, reference.column.name))
             yield reference.table, reference.column, reference
@@ -280,19 +264,6 @@ def _rewritten(column: Column, reference: RowReference | None) -> DeleteWithoutN
 
 
 # -- indexes
-
-
-def _missing_indexes(tables: Sequence[TableShape]) -> Iterator[Finding]:
-    """Columns that name another table's rows, and lead no index: a declared key always has one."""
-    for reference in references_of(tables):
-        table, column = reference.table, reference.column.name
-        if any(index.visible and index.parts[0].column == column for index in table.indexes):
-            continue
-        parent = f"{reference.parent.name.table}.{reference.parent_column}"
-        why = (
-            f"{column} names rows of {parent} and no index begins with it: who looks for them reads the table"
-        )
-        yield Finding(Flaw.MISSING_INDEX, Weight.NOTE, table.name, why, AddIndex(column), (column,))
 
 
 def _needless_indexes(table: TableShape) -> Iterator[Finding]:

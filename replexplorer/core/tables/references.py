@@ -16,13 +16,16 @@ class RowReference:
     column: Column
     parent: TableShape
     parent_column: str
-    declared: bool
-    """By a foreign key; else only its name and type say so."""
+
+
+def declared_references(tables: Sequence[TableShape]) -> tuple[RowReference, ...]:
+    """Those of foreign keys."""
+    return tuple(each for table in tables for each in _declared(table, tables))
 
 
 def references_of(tables: Sequence[TableShape]) -> tuple[RowReference, ...]:
-    """Every one, declared ones first; a column that both say it of is declared."""
-    declared = tuple(each for table in tables for each in _declared(table, tables))
+    """Those of foreign keys, then those that only a column's name and type tell: a guess."""
+    declared = declared_references(tables)
     known = {(each.table.name, each.column.name) for each in declared}
     by_name = tuple(
         each
@@ -40,7 +43,7 @@ def _declared(table: TableShape, tables: Sequence[TableShape]) -> Iterator[RowRe
         for name, parent_column in zip(key.columns, key.parent_columns, strict=True):
             column = table.column(name)
             if parent is not None and column is not None:
-                yield RowReference(table, column, parent, parent_column, declared=True)
+                yield RowReference(table, column, parent, parent_column)
 
 
 def _by_name(table: TableShape, tables: Sequence[TableShape]) -> Iterator[RowReference]:
@@ -57,7 +60,7 @@ def _by_name(table: TableShape, tables: Sequence[TableShape]) -> Iterator[RowRef
                 continue
             key = parent.column(parent.primary.columns[0])
             if key is not None and key.kind == column.kind and _is_called_after(column.name, parent, key):
-                yield RowReference(table, column, parent, key.name, declared=False)
+                yield RowReference(table, column, parent, key.name)
                 break
 
 

@@ -464,7 +464,7 @@ class Sight:
         """Why a load knob that is requested has no effect here, or not yet."""
         if self.driver is None or self.driver.load == {}:
             return NO_LOAD
-        return f"{self.driver} drives the load and follows"
+        return f"the running load follows (driver: {self.driver})"
 
     def names(self) -> tuple[KnobName, ...]:
         """The knobs that this stack's servers have, in catalogue order."""

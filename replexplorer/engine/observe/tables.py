@@ -8,6 +8,7 @@ from typing import Final
 
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.imitation.imitation import SUFFIX as IMITATION
 from replexplorer.core.tables.check import Mended, TablesReport, check, members_of
 from replexplorer.core.tables.table import TableName, TableShape
 from replexplorer.engine.asking import ask
@@ -31,7 +32,8 @@ async def tables_report(member: Member, databases: Sequence[str] = ()) -> Tables
     if unknown:
         known = ", ".join(there) or "none"
         raise UsageError(f"no database {unknown[0]!r} on {member.name}", f"it has {known}")
-    looked = tuple(dict.fromkeys(databases)) or tuple(name for name in there if name != OWN_DATABASE)
+    own = [name for name in there if name == OWN_DATABASE or name.endswith(IMITATION)]
+    looked = tuple(dict.fromkeys(databases)) or tuple(name for name in there if name not in own)
     tables = await described(sql, dialect, looked) if looked else ()
     nulls = {
         (table, column): await _holds_null(sql, dialect, table, column)

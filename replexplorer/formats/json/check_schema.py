@@ -12,9 +12,7 @@ from replexplorer.formats.json.model import JsonObject
 class TableFinding(JsonObject):
     """One thing that was found of one table."""
 
-    kind: Literal[
-        "no-primary-key", "engine", "nullable-key", "missing-index", "duplicate-index", "redundant-index"
-    ]
+    kind: Literal["no-primary-key", "engine", "nullable-key", "duplicate-index", "redundant-index"]
     severity: Literal["problem", "note"]
     database: str
     table: str
