@@ -147,7 +147,10 @@ LOSSES = ("DIES", "CUT", "LOST")
 def losses_shortly(exposure: ExposureJson) -> tuple[str, ...]:
     """Commits by kind of failure, in the order of `LOSSES`; `?` where it is not known."""
     found = [getattr(exposure, name) for name, _ in _FAILURES]
-    return tuple(f"{loss.commits:,}" if isinstance(loss, LossJson) else "?" for loss in found)
+    return tuple(
+        f"{loss.commits:,}" if isinstance(loss, LossJson) else f">={loss.low:,}" if loss.low else "?"
+        for loss in found
+    )
 
 
 def exposure_lines(exposure: ExposureJson) -> list[str]:
@@ -159,7 +162,8 @@ def exposure_lines(exposure: ExposureJson) -> list[str]:
 def _loss_words(loss: LossJson | UnknownLossJson) -> str:
     """`455 commits (443 to 470), the oldest 413 ms old`; `nothing`; `not known: why`."""
     if isinstance(loss, UnknownLossJson):
-        return f"not known: {loss.unknown}"
+        least = f"at least {loss.low:,} commits; " if loss.low else ""
+        return f"{least or 'not known: '}{loss.unknown}"
     if not loss.high:
         return "nothing"
     commits = "1 commit" if loss.commits == 1 else f"{loss.commits:,} commits"

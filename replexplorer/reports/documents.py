@@ -113,7 +113,7 @@ def exposure_document(exposure: Exposure) -> ExposureJson:
 
 def _loss(found: Loss | Unknown) -> LossJson | UnknownLossJson:
     if isinstance(found, Unknown):
-        return UnknownLossJson(unknown=found.why)
+        return UnknownLossJson(unknown=found.why, low=found.low)
     age_ms = None if found.age_ms is None else round(found.age_ms, 1)
     return LossJson(commits=found.commits, low=found.low, high=found.high, age_ms=age_ms)
 

@@ -89,7 +89,7 @@ def drill_document(result: DrillResult) -> DrillRunJson:
 def _exposure(exposure: Exposure) -> ExposureJson:
     def shown(loss: Loss | Unknown) -> LossJson | UnknownLossJson:
         if isinstance(loss, Unknown):
-            return UnknownLossJson(unknown=loss.why)
+            return UnknownLossJson(unknown=loss.why, low=loss.low)
         return LossJson(commits=loss.commits, low=loss.low, high=loss.high, age_ms=_rounded(loss.age_ms, 1))
 
     return ExposureJson(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -233,11 +234,37 @@ async def test_a_wrong_value_is_told_in_one_line_and_nothing_is_asked() -> None:
     async with bench() as app:
         await app.press("9", "k", "g", "enter")
         assert "✖ rtt=9kg has the wrong unit" in app.text("#statement")
-        assert app.dashboard.query_one("#value-entry", Entry).is_open
-        await app.press("escape")
         assert not app.dashboard.query_one("#value-entry", Entry).is_open
+        await app.press("escape")
         assert "✖" not in app.text("#statement")
         assert app.facade.called("set") == []
+        await app.press("9", "k", "g", "enter", "w")
+        await app.until(lambda: app.facade.called("set") == [[("wait_point", "after_commit")]])
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_a_digit_on_a_knob_of_words_is_refused_at_once(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        app.dashboard.select_knob(KnobName("semi_sync", SOURCE))
+        await app.press("8")
+        told = app.text("#statement" if size[0] > 80 else "#knob-line")
+        assert "✖ semi-sync is off or on: ←→ change it, ↑↓ leave it" in " ".join(told.split())
+        assert not app.dashboard.query_one("#value-entry", Entry).is_open
+        await app.press("up")
+        assert "✖" not in app.text("#statement")
+        assert app.facade.called("set") == []
+
+
+async def test_a_bare_number_has_the_unit_that_is_shown() -> None:
+    async with bench(make_tick(1.0, values={KnobName("semi_sync_timeout", SOURCE): 10_000})) as app:
+        app.dashboard.select_knob(KnobName("semi_sync_timeout", SOURCE))
+        await app.press("5", "enter")
+        await app.until(lambda: app.facade.called("set") == [[("semi_sync_timeout", 5000)]])
+        assert "500ms  1s  3s" in app.text("#statement")
+        await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
+        app.dashboard.select_knob(KnobName("rtt", "db2"))
+        await app.press("2", "5", "enter")
+        await app.until(lambda: app.facade.called("set")[1:] == [[("rtt@db2", 25.0)]])
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
@@ -277,13 +304,17 @@ async def test_the_panel_scrolls_to_the_last_knob_under_its_heading() -> None:
         assert "▾" not in app.rows("#statement")[0]
 
 
-async def test_toggles_ask_for_what_is_not_in_force() -> None:
+async def test_toggles_ask_for_what_is_not_in_force_and_leave_the_selection() -> None:
     async with bench(make_tick(1.0, values={KnobName("semi_sync", SOURCE): "on"})) as app:
+        selected = app.dashboard.board.selected
         await app.press("s")
         await app.until(lambda: app.facade.called("set") == [[("semi_sync", "off")]])
         await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
         await app.press("w")
         await app.until(lambda: app.facade.called("set")[1:] == [[("wait_point", "after_commit")]])
+        await app.press("p", "x")
+        await app.until(lambda: len(app.facade.called("set")) == 3)
+        assert app.dashboard.board.selected == selected
 
 
 async def test_one_key_pulls_every_cable_and_one_plugs_them_in() -> None:
@@ -358,9 +389,9 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
         await app.play(threads(make_tick(2.0, replicas=2), "db3", lag_s=12.0))
         assert app.rows("#replica-strip")[0].startswith(" ▲ db3: 12 s behind ")
         assert "repair" not in app.rows("#replica-strip")[0]
-        await app.play(make_tick(2.5, replicas=2))
+        await app.play(make_tick(3.0, replicas=2))
         assert not strip.display
-        await app.play(replace(broken, at_s=3.0, state="starting"))
+        await app.play(replace(broken, at_s=4.0, state="starting"))
         assert not strip.display, "a stack that starts has no trouble yet"
 
 
@@ -507,6 +538,33 @@ async def test_every_figure_of_the_load_is_of_one_window(size: tuple[int, int]) 
             assert "p50   34  p95  171  p99  171  max  375  ms in 1.5 s" in app.text("#value-strip")
 
 
+@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
+async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: tuple[int, int]) -> None:
+    """Header, big digits, the room's number and the line's end, tick by tick and after keys between them."""
+    async with bench(of_window(1.0, (400, 8.0)), size=size) as app:
+        shown = set()
+        for at in range(2, 16):
+            if is_presenting := at >= 9:
+                await app.press(*["z"] * (at == 9))
+            await app.play(of_window(at / 2, (100 + 37 * at, 5.0 + at)))
+            for key in ("", "down", "plus", "1", "escape")[: 1 + 4 * (at % 3 == 0)]:
+                await app.press(*([key] if key else []))
+                [header] = re.findall(r"TPS +(\S+)", app.text("#header"))
+                figures_of = {header, chart(app, "#tps-chart").series[-1].labels[0].removesuffix(" now")}
+                assert figures_of == {header}, (at, key)
+                if is_presenting:
+                    row = app.rows("#presenter")[2].strip()
+                    assert row.startswith(big_rows(header)[1].strip()), (at, key)
+                elif size[0] == 160:
+                    assert big_rows(header)[1] in app.rows("#big-strip")[2], (at, key)
+                if size[0] > 80:
+                    labels = [each.labels[0] for each in chart(app, "#latency-chart").series[1:]]
+                    [p50, p99] = re.findall(r"p50(?:/95/99)? +(\S+).*? (\S+) ms", app.text("#header"))[0]
+                    assert (labels[-1], labels[1]) == (f"p50 {p50}", f"p99 {p99}"), (at, key)
+            shown.add(header)
+        assert len(shown) > 6, "it moves"
+
+
 @pytest.mark.parametrize("width", [150, 160])
 @pytest.mark.parametrize("rtt", [158.3, 5000.3])
 async def test_the_big_digits_fit_whatever_they_are_and_stay_where_they_are(width: int, rtt: float) -> None:
@@ -558,8 +616,11 @@ async def test_zoom_and_scale_change_the_page() -> None:
         assert chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s < length
         await app.press("minus", "minus")
         assert chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s > length
-        await app.press("y", "y")
+        assert not chart(app, "#tps-chart").log
+        await app.press("y")
         assert chart(app, "#tps-chart").log
+        await app.press("y")
+        assert not chart(app, "#tps-chart").log
 
 
 async def test_epochs_are_coloured_only_when_the_interval_excludes_zero() -> None:
@@ -777,7 +838,7 @@ async def test_an_open_loop_shows_its_rate_its_response_and_what_it_dropped() ->
         assert "512" in app.text("#header")
         assert "from when each was due" in chart(app, "#latency-chart").subtitle
         later = replace(load, response=Histogram.merged([response]), dropped=7)
-        await app.play(replace(tick, at_s=1.5, load=later))
+        await app.play(replace(tick, at_s=2.0, load=later))
         assert "dropped 14.0/s" in app.text("#header")
 
 

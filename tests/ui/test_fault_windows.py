@@ -46,7 +46,8 @@ def shown(start_s: float, end_s: float | None, fault: Fault) -> FaultWindow:
     return FaultWindow(start_s, end_s, f"{fault}{length}", WindowKind.FAULT, short)
 
 
-def test_a_fault_is_a_window_from_its_mark_until_it_is_cleared() -> None:
+def test_a_fault_is_a_window_until_it_is_cleared_and_its_mark_stands_where_that_begins() -> None:
+    """The mark comes when all is done; what is drawn by then stays where it is."""
     fault = injected("kill", "db2")
     marked = change_event(5.4, 1, "fault kill@db2")
     ticks = [
@@ -55,8 +56,13 @@ def test_a_fault_is_a_window_from_its_mark_until_it_is_cleared() -> None:
         under(replace(down(make_tick(5.7), "db2"), events=(marked,)), fault),
     ]
     assert windows(ticks[:2]) == [shown(5.0, None, fault)]
-    assert windows(ticks) == [shown(5.4, None, fault)]
-    assert windows([*ticks, make_tick(9.0)]) == [shown(5.4, 9.0, fault)]
+    assert windows(ticks) == [shown(5.0, None, fault)]
+    assert windows([*ticks, make_tick(9.0)]) == [shown(5.0, 9.0, fault)]
+    picture = Picture()
+    over = change_event(9.0, 2, "fault over: kill@db2")
+    for tick in (*ticks, replace(make_tick(9.5), events=(over,))):
+        picture.fold(tick)
+    assert [(mark.number, mark.at_s) for mark in picture.marks] == [(1, 5.0), (2, 9.0)]
 
 
 def test_one_that_was_injected_before_the_dashboard_began_is_shaded_from_the_start() -> None:

@@ -56,7 +56,7 @@ async def opened(app: Bench) -> None:
 async def begun(app: Bench, name: str, *keys: str) -> None:
     """Choose a lab by the arrows and start it with the last of the keys."""
     await opened(app)
-    await app.press(*["down"] * list(LABS).index(name), *(keys or ("enter",)))
+    await app.press(*["down"] * list(LABS).index(name), *(keys or ("enter",)), "y")
     await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
     await app.until(lambda: app.dashboard.has_class("-lab") and "LAB" in strip(app), "the strip")
 
@@ -89,7 +89,7 @@ async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None
         await app.press(*["down"] * (len(LABS) + 19))
         await app.until(lambda: "▸ mine-19" in shown(app))
         assert "all are restored at the end" in " ".join(shown(app).split())
-        await app.press("enter")
+        await app.press("enter", "y")
         await app.until(lambda: app.facade.called("lab") == [("mine-19", True)])
 
 
@@ -106,7 +106,7 @@ async def test_drills_are_listed_after_the_labs_narrated_and_opened_at_their_end
         assert "drill: The source's mysqld" in shown(app)
         assert "expects" in shown(app)
         assert all(len(row) <= size[0] for row in shown(app).splitlines())
-        await app.press("enter")
+        await app.press("enter", "y")
         await app.until(lambda: "DRILL kill-primary 1/6" in strip(app))
         assert app.facade.called("drill") == [("kill-primary", True)]
         turn(app)
@@ -134,7 +134,7 @@ async def test_the_matrix_runs_from_the_list_with_its_progress_and_its_table_ope
         await app.until(lambda: "▸ matrix" in shown(app))
         assert "48 cells, 12 of them quick: async, after_sync" in shown(app)
         assert all(len(row) <= size[0] for row in shown(app).splitlines())
-        await app.press("enter")
+        await app.press("enter", "y")
         await app.until(lambda: "DRILL matrix 1/12" in strip(app))
         assert app.facade.called("matrix") == [True]
         assert "the redo log is written once a second" in strip(app)
@@ -160,7 +160,7 @@ async def test_the_matrix_runs_from_the_list_with_its_progress_and_its_table_ope
 async def test_a_matrix_that_is_ended_by_hand_says_how_it_goes_on() -> None:
     async with bench(size=(120, 36), facade=by_turns(), drills=(Matrix(),)) as app:
         await opened(app)
-        await app.press(*["down"] * len(LABS), "enter")
+        await app.press(*["down"] * len(LABS), "enter", "y")
         await app.until(lambda: "DRILL matrix 1/12" in strip(app))
         turn(app)
         await app.until(lambda: "DRILL matrix 2/12" in strip(app))
@@ -280,9 +280,26 @@ async def test_the_table_stands_at_the_end_with_what_deviates(
         await app.press("c")
         assert pages == ["# wan-insert: deviates"]
         await app.press("escape")
+        await app.until(lambda: isinstance(app.app.screen, DashboardScreen), "the way back")
+        await app.press("o")
         await app.until(lambda: isinstance(app.app.screen, LabsScreen) and "▲ deviates" in shown(app))
         await app.press("r")
         await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_lab_is_not_begun_over_a_load_by_one_key(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        await opened(app)
+        await app.press("down", "enter")
+        await app.until(lambda: "Run wan-insert for 49 s: turns " in shown(app))
+        assert "y runs it" in shown(app)
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
+        await app.press("up", "y")
+        assert "Run wan-insert" not in shown(app)
+        await app.press("escape")
+        assert isinstance(app.app.screen, DashboardScreen)
+        assert app.facade.called("lab") == []
 
 
 async def test_knobs_are_refused_while_a_lab_runs() -> None:
@@ -338,7 +355,7 @@ async def test_why_a_lab_did_not_run_is_told(error: Exception, words: str) -> No
     facade.failures["lab"] = error  # type: ignore[assignment]
     async with bench(facade=facade) as app:
         await opened(app)
-        await app.press("enter")
+        await app.press("enter", "y")
         await app.until(lambda: f"lab tour: {words}" in toasts(app))
         assert not app.dashboard.has_class("-lab")
 

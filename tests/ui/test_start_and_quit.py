@@ -146,7 +146,7 @@ async def test_the_picture_goes_on_while_it_asks() -> None:
 async def test_a_lab_under_way_is_named_in_the_question() -> None:
     async with bench() as app:
         app.facade.lab_turns = asyncio.Queue()
-        await app.press("o", "enter")
+        await app.press("o", "enter", "y")
         await app.until(lambda: app.app.screen is app.dashboard)
         await app.press("q")
         assert "The lab tour stops, its knobs are restored" in app.text("#footer")

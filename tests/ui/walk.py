@@ -167,7 +167,7 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
             yield seen(name)
             while not isinstance(app.app.screen, DashboardScreen):
                 await app.press("escape")
-        await app.press("o", "down", "enter")
+        await app.press("o", "down", "enter", "y")
         await app.until(lambda: app.dashboard.has_class("-lab"), "the lab")
         await settled()
         yield seen("lab")

@@ -348,6 +348,26 @@ def test_the_best_replica_that_answers_counts(
     assert replica_exposure(NOW, received) == found
 
 
+def test_without_any_replica_what_went_unprotected_is_the_least_that_is_lost() -> None:
+    """It answered at 1 s and never again; semi-sync waits until 12 s, then gives up."""
+    meter, found = ExposureMeter(), []
+    for at_s, commits, waits, not_waited in (
+        (1.0, 100, True, 7), (4.0, 100, True, 7), (12.0, 130, False, 11), (13.0, 330, False, 40),
+        (14.0, 530, False, 70),
+    ):  # fmt: skip
+        log = replace(log_of(1, 1, flush=1, connected=3), waits=waits, not_waited=not_waited, running=2)
+        meter.take(look_of(at_s, commits, log), {"db2": Received(1.0, gtids(100), in_turn=at_s == 1.0)})
+        exposure = meter.exposure()
+        assert exposure is not None
+        found.append(exposure.source_lost)
+    assert isinstance(found[0], Loss)
+    assert [each.low for each in found[1:] if isinstance(each, Unknown)] == [0, 0, 196, 396]
+    meter.take(look_of(15.0, 540, log), {"db2": Received(15.0, gtids(540))})
+    exposure = meter.exposure()
+    assert exposure is not None
+    assert exposure.source_lost == Loss(0, 0, 0)
+
+
 def test_what_waited_for_an_acknowledgement_is_on_a_replica() -> None:
     waiting = replace(NOW.log, waits=True, not_waited=5)
     before = replace(look_of(9.9, 950, waiting))

@@ -50,7 +50,7 @@ def with_interval(estimate: Estimate) -> str:
 def loss_figure(loss: Loss | Unknown | None) -> str:
     """`455 (0 to 900)`, `0`, `?` where it is not known; `-` before any look."""
     if not isinstance(loss, Loss):
-        return "-" if loss is None else "?"
+        return "-" if loss is None else f">={loss.low}" if loss.low else "?"
     return f"{loss.commits} ({loss.low} to {loss.high})" if loss.high else "0"
 
 

@@ -52,9 +52,12 @@ def headline(tick: Tick, tps: float | None) -> Headline:
         waited = [each for each in (protection.oldest_wait_s, since_s) if each is not None]
         return Headline(Matters.WAIT, max(waited, default=None), "seconds without a commit")
     at_risk = None if tick.exposure is None else tick.exposure.source_lost
-    if protection.state is ProtectionState.DEGRADED and isinstance(at_risk, Loss):
+    if protection.state is ProtectionState.DEGRADED and at_risk is not None:
         source = tick.source.name if tick.source else "the source"
-        return Headline(Matters.AT_RISK, at_risk.commits, f"commits lost if {source} were lost")
+        if isinstance(at_risk, Loss):
+            return Headline(Matters.AT_RISK, at_risk.commits, f"commits lost if {source} were lost")
+        if at_risk.low:
+            return Headline(Matters.AT_RISK, at_risk.low, f"commits or more lost if {source} were lost")
     return Headline(Matters.TPS, tps, "commits a second")
 
 

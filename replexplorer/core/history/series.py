@@ -165,7 +165,10 @@ def _with_outlook(point: Point, tick: Tick) -> Point:
         found["predicted_tps"] = tick.predicted.tps
     if tick.exposure is not None:
         losses = {name: getattr(tick.exposure, name) for name in EXPOSURES}
-        found |= {name: loss.commits for name, loss in losses.items() if isinstance(loss, Loss)}
+        found |= {
+            name: loss.commits if isinstance(loss, Loss) else loss.low or None
+            for name, loss in losses.items()
+        }
     return point._replace(**found) if found else point
 
 

@@ -393,6 +393,13 @@ def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
     return f"{_plain(value)} {knob.unit}"
 
 
+def with_unit_of(knob: Knob, text: str, shown: Value) -> str:
+    """What was typed over a value that is shown: a bare number has the unit that stood there, `5` over
+    `10 s` is `5 s`."""
+    unit = format_value(knob, shown).partition(" ")[2]
+    return f"{text} {unit}" if unit and re.fullmatch(r"[0-9.]+", text.strip()) else text
+
+
 def format_change(name: KnobName, before: Value | None, after: Value) -> str:
     """A change as a title: `rtt 20 → 85 ms`, `wait_point AFTER_SYNC → AFTER_COMMIT`."""
     knob = name.knob

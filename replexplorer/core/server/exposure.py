@@ -27,6 +27,8 @@ class Unknown:
     """It cannot be said how many."""
 
     why: str
+    low: int = 0
+    """At least so many commits are known to be lost."""
 
 
 @dataclass(frozen=True, slots=True)

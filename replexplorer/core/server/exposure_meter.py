@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from replexplorer.core.server.durability import redo_fsyncs, waits_for_both
@@ -213,16 +214,20 @@ def _covered(looks: Sequence[SourceLook], at: int) -> int | None:
 
 
 def replica_exposure(
-    now: SourceLook, received: Mapping[str, Received | None], before: SourceLook | None = None
+    now: SourceLook,
+    received: Mapping[str, Received | None],
+    before: SourceLook | None = None,
+    alone: SourceLook | None = None,
 ) -> Loss | Unknown:
     """What the best replica that answers would lack, had the source gone at the last look; `before` is
-    the look before it. By replica its last answer, None: it gave none. No age: see `ExposureMeter`."""
+    the look before it, `alone` the first since which no replica answered and semi-sync did not wait. By
+    replica its last answer, None: it gave none. No age: see `ExposureMeter`."""
     if not received:
         return Unknown("there is no replica")
     answers = [each for each in received.values() if each is not None]
     there = [each for each in answers if now.at_s - each.at_s <= LATE_S]
     if not there:
-        return Unknown(_silent_replicas(now, answers))
+        return Unknown(_silent_replicas(now, answers), _unprotected(alone, now))
     # A client that waits for an acknowledgement is told once a replica has the commit; with all replicas
     # asked since, only what was executed before that was in force can be lacking.
     waited = (
@@ -250,6 +255,13 @@ def _silent_replicas(now: SourceLook, answers: Sequence[Received]) -> str:
     return f"no replica answers; {commits} since the last answer, {now.at_s - newest.at_s:.0f} s ago"
 
 
+def _unprotected(alone: SourceLook | None, now: SourceLook) -> int:
+    """Commits that no replica was waited for, nor answers since; 0 where the server counts none."""
+    if alone is None or (alone.log.not_waited or 0) >= (now.log.not_waited or 0):
+        return 0
+    return max(0, _since(alone, now))
+
+
 def _lacking(executed: str, received: Received) -> int:
     return gtid_count(subtract_gtids(executed, received.gtids))
 
@@ -266,12 +278,15 @@ class ExposureMeter:
         self._counts: list[tuple[float, int]] = []
         """When the source had executed how many commits, ever fewer the older they are."""
         self._received: dict[str, Received | None] = {}
+        self._alone: SourceLook | None = None
+        """The first look since which no replica has answered and semi-sync has not waited."""
 
     def forget(self) -> None:
         """Another source, or another life of it: nothing that was seen says anything of it."""
         self._looks.clear()
         self._counts.clear()
         self._received.clear()
+        self._alone = None
 
     @property
     def looked_s(self) -> float | None:
@@ -287,6 +302,11 @@ class ExposureMeter:
             self.forget()
         self._received = dict(received)
         self._looks.append(look)
+        answered_s = max((each.at_s for each in received.values() if each is not None), default=-inf)
+        if look.log.waits or look.at_s - answered_s <= LATE_S:
+            self._alone = None
+        elif self._alone is None:
+            self._alone = look
         flushed = look.log.flushed_lsn
         if flushed is not None and (at := _last_below(self._looks, flushed)):
             # One before the last is kept for what changed between the two.
@@ -305,7 +325,7 @@ class ExposureMeter:
             return None
         process_dies, power_cut = disk_exposure(self._looks)
         before = self._looks[-2] if len(self._looks) > 1 else None
-        lost = replica_exposure(self._looks[-1], self._received, before)
+        lost = replica_exposure(self._looks[-1], self._received, before, self._alone)
         if isinstance(lost, Loss) and lost.commits:
             lost = replace(lost, age_ms=self._age_ms(lost.commits))
         return Exposure(process_dies, power_cut, lost)

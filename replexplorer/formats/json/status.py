@@ -185,6 +185,7 @@ class UnknownLossJson(JsonObject):
     """It is not known how many would be lost."""
 
     unknown: str = Field(description="why")
+    low: int = Field(0, description="at least so many")
 
 
 class ExposureJson(JsonObject):

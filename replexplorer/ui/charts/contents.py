@@ -9,6 +9,7 @@ from typing import Final
 
 from replexplorer.core.history.points import Point
 from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.stats.density import Slice
 from replexplorer.ui.charts.chart_model import (
     ChartMark,
@@ -18,9 +19,8 @@ from replexplorer.ui.charts.chart_model import (
     Points,
     Stroke,
 )
-from replexplorer.ui.charts.limits import finite, least_that_lasts
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.exposure import DANGERS, Danger
+from replexplorer.ui.words.exposure import DANGERS, Danger, loss_of, loss_text
 
 PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
@@ -38,9 +38,6 @@ _MOST_STRETCHES: Final = 200
 
 _WHOLE_COMMITS: Final = (1.0, 100.0)
 """What the exposure's axis has at least: there is no half of a commit."""
-
-
-_AUTO_LOG_RATIO: Final = 30.0
 
 
 def zoomed(length_s: float, steps: int) -> float:
@@ -62,17 +59,14 @@ def tps_model(
     note_ink: str = "ceiling",
     qps: float | None = None,
     window: str = "",
-    log: bool | None = None,
+    log: bool = False,
 ) -> ChartModel:
     """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labelled.
 
     `notes`: what the title says, longest first; `window`: which stretch the newest figures are of, in words.
-    `log=None` picks the logarithmic axis when the values of the page that last span more than a
-    factor of 30.
     """
     shown = in_page(tps, page)
-    chosen = _spans_decades(shown, page) if log is None else log
-    unit = "commits/s, log" if chosen else "commits/s"
+    unit = "commits/s, log" if log else "commits/s"
     queries = "" if qps is None else f"{figures.rate(qps)} QPS"
     last = _last(shown) if shown else None
     now = _with_words(figures.rate(last), ("now",)) if last is not None else ()
@@ -93,7 +87,7 @@ def tps_model(
         ),
         marks=tuple(marks),
         windows=tuple(windows),
-        log=chosen,
+        log=log,
     )
 
 
@@ -207,6 +201,7 @@ def density_model(lines: ChartModel, density: Sequence[Slice]) -> ChartModel:
 
 def exposure_model(
     points: Sequence[Point],
+    exposure: Exposure | None,
     *,
     page: tuple[float, float],
     origin_s: float = 0.0,
@@ -214,15 +209,14 @@ def exposure_model(
     windows: Iterable[FaultWindow] = (),
 ) -> ChartModel:
     """The exposure chart: commits that each kind of failure would lose at each moment, 0 in its lowest
-    row; what is not known is a gap.
+    row; where the least alone is known that, and what is not known is a gap. `exposure`: of now.
 
     Ended windows are tinted without their word: it stands in the TPS chart above.
     """
 
     def one(danger: Danger) -> ChartSeries:
         shown = in_page([(point.at_s, getattr(point, danger.field)) for point in points], page)
-        last = _last(shown)
-        figure = figures.UNKNOWN if last is None else figures.count(round(last))
+        figure = figures.UNKNOWN if exposure is None else loss_text(loss_of(exposure, danger))
         return ChartSeries(shown, danger.ink, _with_words(figure, (danger.word, danger.short, danger.tag)))
 
     return ChartModel(
@@ -253,7 +247,7 @@ def chart_models(
     origin_s: float = 0.0,
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
-    log: bool | None = None,
+    log: bool = False,
     mode: str = CLOSED,
     tps_notes: Sequence[str] = (),
     tps_note_ink: str = "ceiling",
@@ -340,9 +334,3 @@ def _with_words(figure: str, words: Sequence[str]) -> tuple[str, ...]:
 def _last(points: Points) -> float | None:
     """The newest value, None when the newest point is a gap."""
     return points[-1][1] if points else None
-
-
-def _spans_decades(points: Points, page: tuple[float, float]) -> bool:
-    """Whether a linear axis would flatten the small values that last."""
-    least = least_that_lasts(points, page[1] - page[0])
-    return least is not None and max(finite(points)) / least > _AUTO_LOG_RATIO

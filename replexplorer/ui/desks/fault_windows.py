@@ -1,24 +1,21 @@
-"""The windows of injected faults: each from its mark until it is cleared or its effect has ended.
+"""The windows of injected faults: each from its record until it is cleared or its effect has ended.
 
-Law: a fault has one window. A cut link of a fault that cuts links is in it; a `partition` is the link's.
+Law: a fault has one window, which begins where it was first drawn; its mark, which comes when all is done,
+stands there as well. A cut link of a fault that cuts links is in it; a `partition` is the link's.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from replexplorer.core.event import Event
 from replexplorer.core.fault import CUTTING, PARTITION_FAULT, Fault
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.server.fault_effect import has_effect
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
 
-MARK_WITHIN_S: Final = 2.0
-"""A change's mark comes this close to the tick that first shows the change."""
 _CAPACITY: Final = 500
 
 
@@ -55,8 +52,15 @@ class FaultWindows:
         """A cut link is the doing of one of them, and in its window."""
         return any(one.fault.kind in CUTTING and not one.is_over for one in self._open.values())
 
-    def fold(self, tick: Tick, log: Iterable[Event]) -> None:
-        """Open, move to its mark, and close; `log` has the newest events first."""
+    def began_s(self, text: str) -> float | None:
+        """Where the window begins that the mark with this text is of; None for a mark of something else."""
+        for one in self._open.values():
+            if text == f"fault {one.fault}" or text.startswith(f"fault {one.fault}:"):
+                return one.window.start_s
+        return None
+
+    def fold(self, tick: Tick) -> None:
+        """Open and close."""
         held = {fault.id: fault for fault in tick.faults if fault.kind != PARTITION_FAULT}
         for key, fault in held.items():
             if key not in self._open:
@@ -64,9 +68,7 @@ class FaultWindows:
                 since_s = round(tick.at_s - ago_s, 3)
                 window = FaultWindow(since_s, None, str(fault), WindowKind.FAULT, fault.kind)
                 self._open[key] = _Open(fault, window)
-        marks = [event for event in log if event.mark is not None] if self._open else []
         for key, one in list(self._open.items()):
-            _begin_at_mark(one, marks, tick.at_s)
             effect = has_effect(one.fault, tick.nodes, tick.disks)
             one.has_shown = one.has_shown or effect is True
             if key in held:
@@ -85,13 +87,3 @@ def _cuts(fault: Fault, tick: Tick) -> bool:
     return fault.kind in CUTTING and any(
         link.healing or link.partition not in (None, NO_PARTITION) for link in tick.links
     )
-
-
-def _begin_at_mark(one: _Open, marks: Iterable[Event], now_s: float) -> None:
-    """Move a window's begin to its mark: that comes when all is done, the record before it is begun."""
-    if one.is_over or now_s - one.window.start_s > 2 * MARK_WITHIN_S:
-        return
-    named = (event.at_s for event in marks if f"fault {one.fault}" in event.text)
-    mark_s = next((at_s for at_s in named if at_s >= one.window.start_s), None)
-    if mark_s is not None and mark_s != one.window.start_s:
-        one.window = replace(one.window, start_s=mark_s)

@@ -50,6 +50,8 @@ class FaultDesk:
     """Begins a coroutine beside the screens."""
     under_way: list[str] = field(default_factory=list)
     """What is being injected or cleared now, in words."""
+    _waiting: list[Callable[[], None]] = field(default_factory=list)
+    """What begins once nothing is under way."""
     _choices: dict[str, _Choice] = field(default_factory=lambda: _first_choices())
 
     def targets(self, kind: FaultKind, roster: Roster) -> Sequence[Target]:
@@ -136,6 +138,18 @@ class FaultDesk:
             await self.commander.carry_out(LABEL, command)
         finally:
             self.under_way.remove(words)
+            if not self.under_way:
+                waiting, self._waiting = self._waiting, []
+                for begin in waiting:
+                    begin()
+
+    def when_done(self, begin: Callable[[], None]) -> str:
+        """Call this once nothing is under way; answers what it waits for, nothing where it was called."""
+        if self.under_way:
+            self._waiting.append(begin)
+        else:
+            begin()
+        return ", ".join(self.under_way)
 
 
 def _values(kind: FaultKind) -> tuple[str, ...]:

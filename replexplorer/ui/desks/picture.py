@@ -28,7 +28,7 @@ from replexplorer.ui.charts.contents import (
     zoomed,
 )
 from replexplorer.ui.charts.notes import Notes, latency_notes, qps_of, tps_notes, window_words
-from replexplorer.ui.desks.fault_windows import MARK_WITHIN_S, FaultWindows
+from replexplorer.ui.desks.fault_windows import FaultWindows
 from replexplorer.ui.words.figures import count, rate
 
 _FAULTS: Final = {
@@ -38,6 +38,8 @@ _FAULTS: Final = {
 }
 _UNASKED: Final = ("async", WindowKind.DEGRADED)
 """Semi-sync is off though it is asked for."""
+_MARK_WITHIN_S: Final = 2.0
+"""The mark of a link that is cut comes this close to the tick that first shows that."""
 _DROPS_APART_S: Final = 2.0
 """Without any for so long, what is dropped next has a window of its own."""
 _LOG_CAPACITY: Final = 5000
@@ -67,9 +69,9 @@ class Picture:
     windows: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans of a protection state that is a fault."""
     partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
-    """Spans of a partition, each from its mark until events flow again."""
+    """Spans of a partition, each until events flow again."""
     faults: FaultWindows = field(default_factory=FaultWindows)
-    """Of injected faults, each from its mark until it is cleared or its effect has ended."""
+    """Of injected faults, each until it is cleared or its effect has ended."""
     restarts: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Moments at which a server restarted."""
     drops: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
@@ -78,8 +80,8 @@ class Picture:
     """When the first tick came: elapsed time counts from here."""
     page_s: float = DEFAULT_PAGE_S
     """Length of the charts' page."""
-    log_scale: bool | None = None
-    """The TPS axis: None picks by the values."""
+    log_scale: bool = False
+    """The TPS axis is logarithmic."""
     as_density: bool = False
     """Latency is drawn as shades instead of lines."""
     _held: Picture | None = None
@@ -96,13 +98,13 @@ class Picture:
         self.tick = tick
         self.history.feed(tick)
         self.log.extend(tick.events)
-        self.marks.extend(
-            ChartMark(event.at_s, event.mark) for event in tick.events if event.mark is not None
-        )
         self._watch_state(tick)
         self._watch_restarts(tick.nodes)
-        self.faults.fold(tick, reversed(self.log))
+        self.faults.fold(tick)
         self._watch_partition(tick)
+        for event in tick.events:
+            if event.mark is not None:
+                self.marks.append(ChartMark(self._drawn_s(event), event.mark))
         if tick.load is not None:
             self._watch_drops(tick.load, tick.at_s)
 
@@ -150,10 +152,6 @@ class Picture:
         """A longer (positive) or shorter page."""
         self.page_s = zoomed(self.page_s, steps)
 
-    def next_scale(self) -> None:
-        """The TPS axis: automatic, linear, logarithmic, automatic."""
-        self.log_scale = {None: False, False: True, True: None}[self.log_scale]
-
     def charts(self, *, wide: bool) -> tuple[ChartModel, ChartModel]:
         """TPS and latency over the present page."""
         page = self._page()
@@ -192,8 +190,10 @@ class Picture:
     def exposure_chart(self) -> ChartModel:
         """What failures would lose, over the present page."""
         page = self._page()
+        tick = self.shown.tick
         return exposure_model(
             page.points,
+            tick.exposure if tick else None,
             page=page.edges,
             origin_s=self.shown.origin_s,
             marks=page.marks,
@@ -261,28 +261,29 @@ class Picture:
                 self.restarts.append(FaultWindow(at_s, at_s, word, WindowKind.RESTART))
 
     def _watch_partition(self, tick: Tick) -> None:
-        """A partition's window begins at its mark and lasts until events flow again."""
+        """A partition's window begins at its mark, where that has come, and lasts until events flow again."""
         words = () if self.faults.cuts_links else partition_words(tick.links)
         if words:
-            _follow(self.partitions, f"partition {', '.join(words)}", WindowKind.PARTITION, tick.at_s)
+            near = [
+                event.at_s
+                for event in self.log
+                if event.mark is not None
+                and "partition" in event.text
+                and tick.at_s - event.at_s <= _MARK_WITHIN_S
+            ]
+            at_s = max(near, default=tick.at_s)
+            _follow(self.partitions, f"partition {', '.join(words)}", WindowKind.PARTITION, at_s)
         elif not any(link.partition is None or link.healing for link in tick.links):
             _follow(self.partitions, None, WindowKind.PARTITION, tick.at_s)
-        if self.partitions and self.partitions[-1].end_s is None:
-            self._begin_at_mark(self.partitions[-1])
 
-    def _begin_at_mark(self, newest: FaultWindow) -> None:
-        """Move the newest window's begin to its mark: that comes when the change is done, a moment
-        before or after the tick that first shows the link cut."""
-        near = [
-            event.at_s
-            for event in reversed(self.log)
-            if event.mark is not None
-            and "partition" in event.text
-            and abs(event.at_s - newest.start_s) <= MARK_WITHIN_S
-        ]
-        if near and newest.start_s not in near:
-            at_s = min(near, key=lambda mark_s: abs(mark_s - newest.start_s))
-            self.partitions[-1] = replace(newest, start_s=at_s)
+    def _drawn_s(self, event: Event) -> float:
+        """Where a mark is drawn: that of a window, which comes when all is done, where the window begins."""
+        began_s = self.faults.began_s(event.text)
+        cut = self.partitions[-1] if self.partitions and "partition" in event.text else None
+        if cut is not None and cut.end_s is None and abs(event.at_s - cut.start_s) <= _MARK_WITHIN_S:
+            is_marked = any(mark.at_s == cut.start_s for mark in self.marks)
+            began_s = None if is_marked else cut.start_s
+        return event.at_s if began_s is None else began_s
 
 
 def _apart(value: Any) -> Any:

@@ -60,7 +60,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("chart.freeze", "space", "Freeze or release the picture (the load runs on)"),
     Action("chart.zoom_in", "plus,equals_sign", "Show less time"),
     Action("chart.zoom_out", "minus", "Show more time"),
-    Action("chart.yscale", "y", "Switch the TPS axis: automatic, linear, log"),
+    Action("chart.yscale", "y", "Switch the TPS axis: linear, log"),
     Action("chart.heat", "d", "Show latency as percentile lines or as a density"),
     Action("chart.exposure", "e", "Show what a failure now would lose as a chart, in place of another"),
     Action("present.toggle", "z", "Present: a big number, captions, keys and time for a room; or end it"),
@@ -157,7 +157,7 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem((), "0-9 type", 11, "wn"),
     FooterItem(("semisync.toggle",), "semi-sync", 2),
     FooterItem(("wait_point.toggle",), "wait point", 12),
-    FooterItem(("fault.open",), "faults", 4),
+    FooterItem(("fault.open",), "faults", 3),
     FooterItem(("load.toggle",), "load", 10),
     FooterItem(("knob.undo",), "undo", 4),
     FooterItem(("mark.add",), "mark", 7),
@@ -269,7 +269,7 @@ SHORT_KEYS: Final[Mapping[str, str]] = {
     "greater_than_sign": ">",
     "space": "space",
     "question_mark": "?",
-    "enter": "⏎",
+    "enter": "Enter",
     "escape": "esc",
 }
 """How keys with long names are written."""

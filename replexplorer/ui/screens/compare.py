@@ -166,6 +166,9 @@ class CompareScreen(KnobKeys, Screen[None]):
             return
         a, b = self.sides
         now_s = self._now_s
+        views = [board.views for board in self.twins.boards]
+        if not self._charted.is_due(now_s, (self._page_s, self._exposure, views)):
+            return
         with self.app.batch_update():
             head = self.query_one(PairHead)
             if self._compared.is_due(now_s, (a.changed_s, b.changed_s)):
@@ -177,8 +180,7 @@ class CompareScreen(KnobKeys, Screen[None]):
             head.footing = self._footing()
             head.repaint()
             self.query_one(PairKnobs).repaint()
-            if self._charted.is_due(now_s, (self._page_s, self._exposure)):
-                self._draw_charts(now_s)
+            self._draw_charts(now_s)
 
     @property
     def _now_s(self) -> float:

@@ -162,7 +162,9 @@ class DashboardScreen(NeighbouringScreen):
 
     def action_stack_repair(self) -> None:
         """Start what is dead or stopped, telling what is done."""
-        self._commander.ask("repair", Repair(lambda progress: self.notify(progress.text, markup=False)))
+        repair = Repair(lambda progress: self.notify(progress.text, markup=False))
+        if first := self._faults.when_done(lambda: self._commander.ask("repair", repair)):
+            self.notify(f"repair begins when this is done: {first}", timeout=4, markup=False)
 
     def action_chart_freeze(self) -> None:
         """Hold the whole picture or let it go; the load goes on, and the knobs can be turned."""
@@ -172,19 +174,17 @@ class DashboardScreen(NeighbouringScreen):
     def action_chart_zoom_in(self) -> None:
         """A shorter page of time."""
         self.picture.zoom(-1)
-        self._draw_charts()
+        self._draw()
 
     def action_chart_zoom_out(self) -> None:
         """A longer page of time."""
         self.picture.zoom(1)
-        self._draw_charts()
+        self._draw()
 
     def action_chart_yscale(self) -> None:
-        """The next scale of the TPS axis."""
-        self.picture.next_scale()
-        scale = {None: "automatic", False: "linear", True: "log"}[self.picture.log_scale]
-        self.notify(f"TPS axis: {scale}", timeout=2)
-        self._draw_charts()
+        """The TPS axis linear or logarithmic; it never changes by itself."""
+        self.picture.log_scale = not self.picture.log_scale
+        self._draw()
 
     def action_chart_heat(self) -> None:
         """Latency as lines or as a density; where it is not seen, it is turned to."""
@@ -242,7 +242,7 @@ class DashboardScreen(NeighbouringScreen):
 
     def action_lab_open(self) -> None:
         """The labs, or what the one that has just ended found."""
-        self.app.push_screen(LabsScreen(self._labs, self._desk, self._settings))
+        self.app.push_screen(LabsScreen(self._labs, self._desk, self.picture, self._settings))
 
     @on(LabMoved)
     def _show_lab(self) -> None:

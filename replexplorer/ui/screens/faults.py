@@ -128,11 +128,11 @@ class FaultsScreen(ListingScreen):
         """What the keys do to the chosen row, and what is under way."""
         chosen = self.chosen
         if isinstance(chosen, Fault):
-            hints = [("⏎", "clear it"), ("X", "clear all")]
+            hints = [("Enter", "clear it"), ("X", "clear all")]
         elif isinstance(chosen, RoleKind):
-            hints = [("⏎", "do it" if self._asked is chosen else "asks, then does it"), ("←→", "node")]
+            hints = [("Enter", "do it" if self._asked is chosen else "asks, then does it"), ("←→", "node")]
         else:
-            hints = [("⏎", "inject"), ("←→", "node")]
+            hints = [("Enter", "inject"), ("←→", "node")]
             if self._desk.value(chosen) is not None:
                 hints.append(("-+ 0-9" if chosen.unit else "-+", "value"))
             if isinstance(self._rows[0], Fault):

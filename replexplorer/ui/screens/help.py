@@ -84,7 +84,7 @@ def _reading(width: int) -> list[Line]:
 
 
 def _knobs(width: int, *, takes_steps: bool) -> list[Line]:
-    how = "   ←→ stages, a rest of 0.6 s or ⏎ applies" if takes_steps else ""
+    how = "   ←→ stages, a rest of 0.6 s or Enter applies" if takes_steps else ""
     rows: list[Line] = [[(" KNOBS", "accent b"), (how, "muted")]]
     for knob in CATALOGUE:
         text = f"{knob.help} {describe_range(knob)}; default {describe_default(knob)}."

@@ -131,7 +131,7 @@ class KeysScreen(ListingScreen):
         return [spread(row, [], width, f"text{ground}") for row in rows] if is_chosen else rows
 
     def _title(self) -> Line:
-        hints = [("⏎", "other key"), ("a", "one more"), ("d", "default"), ("D", "all"), ("/", "filter")]
+        hints = [("Enter", "other key"), ("a", "one more"), ("d", "default"), ("D", "all"), ("/", "filter")]
         if self._desk.can_undo:
             hints.append(("u", "undo"))
         return [("Keys ", "title b"), *(run for key, word in hints for run in _hint(key, word))]
@@ -144,7 +144,7 @@ class KeysScreen(ListingScreen):
             )
         elif self._yes is not None:
             rows = hung(
-                [(" ? ", "warn b")], f"{self._question} ⏎ does it, any other key does not", width, "warn"
+                [(" ? ", "warn b")], f"{self._question} Enter does it, any other key does not", width, "warn"
             )
         else:
             rows = []
@@ -257,7 +257,7 @@ class KeysScreen(ListingScreen):
         action, label, owner = self._chosen.id, key_label(key), owner_of(key, self._desk.keys)
         keys = with_one_more(self._desk.keys, action, key)
         if keys is None:
-            self._told = f"{label} is the only key of {owner}: ⏎ in place of a swaps the two"
+            self._told = f"{label} is the only key of {owner}: Enter in place of a swaps the two"
         elif owner is None or owner == action:
             self._change(keys, f"{action}: {self._keys(action, keys)}")
         else:

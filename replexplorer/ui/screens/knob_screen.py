@@ -12,7 +12,8 @@ from textual.widgets import Input
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.knobs.knob import Kind
+from replexplorer.core.knobs.names import SOURCE, KnobName, describe_range, with_unit_of
 from replexplorer.engine.console import Select, Turn, Undo
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Fold
@@ -165,7 +166,6 @@ class KnobScreen(KnobKeys, WatchingScreen):
         if name not in self.board.views:
             self.notify(f"this server has no {name.knob.label}", severity="warning")
             return
-        self.board.select(name)
         # What is so decides, not what was asked: after a restart the two may differ.
         view = self.board.views[name]
         now = self.board.asked(name) if view.effective in (None, view.requested) else view.effective
@@ -175,7 +175,6 @@ class KnobScreen(KnobKeys, WatchingScreen):
     def _set_partition(self, value: str) -> None:
         for name in self.board.views:
             if name.key == keys.PARTITION:
-                self.board.select(name)
                 self.board.stage(name, value, self._settings.monotonic())
         self._send()
 
@@ -230,7 +229,7 @@ class KnobScreen(KnobKeys, WatchingScreen):
         character = event.character or ""
         can_type = self.board.selected is not None and self.layout_name is not Layout.TINY
         if can_type and (character.isdigit() or character == "."):
-            self._open_value(character)
+            self._type(character)
             return True
         bound = self.active_bindings.get(event.key)
         if bound is None or not bound.enabled:
@@ -258,6 +257,21 @@ class KnobScreen(KnobKeys, WatchingScreen):
         else:
             return False
         return True
+
+    def _type(self, digit: str) -> None:
+        """Begin a value with a digit; a knob whose values are words says so at once."""
+        name = self.board.selected
+        words = name.knob.choices if name is not None and name.knob.kind is Kind.CHOICE else ()
+        if name is not None and words and not any(word.startswith(digit) for word in words):
+            self._turn_down(f"{name.knob.label} is {describe_range(name.knob)}: ←→ change it, ↑↓ leave it")
+        else:
+            self._open_value(digit)
+
+    def _turn_down(self, problem: str) -> None:
+        """Say why a value is not taken, and give the keys back."""
+        self._problem = problem
+        self._close_entries()
+        self._draw_now()
 
     def _open_value(self, text: str) -> None:
         self._problem = ""
@@ -321,10 +335,11 @@ class KnobScreen(KnobKeys, WatchingScreen):
         if name is None:
             return
         try:
-            assignment = self._commander.parse(f"{name}={text}")
+            assignment = self._commander.parse(
+                f"{name}={with_unit_of(name.knob, text, self.board.asked(name))}"
+            )
         except ReplexplorerError as error:
-            self._problem = str(error)
-            self._draw_now()
+            self._turn_down(str(error))
             return
         self._problem = ""
         self._close_entries()

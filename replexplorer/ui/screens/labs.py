@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from replexplorer.core.text import duration_text
 from replexplorer.ui.desks.labs import LabDesk
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
@@ -21,8 +23,8 @@ from replexplorer.ui.widgets.lab_rows import (
     lab_row,
 )
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line
-from replexplorer.ui.words.staged import Staged, StagedResult, experiment_of, kind_of, stages
+from replexplorer.ui.words.runs import Line, cut
+from replexplorer.ui.words.staged import Staged, StagedResult, experiment_of, kind_of, stages, turned_by
 
 
 class LabsScreen(ListingScreen):
@@ -34,11 +36,15 @@ class LabsScreen(ListingScreen):
         Binding("f", "run(False)", "Run it full", show=False),
         Binding("b", "by_hand", "Wait for a key between phases", show=False),
         Binding("r", "result", "What its last run found", show=False),
+        Binding("y", "yes", "Run it though a load runs", show=False),
     ]
 
-    def __init__(self, desk: LabDesk, sweep: SweepDesk, settings: Settings) -> None:
+    def __init__(self, desk: LabDesk, sweep: SweepDesk, picture: Picture, settings: Settings) -> None:
         super().__init__(settings)
         self._desk = desk
+        self._picture = picture
+        self._asks: bool | None = None
+        """It asks whether to run the chosen one quick (True) or full; None: it does not ask."""
         self._sweep = sweep
         self._at = desk.labs.index(desk.lab) if desk.lab in desk.labs else 0
 
@@ -58,7 +64,7 @@ class LabsScreen(ListingScreen):
         self.listing.arrows_do = "choose"
         self.listing.show(self._title(), [lab_heads()], body)
         if desk.unseen is not None and self.is_current:
-            self._open(desk.results[desk.unseen])
+            self._open(desk.results[desk.unseen], back=self._leave)
 
     def _verdict(self, lab: Staged) -> str:
         """Of the last run here."""
@@ -77,10 +83,25 @@ class LabsScreen(ListingScreen):
             words = (("step.next", "next"), ("lab.pause", "pause"), ("lab.abort", "abort"))
             keys = _keys(*(f"{self._key(action)} {word}" for action, word in words))
             return [("Labs ", "title b"), (f"{desk.lab.name} runs{number}{left}   ", "text"), *keys]
+        if self._asks is not None:
+            return self._question(quick=self._asks)
         hand = "b by itself" if desk.by_hand else "b by hand"
         told = f"by hand: {self._key('step.next')} begins each phase   " if desk.by_hand else ""
-        hints = ["⏎ quick", "f full", hand, *(["r result"] if self.chosen in desk.results else [])]
+        hints = ["Enter quick", "f full", hand, *(["r result"] if self.chosen in desk.results else [])]
         return [("Labs ", "title b"), (told, "warn"), *_keys(*hints)]
+
+    def _question(self, *, quick: bool) -> Line:
+        """What would run, what it turns and how long, while a load runs."""
+        lab = self.chosen
+        turned = ", ".join(sorted(turned_by(lab))) or "what its cells need"
+        told = f"for {duration_text(lab.seconds(quick=quick))}: turns {turned}; restores them and the load.  "
+        keys = [("y", "key b"), (" runs it, ", "muted"), ("↑↓", "key b"), (" drop it", "muted")]
+        room = self.app.size.width - 48 - len(lab.name)
+        return [
+            (f"Run {lab.name} ", "warn b"),
+            *cut([(told, "text")], room, self.settings.glyphs.ellipsis),
+            *keys,
+        ]
 
     def _key(self, action: str) -> str:
         """The first key of an action."""
@@ -89,6 +110,7 @@ class LabsScreen(ListingScreen):
     def action_scroll_by(self, rows: int) -> None:
         """Move the cursor."""
         self._at = max(0, min(len(self._desk.labs) - 1, self._at + rows))
+        self._asks = None
         self.fill()
         self.listing.reveal(self._at, self._at + len(lab_details(self.chosen, self.app.size.width - 1)))
 
@@ -97,7 +119,9 @@ class LabsScreen(ListingScreen):
         self.action_scroll_by(pages * self.listing.page_rows)
 
     def action_run(self, quick: bool) -> None:
-        """Run the chosen lab, on the dashboard."""
+        """Run the chosen lab, on the dashboard; ask first while a load runs."""
+        tick = self._picture.tick
+        load = tick.load if tick is not None else None
         if self._desk.is_running and self._desk.lab is not None:
             running = f"{kind_of(self._desk.lab)} {self._desk.lab.name}"
             text = f"the {running} runs: abort it first ({self._key('lab.abort')})"
@@ -105,9 +129,20 @@ class LabsScreen(ListingScreen):
         elif self._sweep.is_running:
             text = f"a sweep runs: stop it first ({self._key('sweep.open')}, then x)"
             self.notify(text, severity="warning", timeout=4)
+        elif load is not None and load.clients and load.state == "running":
+            self._asks = quick
+            self.fill()
         else:
-            self._desk.start(self.chosen, quick=quick)
-            self.dismiss()
+            self._start(quick)
+
+    def action_yes(self) -> None:
+        """Run what it asks about."""
+        if self._asks is not None:
+            self._start(self._asks)
+
+    def _start(self, quick: bool) -> None:
+        self._desk.start(self.chosen, quick=quick)
+        self.dismiss()
 
     def action_by_hand(self) -> None:
         """Whether the next lab waits for a key between its phases."""
@@ -139,10 +174,15 @@ class LabsScreen(ListingScreen):
         self.notify(text, timeout=3, markup=False)
         self.fill()
 
-    def _open(self, result: StagedResult) -> None:
+    def _leave(self, _: None) -> None:
+        """Back to the dashboard."""
+        self.dismiss()
+
+    def _open(self, result: StagedResult, back: Callable[[None], None] | None = None) -> None:
+        """Show it; `back`: what follows when it is closed."""
         self._desk.unseen = None
         self._at = self._desk.labs.index(experiment_of(result))
-        self.app.push_screen(LabResultScreen(result, self.settings))
+        self.app.push_screen(LabResultScreen(result, self.settings), back)
 
 
 class LabResultScreen(ListingScreen):

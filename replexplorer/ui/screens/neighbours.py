@@ -128,7 +128,7 @@ class NeighboursScreen(ListingScreen):
         about: Line = [
             ("Compare ", "title b"),
             (f"A is {self.settings.stack}, B:   ", "muted"),
-            ("⏎", "key b"),
+            ("Enter", "key b"),
             (" start its load, show both   ", "muted"),
             (key_label(keys_of(_LOAD, self.settings.keymap)[0]), "key b"),
             (" leave it at rest", "muted"),

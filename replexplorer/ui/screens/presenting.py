@@ -76,16 +76,17 @@ class PresentingScreen(KnobScreen):
         self.board.reduce(self.presenter.lesson_keys(self.lesson))
 
     def _draw_bar(self) -> None:
-        tick, lesson, presenter = self.picture.shown.tick, self.lesson, self.presenter
-        if tick is None or presenter.began_s is None:
+        drawn, lesson, presenter = self.drawn, self.lesson, self.presenter
+        if drawn is None or presenter.began_s is None:
             return
+        tick, recent = drawn
         now_s = self._settings.monotonic()
         stage, number = presenter.stage(lesson), presenter.stage_number(lesson)
         all_stages = [] if lesson is None else stages(lesson.lab, lesson.step)
         keymap = self._settings.keymap
         self.query_one(PresenterBar).show(
             Shown(
-                headline(tick, self.picture.shown.recent.tps),
+                headline(tick, recent.tps),
                 caption=presenter.caption,
                 lesson=stage.shows if stage else "",
                 stands=f"{number}/{len(all_stages)} {stage.name}" if stage else "",

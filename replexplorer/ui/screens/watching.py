@@ -12,6 +12,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.history.recent import Recent
 from replexplorer.core.knobs.names import Assignment, KnobName, Value
 from replexplorer.core.link import ACKS_LOST
 from replexplorer.core.server.protection import ProtectionState
@@ -44,12 +45,9 @@ from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 from replexplorer.ui.words.effects import InForce, effect_of, measured_of
 
-_EPOCHS_EVERY_S: Final = 1.0
-_CHARTS_EVERY_S: Final = 1.0
-"""Between two drawings of charts that only grow: they are half of what a tick costs to draw and to send, and
-their newest figures stand in header and value strip with each tick."""
-_KNOBS_EVERY_S: Final = 1.0
-"""Between two drawings of knobs that are as they were, beside which new measurements stand."""
+_EVERY_S: Final = 1.0
+"""Between two drawings of what only grows: charts are half of what a tick costs to draw and to send. All of
+the screen is drawn with one tick, so that a figure is the same wherever it is shown."""
 _PREVIEW_EVERY_S: Final = 5.0
 """How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
 drawing the knobs."""
@@ -78,9 +76,9 @@ class WatchingScreen(Screen[None]):
         self.overheard: Overheard | None = None
         """Who else draws these ticks."""
         self._problem = ""
-        self._epochs_cadence = Cadence(_EPOCHS_EVERY_S)
-        self._charts_cadence = Cadence(_CHARTS_EVERY_S)
-        self._knobs_cadence = Cadence(_KNOBS_EVERY_S)
+        self._cadence = Cadence(_EVERY_S)
+        self.drawn: tuple[Tick, Recent] | None = None
+        """What all figures on the screen are of: a tick, and the load's window that ends with it."""
         self._previewed: tuple[object, float, Preview] | None = None
         """For what and when the last preview was made."""
 
@@ -151,13 +149,31 @@ class WatchingScreen(Screen[None]):
 
     @on(Ticked)
     def _show_tick(self) -> None:
-        if self.is_current:
+        """Once a second, and at once what is said in words."""
+        if self.is_current and self._is_due():
             self._draw_tick()
 
     def _draw(self) -> None:
         """Give every visible widget the picture after something else than a tick has changed it."""
-        self._knobs_cadence.forget()
+        self._is_due()  # it counts as drawn
         self._draw_tick()
+
+    def _is_due(self) -> bool:
+        """Whether it is time to draw, by the clock or because something else is said than figures."""
+        tick, log = self.picture.shown.tick, self.picture.shown.log
+        if tick is None:
+            return False
+        load = tick.load
+        words = (
+            log[-1] if log else None,
+            (tick.state, tick.protection.state, tick.faults, tick.lost, tick.driver_selects),
+            (load is None, load and (load.state, load.clients, load.mode)),
+            [(node.name, node.reachable, node.io_thread, node.sql_thread) for node in tick.nodes],
+            [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs],
+            tick.exposure is None,
+            (self.board.views, set(self.board.pending), self.sweep_place),
+        )
+        return self._cadence.is_due(tick.at_s, words)
 
     def _draw_tick(self) -> None:
         """Give every visible widget the new picture; each draws only what differs."""
@@ -165,6 +181,7 @@ class WatchingScreen(Screen[None]):
         tick, recent = picture.tick, picture.recent
         if tick is None:
             return
+        self.drawn = tick, recent
         with self.app.batch_update():
             self._draw_header(tick)
             self._draw_troubles(tick)
@@ -181,12 +198,9 @@ class WatchingScreen(Screen[None]):
             self.query_one(Footer).condition = "" if self._is_whole else "down"
             self._draw_epochs(tick)
             self.query_one(AnatomyPanel).tick = tick
-            self.query_one(ExposureLine).show(tick.exposure, tick.at_s)
-            if self._are_charts_due(tick):
-                self._draw_charts()
-            said = (self.board.selected, self.board.views, set(self.board.pending))
-            if self._knobs_cadence.is_due(tick.at_s, said):
-                self._draw_knobs()
+            self.query_one(ExposureLine).exposure = tick.exposure
+            self._draw_charts()
+            self._draw_knobs()
 
     def _draw_header(self, tick: Tick) -> None:
         """The first row; of a held picture with what is so meanwhile."""
@@ -217,26 +231,13 @@ class WatchingScreen(Screen[None]):
             self.call_after_refresh(self._draw)
 
     def _draw_epochs(self, tick: Tick) -> None:
-        """The epochs: the open one's figures once a second, all else at once."""
-        said = [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs]
-        if not self._epochs_cadence.is_due(tick.at_s, (self.picture.is_frozen, said)):
-            return
+        """All epochs."""
         table = self.query_one(EpochTable)
         table.origin_s = self.picture.shown.origin_s
         epochs = with_labels(tick.epochs, self.board)
         table.epochs = epochs
         table.unprotected = tick.protection.unprotected
         self.query_one(EpochStrip).epochs = epochs
-
-    def _are_charts_due(self, tick: Tick) -> bool:
-        """Whether to draw the charts: what they only grow by once a second, an event or another look at them
-        at once."""
-        picture = self.picture
-        newest = picture.shown.log[-1] if picture.shown.log else None
-        shown = tuple(chart.display for chart in self.query(Chart))
-        looks = (picture.page_s, picture.log_scale, picture.as_density, picture.is_frozen)
-        said = (self.layout_name, shown, looks, newest, tick.protection.state)
-        return self._charts_cadence.is_due(tick.at_s, said)
 
     def _draw_charts(self) -> None:
         tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)

@@ -21,7 +21,7 @@ from replexplorer.core.server.outage import Outage, outage_words
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.exposure import exposure_words, in_short
+from replexplorer.ui.words.exposure import DANGERS, exposure_words, in_short
 from replexplorer.ui.words.runs import Line, Run, cut, hung, rule, width_of
 
 _LEAST_TITLE = 12
@@ -94,7 +94,7 @@ class EpochStrip(Lines):
             row += [*_effect(epoch, 10, 13, wide=False), (" ", "text")]
             room = max(0, width - width_of(row) - 1)
             p50, p99 = _millis(epoch.p50_ms, 5), _millis(epoch.p99_ms, 5)
-            tails = (f"p50 {p50}  p99 {p99}", f"p50·99 {p50}·{p99}", f"p99 {p99}")
+            tails = (f"p50 {p50}  p99 {p99}", f"p50/99 {p50}/{p99}", f"p99 {p99}")
             tail = next((each for each in tails if len(each) <= room), "")
             rows.append([*row, *_right([(tail, "muted")], room)])
         return rows
@@ -117,7 +117,11 @@ def heads(width: int) -> Line:
     """The row of column heads."""
     wide = width >= WIDE_FROM
     tail = _tail_widths(width)
-    exposed = _right([("at risk", "faint")], exposed_cells(width)) if exposed_cells(width) else []
+    exposed = (
+        _right([("/".join(danger.tag for danger in DANGERS), "faint")], exposed_cells(width))
+        if exposed_cells(width)
+        else []
+    )
     left: list[Run] = [("         at change" if wide else "    change", "faint")]
     middle = width - sum(tail) - width_of(exposed)
     room = max(0, middle - width_of(left))
@@ -239,7 +243,7 @@ def exposed_cells(width: int) -> int:
 
 
 def _exposures(epoch: Epoch, cells: int) -> list[Run]:
-    """`0·0·8 → 0·312·8`: what each failure would have lost before and after, where that was seen; after
+    """`0/0/8 → 0/312/8`: what each failure would have lost before and after, where that was seen; after
     alone where both are too long."""
     before, after = (in_short(side.exposure if side else None) for side in (epoch.before, epoch.after))
     if not cells or not (before or after):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from textual.reactive import reactive
 
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.lines import Cadence, Lines
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.exposure import exposure_line
 from replexplorer.ui.words.runs import Line
-
-_EVERY_S: Final = 1.0
-"""All its figures move with each look: drawn with each they would be a third of what a small screen
-sends."""
 
 
 class ExposureLine(Lines):
@@ -21,19 +16,13 @@ class ExposureLine(Lines):
     GROUND = "panel"
     DEFAULT_CSS = "ExposureLine { height: 1; }"
 
-    def __init__(
-        self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(glyphs=glyphs, id=id, classes=classes)
-        self._exposure: Exposure | None = None
-        self._cadence = Cadence(_EVERY_S)
+    exposure: reactive[Exposure | None] = reactive(None)
+    """What was known at the moment that is shown; None before anything was looked at."""
 
-    def show(self, exposure: Exposure | None, at_s: float) -> None:
-        """Show what was known at this moment, once a second; None before anything was looked at."""
-        if exposure != self._exposure and self._cadence.is_due(at_s, exposure is None):
-            self._exposure = exposure
-            self.repaint()
+    def watch_exposure(self) -> None:
+        """Draw the row."""
+        self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The row."""
-        return [exposure_line(self._exposure, width)]
+        return [exposure_line(self.exposure, width)]

@@ -100,8 +100,14 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     steps = list(knob.steps)
     if intent.value not in steps and not isinstance(intent.value, str):
         steps.insert(_place_of(intent.value, knob), intent.value)
-    # A rate is read by its size: 20mbit, not 20000000.
-    words = [format_value(knob, step, unit=knob.unit == "bit/s").replace(" ", "") for step in steps]
+    words = [format_value(knob, step) for step in steps]
+    units = {word.partition(" ")[2] for word in words if word[0].isdigit()}
+    if len(units) == 1 and (unit := units.pop()):  # it stands once, behind the last
+        words = [word.removesuffix(f" {unit}") for word in words]
+        words[-1] += f" {unit}"
+        width -= len(unit) + 1
+    else:
+        unit, words = "", [word.replace(" ", "") for word in words]
     here = steps.index(intent.value) if intent.value in steps else 0
     first, last = here, here + 1
     while True:
@@ -116,6 +122,9 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     runs: list[Run] = []
     for at in range(first, last):
         runs += [(words[at], "title b u" if steps[at] == intent.value else "faint"), ("  ", "text")]
+    if unit and last < len(words):
+        runs.append((unit, "faint"))
+        return runs
     return runs[:-1]
 
 
@@ -231,7 +240,7 @@ class KnobLine(Lines):
         intent = self.intent
         if intent is None and self.fold is not None:
             return [
-                rule([(self.fold.title.capitalize(), "title b")], [("⏎ all knobs", "muted")], width),
+                rule([(self.fold.title.capitalize(), "title b")], [("Enter all knobs", "muted")], width),
                 [(" ▸ ", "accent b"), (self.fold.what, "text")],
                 [(f" {self.fold.help}", "muted")],
             ]
@@ -264,7 +273,7 @@ class KnobLine(Lines):
         elif intent.risks:
             below.append((f"  ▲ {intent.risks[0]}", "warn"))
         return [
-            rule(title, [("⏎ all knobs", "muted")], width),
+            rule(title, [("Enter all knobs", "muted")], width),
             [*left, (" " * max(1, gap), "text"), *steps],
             below,
         ]

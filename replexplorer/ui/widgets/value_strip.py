@@ -108,12 +108,12 @@ def _risks(tick: Tick) -> list[list[Run]]:
 
 
 def _fsync(tick: Tick) -> list[list[Run]]:
-    """`fsync +2→2.2`, where a delay is asked of the primary's disk: there is no room in the header."""
+    """`fsync +2: 2.2`, where a delay is asked of the primary's disk: there is no room in the header."""
     disk = tick.source_disk
     if disk is None or not disk.delay_asked_ms:
         return []
     measured: Run = (figures.millis(disk.measured_ms), "warn b" if fsync_too_short(disk) else "text b")
-    return [[("fsync ", "muted"), (f"+{disk.delay_asked_ms:g}→", "text b"), measured]]
+    return [[("fsync ", "muted"), (f"+{disk.delay_asked_ms:g}: ", "text b"), measured]]
 
 
 class BigStrip(Lines):

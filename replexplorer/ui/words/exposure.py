@@ -56,13 +56,17 @@ def loss_of(exposure: Exposure, danger: Danger) -> Loss | Unknown:
 
 
 def in_short(exposure: Exposure | None) -> str:
-    """`0·312·8`, in the order of `DANGERS`; empty for nothing."""
+    """`0/312/8`, in the order of `DANGERS`; empty for nothing."""
     if exposure is None:
         return ""
-    return "·".join(
-        figures.count(loss.commits) if isinstance(loss, Loss) else figures.UNKNOWN
-        for loss in (loss_of(exposure, danger) for danger in DANGERS)
-    )
+    return "/".join(loss_text(loss_of(exposure, danger)) for danger in DANGERS)
+
+
+def loss_text(loss: Loss | Unknown) -> str:
+    """`312`, `>=91.7k` where no more is known than the least, `-`."""
+    if isinstance(loss, Loss):
+        return figures.count(loss.commits)
+    return f">={figures.count(loss.low)}" if loss.low else figures.UNKNOWN
 
 
 def exposure_line(exposure: Exposure | None, width: int) -> Line:
@@ -126,7 +130,8 @@ def _figure(loss: Loss | Unknown, danger: Danger, detail: _Detail) -> list[Run]:
     """`300..340` and `(0.4 s)`: the commits, and how old the oldest of them is."""
     if isinstance(loss, Unknown):
         why: list[Run] = [(f" ({loss.why})", "faint")] if detail.why else []
-        return [("unknown" if detail.age else figures.UNKNOWN, "warn"), *why]
+        least = (loss_text(loss), f"{danger.ink} b")
+        return [least if loss.low else ("unknown" if detail.age else figures.UNKNOWN, "warn"), *why]
     low, high = figures.count(loss.low), figures.count(loss.high)
     text = f"{low}..{high}" if detail.range and low != high else figures.count(loss.commits)
     ink = f"{danger.ink} b" if loss.high else "good"
