@@ -139,12 +139,12 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What sweeps say of this machine beside the calibrated one."""
+    """What sweeps say of this machine, compared with the calibrated one."""
 
     runs: int
     """Of the same workload."""
     slowness: float
-    """How many times as long whatever is no network wait takes here."""
+    """How many times as long all but the network takes here."""
     error: float | None
     """|log(predicted / measured)| of nine of ten of their cells at this pace; None: too few."""
 

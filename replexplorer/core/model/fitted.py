@@ -313,7 +313,7 @@ def locked_rows(setting: OperatingPoint) -> HotRows | None:
 
     A row is locked from its update until the engine commits: over both fsyncs and the group's delay, under
     AFTER_SYNC over the acknowledgement too. Without that, sysbench's own keys (three quarters of them 100
-    rows) meet too seldom to show: 16 clients on a disk of 20 ms make 249 TPS, 16 / 64 ms (measured).
+    rows) rarely meet: 16 clients on a disk of 20 ms make 249 TPS, 16 / 64 ms (measured).
     """
     keeps = setting.semi_sync and not setting.after_commit
     return hot_rows(setting.workload, setting.key_spread) if keeps or setting.key_spread else None
