@@ -83,6 +83,7 @@ async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
     assert [step for step in rig.steps if "kill" in step] == ["inject kill", "clear kill@db1"]
     assert list(dict.fromkeys(each.number for each in told if each.number)) == list(range(1, 10))
     assert rig.taken == before
+    assert "kill sets sync_binlog=0 rtt=20ms by itself" in [text for _, text in rig.log.events]
     [end] = [text for _, text in rig.log.events if text.startswith("the drill")]
     assert end == "the drill is done; the knobs are restored"
 
@@ -123,6 +124,8 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     assert document.exposure_before is not None
     for text in (render_drill(document), drill_markdown(document), drill_html(document, ())):
         assert "unknown: no replica is reachable" in text
+        assert "acknowledged after the reading" in text
+        assert "really lost" in text
         assert "nothing is lost" in text
 
 

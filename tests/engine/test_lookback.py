@@ -71,7 +71,7 @@ def test_five_seconds_are_merged() -> None:
     assert found.mean_ms == pytest.approx(10.0)
     assert found.parts == pytest.approx(
         {
-            Part.WIRE: 0.4, Part.EXECUTE: 0.5, Part.QUEUE: 0.0, Part.REDO: 3.0, Part.BINLOG: 5.0,
+            Part.WIRE: 0.4, Part.EXECUTE: 0.5, Part.FSYNC_QUEUE: 0.0, Part.REDO: 3.0, Part.BINLOG: 5.0,
             Part.ENGINE: 1.0, Part.OTHER: 0.1,
         }
     )  # fmt: skip

@@ -93,6 +93,18 @@ async def test_a_narrow_legend_has_every_part_that_the_bar_does_not_name() -> No
         assert ("queue" in legend, "ACK" in legend) == (False, False)
 
 
+async def test_the_wait_for_an_acknowledgement_is_both_its_queue_and_its_own() -> None:
+    """14 ms of one's own group at a round trip of 25 are not what a commit waits: 12 passed in the queue."""
+    parts = {Part.EXECUTE: 2.0, Part.FSYNC_QUEUE: 5.0, Part.BINLOG: 4.0, Part.ACK_QUEUE: 12.0, Part.ACK: 14.0}
+    tick = replace(explained(make_tick(1.0)), anatomy=Anatomy(5.0, 900, 37.0, parts))
+    async with bench(tick, size=(160, 45)) as app:
+        text = app.text("#anatomy")
+        assert "ACK wait 26.0 ms 70% (12.0 queued)" in text
+        assert "fsync queue 5.0 ms 14%" in text
+        assert " ACK wait 26.0 ms " in app.rows("#anatomy")[3]
+        assert "14.0" not in text
+
+
 async def test_what_limits_loses_whole_clauses_only() -> None:
     tick = explained(make_tick(1.0))
     assert tick.predicted is not None

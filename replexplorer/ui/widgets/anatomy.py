@@ -154,8 +154,8 @@ class AnatomyPanel(Lines):
         figure: list[Run] = [(part_ms(ms), "text b")]
         if at == 0:
             figure += [(f" ms {ms / max(anatomy.mean_ms, 1e-9):.0%}", "muted")]
-            if part is Part.ACK and (queued_ms := anatomy.ms_of(Part.ACK_QUEUE)) >= _SAID_FROM * ms:
-                figure += [(f" ({part_ms(queued_ms)} in its queue)", "muted")]
+        if at <= 1 and part is Part.ACK and (queued_ms := anatomy.ms_of(Part.ACK_QUEUE)) >= _SAID_FROM * ms:
+            figure += [(f" ({part_ms(queued_ms)} queued)", "muted")]
         return [key, (f"{WORDS[part][min(at, 2)]} ", "muted"), *figure]
 
 
