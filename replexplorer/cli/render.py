@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import (
@@ -153,9 +154,17 @@ def losses_shortly(exposure: ExposureJson) -> tuple[str, ...]:
     )
 
 
+_AFTER_CUT: Final = {
+    "broken 1236": "that lack what the binlog loses stop with error 1236 and have to be copied",
+    "diverged": "may differ from the source and have to be copied",
+}
+
+
 def exposure_lines(exposure: ExposureJson) -> list[str]:
     """What each kind of failure would lose now, a line each."""
     words = [f"{title}: {_loss_words(getattr(exposure, name))}" for name, title in _FAILURES]
+    if exposure.replication_after not in (None, "whole"):
+        words[1] += f"; replicas {_AFTER_CUT[exposure.replication_after]}"
     return ["would lose  " + words[0], *(_LABEL + each for each in words[1:])]
 
 

@@ -45,6 +45,7 @@ from replexplorer.engine.observe.machine import source_machine
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.outcome import Cleared
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_owed
 from replexplorer.ports import (
@@ -343,9 +344,9 @@ class LiveRig:
         done = await self._faults.inject(parse_fault(text, self._fleet.roster))
         return tuple(each.fault for each in done)
 
-    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
         """See `experiment.rig.Rig`."""
-        return tuple(each.fault for each in await self._faults.clear(text))
+        return await self._faults.clear(text)
 
     async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
         """See `experiment.rig.Rig`."""

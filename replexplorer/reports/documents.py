@@ -108,6 +108,8 @@ def exposure_document(exposure: Exposure) -> ExposureJson:
         process_dies=_loss(exposure.process_dies),
         power_cut=_loss(exposure.power_cut),
         source_lost=_loss(exposure.source_lost),
+        binlog_lost=_loss(exposure.binlog_lost),
+        replication_after=exposure.replication_after and exposure.replication_after.value,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, cast
 
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.drill_verdict import StateAt, stretches_of
+from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.state_words import word_of
 from replexplorer.core.text import number, table
 from replexplorer.formats.json.drill import (
@@ -19,6 +22,7 @@ from replexplorer.formats.json.drill import (
     RtoJson,
     StateJson,
 )
+from replexplorer.formats.json.fault import BinlogLostJson
 from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.status import ExposureJson, LossJson, UnknownLossJson
 from replexplorer.reports.commit_cost import cost_document, cost_line
@@ -58,6 +62,10 @@ def drill_document(result: DrillResult) -> DrillRunJson:
         exposure_read_ms=None if reading is None else round((reading.failed_s - reading.at_s) * 1000, 1),
         acknowledged_since=None if reading is None else reading.meanwhile,
         ledger=None if ledger is None else LossLedgerJson.of(ledger),
+        binlog_lost=_binlog_lost(result.comebacks),
+        replication_after={
+            node: each.value for comeback in result.comebacks for node, each in comeback.replication.items()
+        },
         rpo=None
         if ledger is None
         else RpoJson(commits=ledger.lost, ms=_rounded(ledger.oldest_lost_age_ms, 1) if ledger.lost else 0.0),
@@ -86,6 +94,16 @@ def drill_document(result: DrillResult) -> DrillRunJson:
     )
 
 
+def _binlog_lost(comebacks: Sequence[Comeback]) -> BinlogLostJson | None:
+    if not comebacks:
+        return None
+    logs = [each.binlog_lost for each in comebacks]
+    return BinlogLostJson(
+        transactions=None if None in logs else sum(gtid_count(each or "") for each in logs),
+        bytes=sum(each.binlog_bytes for each in comebacks),
+    )
+
+
 def _exposure(exposure: Exposure) -> ExposureJson:
     def shown(loss: Loss | Unknown) -> LossJson | UnknownLossJson:
         if isinstance(loss, Unknown):
@@ -96,6 +114,8 @@ def _exposure(exposure: Exposure) -> ExposureJson:
         process_dies=shown(exposure.process_dies),
         power_cut=shown(exposure.power_cut),
         source_lost=shown(exposure.source_lost),
+        binlog_lost=shown(exposure.binlog_lost),
+        replication_after=exposure.replication_after and exposure.replication_after.value,
     )
 
 
@@ -152,6 +172,12 @@ def ledger_rows(document: DrillRunJson) -> list[tuple[str, str]]:
     for node, each in ledger.nodes.items():
         errant = f"; GTIDs of its own: {each.errant_gtids}" if each.errant_gtids else ""
         rows.append((node, f"{each.rows:,} rows, {each.missing:,} missing, {each.extra:,} extra{errant}"))
+    log = document.binlog_lost
+    if log is not None:
+        rows.append(("gone from the binlog", f"{number(log.transactions, 0)} ({log.bytes:,} bytes)"))
+    for node, after in document.replication_after.items():
+        remedy = "" if after == "whole" else ": it has to be copied from the source"
+        rows.append((f"replication to {node}", f"{after}{remedy}"))
     return rows
 
 

@@ -25,6 +25,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.comeback import Had, compare
 from replexplorer.core.server.commit_cost import CostSample, CpuUsed
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
@@ -35,6 +36,7 @@ from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
+from replexplorer.engine.outcome import Cleared
 from replexplorer.reports.drill_pages import drill_html, drill_markdown
 from replexplorer.reports.drill_result import drill_document, render_drill
 from tests.fakes.clock import until, virtual
@@ -95,6 +97,28 @@ async def test_an_expectation_that_does_not_hold_deviates_with_its_evidence() ->
     result = await run(rig, drill)
     assert result.verdict == "deviates"
     assert result.expectations[0].evidence == "found 0; more than 0 would hold"
+
+
+@virtual
+async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied() -> None:
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    had = Had({"db1": f"{uuid}:1-100"}, "", binlog_bytes=4096)
+    others = {"db2": f"{uuid}:1-58"}
+    rig = FakeRig()
+    rig.comebacks["kill"] = compare("db1", uuid, had, others, f"{uuid}:1-90", f"{uuid}:1-90", is_source=True)
+    expects = (
+        Expectation("the replica breaks", FigureCondition("broken_1236", "==", 1.0)),
+        Expectation("the binlog is short", FigureCondition("binlog_lost", "==", 90.0)),
+        Expectation("no other rows", FigureCondition("diverged", "==", 0.0)),
+    )
+    result = await run(rig, replace(KILL, expects=expects))
+    assert result.verdict == "holds", result.expectations
+    assert any(step.startswith("rejoin db2") for step in rig.steps), rig.steps
+    document = drill_document(result)
+    assert document.replication_after == {"db2": "broken 1236"}
+    for text in (render_drill(document), drill_markdown(document)):
+        assert "90 (4,096 bytes)" in text
+        assert "broken 1236: it has to be copied from the source" in text
 
 
 @virtual
@@ -384,7 +408,7 @@ class Group(FakeRig):
         self.members["db1"] = Membership(Belonging.OUTSIDE, "ERROR")
         return done
 
-    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
         if "db1" in self.down:
             await self.process("db1").start()
         if not self.members["db1"].is_ready:

@@ -32,6 +32,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.commit_cost import CostSample, CpuUsed
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.membership import Membership
@@ -41,6 +42,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import ASYNC, System
 from replexplorer.core.topology import Role, Roster, node_names
 from replexplorer.engine.experiment.rig import Findings
+from replexplorer.engine.outcome import Cleared
 from replexplorer.ports import LoadSettings, Report, ServerProcess
 from tests.fakes.clock import VirtualClock
 from tests.fakes.journals import FakeJournal, FakeShelf
@@ -305,6 +307,8 @@ class FakeRig:
         self.meter: tuple[float, Exposure] | None = None
         self.reserved_by: str | None = None
         self.faults: list[Fault] = []
+        self.comebacks: dict[str, Comeback] = {}
+        """By kind of fault, what a server came back without."""
         self.owed: Owed | None = None
         self.version = 1
         self.sqls: list[FakeStatements] = []
@@ -490,7 +494,7 @@ class FakeRig:
         self.down.update(fault.node for fault in done if fault.kind in _STOPS)
         return done
 
-    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
         """See `experiment.rig.Rig`."""
         await self.step(f"clear {text}")
         over = tuple(
@@ -500,7 +504,7 @@ class FakeRig:
             raise UsageError(f"no fault {text} is in force")
         self.faults = [fault for fault in self.faults if fault not in over]
         self.down.difference_update(fault.node for fault in over if fault.kind in _STOPS)
-        return over
+        return tuple(Cleared(fault, self.comebacks.get(fault.kind)) for fault in over)
 
     async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
         """See `experiment.rig.Rig`."""

@@ -289,7 +289,7 @@ _OPEN_FAR: dict[str, Value | None] = {
         ({"sync_binlog": 0}, {"semi_sync": "on"}, "can be ahead"),
         ({"sync_binlog": 0}, {"semi_sync": "on", "sync_binlog": 0}, "can be ahead"),
         ({"semi_sync": "on"}, {"sync_binlog": 100}, "can be ahead"),
-        ({"sync_binlog": 0}, {}, None),
+        ({"sync_binlog": 0}, {}, "stop with error 1236 or differ"),
         ({"sync_binlog": 1}, {"semi_sync": "on"}, None),
         ({"sync_binlog@db2": 0}, {"semi_sync": "on"}, None),
         ({"semi_sync_replicas": 2}, {}, None),

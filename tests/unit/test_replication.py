@@ -42,6 +42,15 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
             with_replica("off", "off", reachable=False),
             Trouble("db2", ("down",), is_failure=True, can_be_repaired=True),
         ),
+        (
+            with_replica(diverged="has 3 transactions that db1 lost"),
+            Trouble(
+                "db2",
+                ("diverged",),
+                is_failure=True,
+                why="it has 3 transactions that db1 lost: `rejoin db2 --copy`",
+            ),
+        ),
         (with_replica(lag_s=12.0), Trouble("db2", ("12 s behind",))),
         (with_replica(lag_s=2.0), None),
         (

@@ -66,8 +66,13 @@ def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str
 
 def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
     sync_binlog = _number(values, KnobName(keys.SYNC_BINLOG, SOURCE))
-    if values.get(KnobName(keys.SEMI_SYNC, SOURCE)) != "on" or sync_binlog in (None, 1):
+    if sync_binlog in (None, 1):
         return None
+    if values.get(KnobName(keys.SEMI_SYNC, SOURCE)) != "on":
+        return (
+            f"sync_binlog {sync_binlog:g}: a power cut takes the end of the binlog; replicas then stop with"
+            " error 1236 or differ from the source, and have to be copied"
+        )
     return (
         f"sync_binlog {sync_binlog:g} under semi-sync: events go out before the binlog's fsync,"
         " so after a power loss the replica can be ahead of the primary"

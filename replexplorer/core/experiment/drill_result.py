@@ -12,8 +12,10 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.comeback import Comeback, Replication
 from replexplorer.core.server.commit_cost import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.system import DEFAULT
 
 _US: int = 1_000_000
@@ -59,6 +61,8 @@ class DrillResult:
     ledger: LossLedger | None = None
     """None where the drill ended before rows were compared."""
     role_changes: tuple[RoleChange, ...] = ()
+    comebacks: tuple[Comeback, ...] = ()
+    """Of servers that the faults had ended and that run again, in order."""
     recovery_ms: float | None = None
     """From the mending of the last fault to the first OK; None where nobody had one."""
     fallbacks: int | None = None
@@ -154,6 +158,12 @@ def figures_of(result: DrillResult) -> Mapping[str, float]:
         found["extra"] = sum(each.extra for each in others)
         found["missing"] = sum(each.missing for each in others)
         found["rpo_ms"] = ledger.oldest_lost_age_ms if ledger.lost else 0.0
+    if result.comebacks:
+        logs = [each.binlog_lost for each in result.comebacks]
+        found["binlog_lost"] = None if None in logs else sum(gtid_count(each or "") for each in logs)
+        after = [state for each in result.comebacks for state in each.replication.values()]
+        found["diverged"] = after.count(Replication.DIVERGED)
+        found["broken_1236"] = after.count(Replication.BROKEN)
     change = result.failover
     if change is not None:
         rto = change.rto

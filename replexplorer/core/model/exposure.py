@@ -14,7 +14,7 @@ from replexplorer.core.link import LinkSettings
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.model.operating_point import READ_ONLY, Values, link_of, value_of
 from replexplorer.core.server.durability import redo_fsyncs
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, after_power_cut, silent
 
 _EACH_COMMIT = 1
 _AT_INTERVALS = 0
@@ -50,7 +50,9 @@ def expected_exposure(
     else:
         power_cut = _SAFE
     lost = _source_lost(values, replicas, setting, tps, least_rtt_ms)
-    return Exposure(until_flush if flush == _AT_INTERVALS else _SAFE, power_cut, lost)
+    binlog, after = after_power_cut(sync, flush, waits=setting.semi_sync, clients=setting.clients)
+    dies = until_flush if flush == _AT_INTERVALS else _SAFE
+    return Exposure(dies, power_cut, lost, binlog_lost=binlog, replication_after=after)
 
 
 def _until_flush(tps: float, every_s: float) -> Loss:

@@ -21,7 +21,7 @@ from math import inf
 from typing import Final
 
 from replexplorer.core.server.durability import redo_fsyncs, waits_for_both
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, after_power_cut
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 
 SET_DOWN_WITHIN_S: Final = 1.0
@@ -328,7 +328,11 @@ class ExposureMeter:
         lost = replica_exposure(self._looks[-1], self._received, before, self._alone)
         if isinstance(lost, Loss) and lost.commits:
             lost = replace(lost, age_ms=self._age_ms(lost.commits))
-        return Exposure(process_dies, power_cut, lost)
+        log = self._looks[-1].log
+        binlog, after = after_power_cut(
+            log.sync_binlog, log.flush_at_commit, waits=log.waits, clients=log.connected
+        )
+        return Exposure(process_dies, power_cut, lost, binlog_lost=binlog, replication_after=after)
 
     def _age_ms(self, commits: int) -> float | None:
         """How long ago the oldest of the newest `commits` was made; None where that is before all looks."""
@@ -367,6 +371,8 @@ def over_time(seen: Sequence[Exposure]) -> Exposure | None:
         _over_time([each.process_dies for each in seen]),
         _over_time([each.power_cut for each in seen]),
         _over_time([each.source_lost for each in seen]),
+        binlog_lost=_over_time([each.binlog_lost for each in seen]),
+        replication_after=seen[-1].replication_after,
     )
 
 

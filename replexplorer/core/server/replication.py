@@ -32,11 +32,11 @@ class Trouble:
     words: tuple[str, ...]
     """`SQL thread stopped`, `12 s behind`."""
     is_failure: bool = False
-    """It is down, or a thread ended with an error."""
+    """It is down, has other rows than the source, or a thread ended with an error."""
     can_be_repaired: bool = False
     """A server or a stopped thread that a repair starts again."""
     why: str | None = None
-    """The server's own words of a thread's error."""
+    """What differs and the remedy, or the server's own words of a thread's error."""
 
 
 def troubles(
@@ -67,9 +67,13 @@ def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Troubl
     lag_s = lag_s_of(truth, node)
     if lag_s is not None and lag_s >= late_s:
         words = (*words, f"{lag_s:.0f} s behind")
+    why = node.replication_fault
+    if node.diverged is not None:
+        words, why = ("diverged", *words), f"it {node.diverged}: `rejoin {node.name} --copy`"
     if not words:
         return None
-    return Trouble(node.name, words, "error" in threads, "off" in threads, node.replication_fault)
+    is_failure = "error" in threads or node.diverged is not None
+    return Trouble(node.name, words, is_failure, "off" in threads, why)
 
 
 def thread_words(node: NodeView) -> tuple[str, ...]:

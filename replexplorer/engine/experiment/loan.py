@@ -22,6 +22,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.kept import seen_from
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
+from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
@@ -59,6 +60,8 @@ class Loan:
     baseline: Baseline = field(default_factory=Baseline)
     repaired: list[str] = field(default_factory=list)
     """Members of a group that were let in only with a copy of its data, each in a line with why."""
+    comebacks: list[Comeback] = field(default_factory=list)
+    """Of servers that its faults had ended."""
     unrestored: tuple[str, ...] = ()
     """What could not be restored yet, each in a line; known once the loan is over."""
     outcome: str = "is done"
@@ -148,7 +151,7 @@ class Loan:
     async def _mend_together(self, alike: Sequence[Fault]) -> None:
         """Clear all of one kind at once: one server alone would wait for the others, and answer nobody."""
         if any(fault.number in self._faults for fault in alike):
-            await self.rig.clear(alike[0].kind)
+            await self._clear(alike[0].kind)
         for fault in alike:
             self._faults.pop(fault.number, None)
 
@@ -157,13 +160,18 @@ class Loan:
         a copy of the group's data first."""
         with suppress(UsageError):
             try:
-                await self.rig.clear(f"{fault.kind}@{fault.node}")
+                await self._clear(f"{fault.kind}@{fault.node}")
             except StackUnavailable as error:
                 if not await self._is_left_out(fault.node):
                     raise
                 await self._copy_to(fault.node, error.message)
-                await self.rig.clear(f"{fault.kind}@{fault.node}")
+                await self._clear(f"{fault.kind}@{fault.node}")
         self._faults.pop(fault.number, None)
+
+    async def _clear(self, text: str) -> None:
+        found = [each.comeback for each in await self.rig.clear(text) if each.comeback is not None]
+        self.comebacks += found
+        await self.rebuild(node for comeback in found for node in comeback.differs)
 
     async def _is_left_out(self, node: str) -> bool:
         """Whether a node answers and is no member of a group that others are members of, and that gives a

@@ -27,6 +27,7 @@ from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.commit_cost import CommitCost, CostSample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
+from replexplorer.engine.outcome import Cleared
 from replexplorer.ports import Clock, Journal, LoadSettings, Report, ServerProcess, Sql
 
 _Found = TypeVar("_Found", covariant=True)
@@ -246,8 +247,9 @@ class Rig(Protocol):
         UsageError, StackUnavailable, MissingPiece; then nothing of it is."""
         ...
 
-    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
-        """Mend the faults that this text means, `KIND[@NODE]`, all for None; answers which. Raises UsageError
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        """Mend the faults that this text means, `KIND[@NODE]`, all for None; answers which, and what servers
+        that are back lost. Raises UsageError
         where nothing of that kind is in force."""
         ...
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from replexplorer.formats.json.experiment import ExperimentEntry
+from replexplorer.formats.json.fault import BinlogLostJson
 from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.measured import CommitCostJson, Conditions
 from replexplorer.formats.json.model import JsonObject, Scalar
@@ -83,6 +84,12 @@ class DrillRunJson(JsonObject):
         default=None, description="commits acknowledged between that reading and the failure"
     )
     ledger: LossLedgerJson | None
+    binlog_lost: BinlogLostJson | None = Field(
+        default=None, description="of servers that came back after a power cut; null: none did"
+    )
+    replication_after: dict[str, Literal["whole", "broken 1236", "diverged"]] = Field(
+        default={}, description="by replica, when its source was back; empty where that did not end"
+    )
     rpo: RpoJson | None
     rto: RtoJson | None
     recovery_ms: float | None = Field(description="from the mending of the last fault to the first OK")

@@ -194,6 +194,12 @@ class ExposureJson(JsonObject):
     process_dies: LossJson | UnknownLossJson
     power_cut: LossJson | UnknownLossJson
     source_lost: LossJson | UnknownLossJson
+    binlog_lost: LossJson | UnknownLossJson | None = Field(
+        default=None, description="transactions that a power cut takes of the source's binlog"
+    )
+    replication_after: Literal["whole", "broken 1236", "diverged"] | None = Field(
+        default=None, description="what may become of replicas after a power cut of the source; null: unknown"
+    )
 
 
 class StatusLoad(JsonObject):

@@ -105,6 +105,8 @@ def _named(node: NodeView) -> list[Run]:
         return [(f"{node.name} ", "title b"), (node.transfer.brief, "warn b")]
     if not node.reachable:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
+    if node.diverged is not None:
+        return [(f"{node.name} ", "title b"), ("✖ diverged", "bad b")]
     if node.name.startswith(node.role):
         return [(node.name, "muted")]
     if node.member is not None and not node.member.is_ready:

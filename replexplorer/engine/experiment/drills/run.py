@@ -215,5 +215,6 @@ def _keep(result: DrillResult, work: StepWork) -> None:
     course = work.course
     result.windows, result.timeline = course.windows, course.timeline
     result.role_changes = tuple(work.changes)
+    result.comebacks = tuple(work.loan.comebacks)
     result.told, result.fallbacks = tuple(course.told), course.fallbacks
     result.duration_s = result.duration_s or course.now_s()
