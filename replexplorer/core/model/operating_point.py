@@ -176,7 +176,7 @@ def beyond(
         )
     if setting.semi_sync and setting.after_commit and calibration.after_commit_beside is None:
         told.append(
-            "wait_point after_commit was not calibrated: the work done during its wait is taken from after_sync"
+            "wait_point after_commit was not calibrated: the work during its wait is taken from after_sync"
         )
     if setting.clients > calibration.most_clients:
         told.append(f"clients {setting.clients} is beyond the {calibration.most_clients} calibrated")
