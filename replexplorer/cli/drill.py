@@ -27,7 +27,7 @@ from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.formats.json.drill import DrillEntry
 from replexplorer.ports import UpOptions
-from replexplorer.reports.conditions import again, conditions_of
+from replexplorer.reports.conditions import again, conditions_of, settings_words
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.drill_pages import write_drill_report
 from replexplorer.reports.drill_result import drill_document, render_drill
@@ -201,6 +201,7 @@ async def _run_matrix(call: Call, run: MatrixRun, system: str) -> int:
     up = await for_new_stack(call, UpOptions(system=system))
     async with stack_for(call, f"drill {MATRIX}", up) as session:
         conditions = conditions_of(session)
+        console.narrate(f"starts from: {settings_words(conditions)}")
         async with session.observed():
             try:
                 result = await session.console.do(Run(run))
@@ -219,6 +220,7 @@ async def _run(call: Call, drill: Drill) -> int:
     up = await for_new_stack(call, UpOptions(system=drill.systems[0]))
     async with stack_for(call, f"drill {drill.name}", up) as session:
         conditions = conditions_of(session)
+        console.narrate(f"starts from: {settings_words(conditions)}")
         async with session.observed(console.hear):
             result = await session.console.do(Run(DrillRun(drill, args.quick, DrillNarration(console))))
     document = drill_document(result)

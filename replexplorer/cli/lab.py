@@ -39,7 +39,7 @@ from replexplorer.formats.json.lab import LabEntry
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
-from replexplorer.reports.conditions import again, conditions_of
+from replexplorer.reports.conditions import again, conditions_of, settings_words
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.lab_pages import rerun, write_report
 from replexplorer.reports.lab_result import lab_document, render_lab
@@ -169,6 +169,7 @@ async def _run(call: Call, lab: Lab) -> int:
         lab = lab if session.server is None else fitting(lab, session.server)
         turned = assignments(lab, session.console.parse, replicas)
         conditions = conditions_of(session, (each.value for each in turned))
+        console.narrate(f"starts from: {settings_words(conditions)}")
         async with session.observed(console.hear):
             run = LabRun(lab, args.quick, Narration(console), repeats=args.repeats)
             result = await session.console.do(Run(run))

@@ -24,7 +24,7 @@ from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.json.sweep import SweepRegion
 from replexplorer.formats.scenes import find_scene
-from replexplorer.reports.conditions import conditions_of
+from replexplorer.reports.conditions import conditions_of, settings_words
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.sweep import render, sweep_document, write_report
 
@@ -89,6 +89,7 @@ async def _run(call: Call) -> int:
         grid = read_grid(args.knobs, session.console.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
         conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
+        console.narrate(f"starts from: {settings_words(conditions)}")
         console.narrate(f"{plan_text(wanted)}: {grid.text}")
         progress = _Narrator(console)
         try:

@@ -22,7 +22,7 @@ from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import BY_KEY, Knob, KnobName
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, SOURCE, Knob, KnobName
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.model.ceiling import Ceiling
@@ -34,7 +34,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.truth import ServerTruth
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import Role
+from replexplorer.core.topology import Role, is_pair
 from replexplorer.formats.packed_histogram import UnreadableRow, packed, unpacked
 
 HISTOGRAMS: Final = ("service", "response")
@@ -70,6 +70,8 @@ _LONGEST_S: Final = 1e9
 """Of a session: some thirty years."""
 _NODE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}(:[a-z][a-z0-9_-]{0,39})?")
 _LONGEST_WORD: Final = 100
+_PLACE: Final = {knob.key: place for place, knob in enumerate(CATALOGUE)}
+"""Where a knob is in the catalogue."""
 _LARGEST_FIGURE: Final = 1e18
 """Of any duration, rate or share."""
 _SUSPECT: Final = re.compile(r"NaN|Infinity|[eE][+]?[0-9]{2}|(?<![.0-9])[0-9]{18}")
@@ -242,7 +244,7 @@ class Reading:
     def tick(self, columns: Mapping[str, Any], events: Iterable[Event] = ()) -> Tick:
         """The tick of these columns; raises UnreadableRow."""
         if self._knobs_now is None:
-            self._knobs_now = dict(self._knobs)
+            self._knobs_now = dict(sorted(self._knobs.items(), key=_live_order))
         if self._epochs_now is None:
             self._epochs_now = tuple(self._epochs[number] for number in sorted(self._epochs))
         if columns["viewer"] not in (0, 1):
@@ -317,6 +319,12 @@ def _kept(value: Any) -> Any:
 def _unkept(value: Any) -> Any:
     """The inverse of `_kept`."""
     return int(value) if isinstance(value, str) and _LARGE.fullmatch(value) else value
+
+
+def _live_order(setting: tuple[KnobName, KnobView]) -> tuple[int, bool, bool, int, str]:
+    """The catalogue's, as on a stack that runs; its rows are in order of their names."""
+    name = setting[0]
+    return _PLACE[name.key], name.node != SOURCE, is_pair(name.node), len(name.node), name.node
 
 
 def _is_value(knob: Knob, value: Any) -> bool:

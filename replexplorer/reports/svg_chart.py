@@ -113,8 +113,10 @@ def line_chart(
         left, right = (frame.x(min(max(at_s, frame.low_s), frame.high_s)) for at_s in (from_s, to_s))
         place = f'x="{left:.1f}" y="{_TOP}" width="{max(1.0, right - left):.1f}" height="{_FOOT - _TOP}"'
         parts.append(f'<rect class="window" {place}><title>{escape(what)}</title></rect>')
-        row = _free_row(left, left + len(what) * _LETTER_WIDTH, ends)
-        parts.append(_text(left + 3, _FOOT - 6 - row * _LABEL_HEIGHT, what))
+        width = len(what) * _LETTER_WIDTH
+        begin = max(_LEFT, min(left + 3, _WIDTH - _RIGHT - width))
+        row = _free_row(begin, begin + width, ends)
+        parts.append(_text(begin, _FOOT - 6 - row * _LABEL_HEIGHT, what))
     for at_s, label in marks:
         if frame.low_s <= at_s <= frame.high_s:
             parts.append(_stroke("mark", frame.x(at_s), _TOP - 4, frame.x(at_s), _FOOT))

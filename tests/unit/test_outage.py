@@ -90,8 +90,37 @@ def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> N
     assert outage_words(out.after.outage)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
     assert out.after.tps.low is None, "of two states together no interval says how far they would repeat"
     assert back.after is not None
-    assert back.after.outage.again_s == pytest.approx(0.4)
+    assert back.after.outage.again_s == pytest.approx(20.5), "as the log has it: since the cable went"
     assert back.after.outage.unprotected == 400, "a look's commits are shared out by the time in each epoch"
+
+
+def test_a_measured_epoch_has_its_outage_whole_as_the_charts_and_the_log_have_it() -> None:
+    """A lab's cut link: healed by the next phase, which is measured later."""
+    epochs = Epochs(0.0)
+    epochs.begin(1, 10.0, "partition")
+    epochs.effective(1, 13.0, from_s=14.0)
+    epochs.suffer(OutageSpan(BLOCKED, 11.9, 13.2, is_first=True))
+    epochs.suffer(OutageSpan(BLOCKED, 13.2, 18.0))
+    epochs.end(18.0)
+    epochs.begin(2, 18.1, "healed")
+    epochs.suffer(OutageSpan(BLOCKED, 18.0, 20.0))
+    epochs.suffer(OutageSpan(BLOCKED, 20.0, 22.3))
+    epochs.turned(StateChange(22.3, BLOCKED, PROTECTED, 10.4, outage_s=11.9))
+    epochs.effective(2, 23.1, from_s=23.5)
+    _, cut, healed = epochs.rows()
+    assert cut.after is not None
+    assert healed.after is not None
+    assert outage_words(cut.after.outage)[0] == "blocked 10.4 s, protected again after 10.4 s"
+    assert not healed.after.outage
+
+
+def test_a_measured_epoch_has_nothing_of_what_its_change_passed_through() -> None:
+    epochs = Epochs(0.0)
+    epochs.begin(1, 10.0, "semi-sync")
+    epochs.suffer(OutageSpan(BLOCKED, 10.5, 11.9, is_first=True))
+    epochs.turned(StateChange(11.9, BLOCKED, PROTECTED, 1.4, outage_s=10.5))
+    epochs.effective(1, 13.0, from_s=14.0)
+    assert all(row.after is None or not row.after.outage for row in epochs.rows())
 
 
 def test_what_came_first_is_told_first() -> None:
@@ -148,6 +177,6 @@ def test_the_markdown_says_what_happened_in_place_of_a_gain() -> None:
     text = markdown(cable_out_and_in().rows())
     out, back = (line for line in text.splitlines() if line.startswith("|  |  |  | after"))
     assert out.endswith("|  | blocked 10.0 s, then 18,778 commits unprotected |")
-    assert back.endswith("|  | 400 commits unprotected, protected again after 0.4 s |")
+    assert back.endswith("|  | 400 commits unprotected, protected again after 20.5 s |")
     assert "+" not in out
     assert "faster" not in text

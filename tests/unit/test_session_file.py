@@ -126,7 +126,9 @@ async def test_ticks_are_read_back_as_they_were(tmp_path: Path) -> None:
         replace(rich_tick(2.0, 3), knobs=turned, load=None, anatomy=None, viewer=True),
     ]
     await write(tmp_path / "a.rxs", told)
-    assert read(tmp_path / "a.rxs") == told
+    found = read(tmp_path / "a.rxs")
+    assert found == told
+    assert [list(tick.knobs) for tick in found] == [list(tick.knobs) for tick in told], "the live order"
 
 
 async def test_a_replay_knows_the_default_of_the_servers_that_were_recorded(tmp_path: Path) -> None:

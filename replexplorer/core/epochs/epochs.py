@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import sqrt
 from typing import Final
 
@@ -77,8 +78,10 @@ class _Segment:
     """Counts whatever changes a row."""
     outage: Outage = field(default_factory=Outage)
     """What of an outage lies in it."""
-    is_exact: bool = False
-    """It is what somebody measures, from `from_s` on: what its change passes through is not in it."""
+    next_s: float | None = None
+    """When the change after it began: until then an outage goes on in it."""
+    inherits: bool = False
+    """What it has of an outage is the rest of one that began before its change."""
     _exposures: list[Exposure] = field(default_factory=list)
     _exposures_seen: int = 0
     _spreads: Spreads = field(default_factory=Spreads)
@@ -121,12 +124,7 @@ class _Segment:
 
     def within(self, from_s: float, to_s: float) -> float:
         """How much of this time lies in it, in seconds; negative: none of it."""
-        return min(to_s, to_s if self.until_s is None else self.until_s) - max(from_s, self.begins_s)
-
-    @property
-    def begins_s(self) -> float:
-        """From when on an outage is its own."""
-        return self.from_s if self.is_exact and self.from_s is not None else self.at_s
+        return min(to_s, to_s if self.next_s is None else self.next_s) - max(from_s, self.at_s)
 
     def suffer(self, state: ProtectionState, seconds: float, unprotected: int) -> None:
         """A stretch of an outage lies in it."""
@@ -141,6 +139,14 @@ class _Segment:
                 out = replace(out, unprotected_s=out.unprotected_s + seconds, fell_first=fell_first)
         self.outage = replace(out, unprotected=out.unprotected + unprotected, again_s=None)
         self.touch()
+
+    def take_rest(self, rest: Outage) -> None:
+        """An outage of its own ended under the change that followed, whose measurement does not hold it."""
+        self.suffer(ProtectionState.BLOCKED, rest.blocked_s, 0)
+        self.suffer(ProtectionState.DOWN, rest.down_s, 0)
+        if rest.unprotected_s or rest.unprotected:
+            self.suffer(ProtectionState.DEGRADED, rest.unprotected_s, rest.unprotected)
+        self.outage = replace(self.outage, again_s=rest.again_s)
 
     def touch(self) -> None:
         """Something changed."""
@@ -236,6 +242,7 @@ class Epochs:
     def begin(self, number: int, at_s: float, title: str) -> None:
         """A change begins: the epoch before ends here, and the new one waits until it is effective."""
         self.end(at_s)
+        self._segments[-1].next_s = at_s
         if len(self._segments) == _KEPT:
             self._rows.pop(self._segments[0].number, None)
             self._final.discard(self._segments[0].number)
@@ -245,12 +252,15 @@ class Epochs:
         self, number: int, at_s: float, title: str | None = None, *, from_s: float | None = None
     ) -> None:
         """The change was effective at this moment; `title` replaces its title when given, and with
-        `from_s` the epoch is what is measured from there on."""
-        for segment in self._segments:
-            if segment.number == number:
+        `from_s` the epoch is what is measured from there on: an outage that its change passed through is not
+        in it; one that began before the change is all of the epoch's before."""
+        for before, segment in pairwise([None, *self._segments]):
+            if segment is not None and segment.number == number:
                 segment.effective_s, segment.from_s = at_s, from_s
-                if from_s is not None:
-                    segment.is_exact, segment.outage = True, Outage()
+                if from_s is not None and not self._in_outage:
+                    if before is not None and segment.inherits and before.number not in self._final:
+                        before.take_rest(segment.outage)
+                    segment.outage = Outage()
                 segment.title = title or segment.title
                 segment.touch()
 
@@ -274,8 +284,9 @@ class Epochs:
             if segment.number in self._final or seconds < 0:
                 continue
             begins_here = segment.at_s <= stretch.from_s + (_UNDER_WAY_S if stretch.is_first else 0.0)
-            if begins_here and not segment.is_exact:
+            if begins_here:
                 seconds = max(seconds, seconds + segment.at_s - stretch.from_s)
+            segment.inherits = segment.inherits or not begins_here
             commits = left if begins_here or not length_s else round(left * seconds / length_s)
             left -= commits
             segment.suffer(stretch.state, seconds, commits)
@@ -288,8 +299,7 @@ class Epochs:
         newest = self._segments[-1]
         newest.touch()
         if turn.outage_s is not None and turn.after is ProtectionState.PROTECTED and newest.outage:
-            again_s = turn.at_s - max(turn.outage_s, newest.begins_s)
-            newest.outage = replace(newest.outage, again_s=max(0.0, again_s))
+            newest.outage = replace(newest.outage, again_s=turn.at_s - turn.outage_s)
 
     def restarted(self, at_s: float, node: str) -> None:
         """A server restarted."""

@@ -1,7 +1,8 @@
 """What stood in the way of commits within a window of time, and its words.
 
 Law: a window that holds an outage claims no gain and no loss. Seconds and commits are what was seen of
-the window itself; an outage that began before it counts from the window's beginning.
+the window itself, and until commits were protected again it counts from the outage's beginning, as the log
+and the charts do.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Outage:
     lasts: bool = False
     """Still so at the window's end."""
     again_s: float | None = None
-    """From the outage's beginning, or the window's if that is later, until commits were protected
-    again; None: they are not, or never were."""
+    """From the outage's beginning, which may lie before the window, until commits were protected again;
+    None: they are not, or never were."""
     fell_first: bool = False
     """It began unprotected, and stalls came after."""
 
