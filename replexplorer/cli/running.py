@@ -10,11 +10,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from replexplorer.core.errors import Interrupted
+
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def run_async(verb: Coroutine[Any, Any, int]) -> int:
-    """Run to the end and answer its exit code; 128 plus its number after a signal that ends us."""
+    """Run to the end and answer its exit code; raises Interrupted, with 128 plus its number as the exit code,
+    after a signal that ends us."""
     received: list[int] = []
 
     async def guarded() -> int:
@@ -36,7 +39,9 @@ def run_async(verb: Coroutine[Any, Any, int]) -> int:
     except asyncio.CancelledError:
         if not received:
             raise
-        return 128 + received[0]
+        ended = Interrupted(f"ended by {signal.Signals(received[0]).name}")
+        ended.exit_code = 128 + received[0]
+        raise ended from None
 
 
 def running_s() -> float:

@@ -67,7 +67,7 @@ KINDS: Final = (
         "power_cut",
         "the machine loses its power: packets are cut, mysqld is killed, and what no fsync made durable is"
         " gone. strict: all of it; aged: all but what is older than 30 s; torn: each block up to a moment of"
-        " its own. Needs undo_journal=on beforehand",
+        " its own. Needs undo_journal=on beforehand (undo_journal@NODE=on for a replica)",
         "power comes back: starts the server, which recovers, and heals its links",
         values=("strict", "aged", "torn"),
     ),

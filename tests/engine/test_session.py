@@ -209,6 +209,18 @@ async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> Non
 
 
 @virtual
+async def test_an_io_thread_that_gave_up_is_named_within_seconds() -> None:
+    world = World()
+    world.replica.io, world.replica.io_errno = "No", 1236
+    world.replica.refusals["START REPLICA"] = 1200
+    session = world.session("up")
+    async with asyncio.timeout(5):
+        with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io error, sql on\)"):
+            await session.up(lambda _: None)
+    await session.disconnect()
+
+
+@virtual
 async def test_one_replica_that_cannot_ends_the_waiting_for_the_other() -> None:
     world = World(replicas=2)
     world.replica.sql, world.replica.sql_errno = "No", 1062

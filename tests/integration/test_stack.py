@@ -244,6 +244,22 @@ async def gone(live: LiveStack, node: str) -> bool:
     return not (await live.node(node)).sidecar_running
 
 
+async def test_a_sidecar_that_somebody_took_off_the_network_is_made_again(
+    live_stack: LiveStack, docker_client: Any
+) -> None:
+    """Every container runs, but nothing reaches the node: it has no address."""
+    name = live_stack.stack.name
+    found = ids(docker_client, name)
+    (network,) = take(docker_client, name).networks
+    docker_client.disconnect_container_from_network(found["db2", "sidecar"], network["Id"])
+    assert (await live_stack.node("db2")).address is None
+    await live_stack.stack.up(UpOptions(), quiet)
+    await live_stack.ready()
+    after = ids(docker_client, name)
+    assert after["db2", "sidecar"] != found["db2", "sidecar"]
+    assert after["db1", "mysqld"] == found["db1", "mysqld"]
+
+
 async def test_a_removed_server_keeps_its_rows(live_stack: LiveStack, docker_client: Any) -> None:
     async with live_stack.session("db1") as cursor:
         await cursor.execute("CREATE TABLE replexplorer.kept (id INT PRIMARY KEY)")

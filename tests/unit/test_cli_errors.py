@@ -140,7 +140,10 @@ def test_a_stdout_without_our_letters_gets_question_marks() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_verb_after_it_has_cleaned_up(number: signal.Signals) -> None:
+def test_a_signal_ends_a_verb_after_it_has_cleaned_up(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one document where JSON was promised."""
     cleaned = []
     before = signal.signal(number, signal.SIG_DFL)  # who runs the tests may ignore it, as nohup does
 
@@ -155,10 +158,12 @@ def test_a_signal_ends_a_verb_after_it_has_cleaned_up(number: signal.Signals) ->
         return 0
 
     try:
-        assert run_async(verb()) == 128 + number
+        monkeypatch.setattr(machine, "config", lambda call: run_async(verb()))
+        assert main(["config", "--json"]) == 128 + number
     finally:
         signal.signal(number, before)
     assert cleaned == [True]
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == f"ended by {number.name}"
 
 
 class _Terminal(io.StringIO):

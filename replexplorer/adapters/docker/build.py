@@ -326,8 +326,12 @@ class Steps:
         return made
 
     def sidecar(self, node: str) -> Made:
-        """The container that has the node's network."""
-        if (found := self._found.container(node, "sidecar")) is not None:
+        """The container that has the node's network; one that was taken off it is made again, with its ports
+        and aliases."""
+        found = self._found.container(node, "sidecar")
+        if found is not None and _is_disconnected(found):
+            self._client.remove_container(found.id, force=True)
+        elif found is not None:
             return Made(found.id, found.state)
         service = self._topology.service(node, "sidecar")
         network = self._network_name()
@@ -418,9 +422,17 @@ class Steps:
 
 
 def _whole(found: Inventory, nodes: Sequence[str]) -> bool:
-    """Every container of these nodes runs."""
+    """Every container of these nodes runs, and each sidecar is on the network."""
     wanted = [found.container(node, role) for node in nodes for role in ("sidecar", "mysqld")]
-    return all(container is not None and container.running for container in wanted)
+    return all(
+        container is not None and container.running and not _is_disconnected(container)
+        for container in wanted
+    )
+
+
+def _is_disconnected(container: Container) -> bool:
+    """Whether a sidecar runs and is on no network: somebody has taken it off."""
+    return container.role == "sidecar" and container.running and container.address is None
 
 
 def _binding(port: str) -> tuple[int, tuple[str, int | None]]:

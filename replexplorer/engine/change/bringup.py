@@ -251,7 +251,7 @@ async def _until_replicating(
 ) -> None:
     """Wait until both replication threads run; threads that were stopped are started, and one that
     found its source not listening yet is not left to wait out its retry interval of 1 s. One whose link
-    is cut cannot connect, and is not waited for."""
+    is cut cannot connect, and is not waited for; an IO thread that gave up is started once more."""
     clock = fleet.outside.clock
     started = retried = False
     retry_s = clock.monotonic() + _CONNECTS_WITHIN_S
@@ -273,10 +273,11 @@ async def _until_replicating(
             tell(f"{member.name}: {_stopped(view)} started")
         elif view.io_thread == "connecting" and view.sql_thread == "on" and await _is_cut(fleet, member):
             return
-        elif not retried and view.io_thread == "connecting" and clock.monotonic() >= retry_s:
-            retried = True
+        elif not retried and view.io_thread in ("connecting", "error") and clock.monotonic() >= retry_s:
+            retried, retry_s = True, clock.monotonic() + _CONNECTS_WITHIN_S
             await _run_quietly(member, member.dialect.stop_io(), member.dialect.start_io())
-        if view.sql_thread == "error" or clock.monotonic() >= ends_s:
+        gave_up = view.io_thread == "error" and retried and clock.monotonic() >= retry_s
+        if gave_up or view.sql_thread == "error" or clock.monotonic() >= ends_s:
             copy = f"`replexplorer rejoin {member.name} --copy` gives it a copy of the source's data"
             fresh = "replexplorer down, then up, makes a fresh one"
             raise StackUnavailable(
