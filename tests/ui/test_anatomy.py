@@ -183,10 +183,10 @@ async def test_ascii_and_no_color_tell_the_parts_apart(monkeypatch: pytest.Monke
 
 
 def test_what_fits_of_the_counters_is_kept_by_rank() -> None:
-    truth = ServerTruth(10.0, group_size=2.0, unprotected=3, replicas=(ReplicaTruth("db2", 2400.0),))
+    truth = ServerTruth(10.0, group_size=2.0, replicas=(ReplicaTruth("db2", 2400.0),))
     text = "".join(text for text, _ in truth_runs(truth, 60))
-    assert text == "▲ 0.3/s unprotected · group 2.0 · lag 2.4 s"
-    assert "".join(text for text, _ in truth_runs(truth, 20)) == "▲ 0.3/s unprotected"
+    assert text == "group 2.0 · lag 2.4 s"
+    assert "".join(text for text, _ in truth_runs(truth, 20)) == "lag 2.4 s"
     assert truth_runs(None, 60) == []
 
 

@@ -109,8 +109,8 @@ def number_cells(number: int, glyphs: Glyphs) -> str:
 
 
 def unprotected_total(count: int | None) -> Line:
-    """`18,678 commits unprotected`, of the session; empty for none."""
-    return [(f"{count:,} commit{'' if count == 1 else 's'} unprotected", "warn")] if count else []
+    """`18,678 commits unprotected so far`, of the session; empty for none."""
+    return [(f"{count:,} commit{'' if count == 1 else 's'} unprotected so far", "warn")] if count else []
 
 
 def heads(width: int) -> Line:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
-from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Run, width_of
 
 _LATE_MS = 1000.0
@@ -47,9 +46,6 @@ def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[
     """(rank, words), in the order of the line; the highest rank goes first. How long a commit waits for
     an acknowledgement is the anatomy's to say: a wait of a thread may be a part of that."""
     facts: list[tuple[int, list[Run]]] = []
-    if truth.unprotected and truth.duration_s > 0:
-        unprotected = figures.rate(truth.unprotected / truth.duration_s)
-        facts.append((0, [(f"▲ {unprotected}/s unprotected", "warn b")]))
     if truth.group_size is not None:
         facts.append((2, _pair("group ", f"{truth.group_size:.1f}")))
     if truth.queue_size is not None:
