@@ -173,7 +173,7 @@ def choose(
         for each in candidates
     }
     union = unite_gtids(*theirs.values())
-    known = [each for each in candidates if each.received]
+    known = [each for each in candidates if each.received or each.trouble is None]
     holes = {
         each.node: hole(each.server_uuid, each.received, union, lineage.history)
         for each in known

@@ -52,6 +52,7 @@ class Endings:
         if self._nodes.fleet.standing(change.to).follows is not None:
             dialect = to.dialect
             await self._nodes.run(to, (dialect.stop_threads(), *dialect.follow_nobody()), [])
+        course.history = await ask(to.control, to.dialect.executed())
         await self._promotion.hand_over(course, (None, False))
         await self._nodes.look()
         await self._nodes.keep_roles()

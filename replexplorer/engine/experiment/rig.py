@@ -265,7 +265,7 @@ class Rig(Protocol):
     # -- roles
 
     async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
-        """Promote the replica that has received most, or `to`, in place of a source that is gone, and was
+        """Promote the replica that lacks least, or `to`, in place of a source that is gone, and was
         lost `since_s` on the monotonic clock (None: now). Raises UsageError, StackUnavailable,
         ServerRefused."""
         ...

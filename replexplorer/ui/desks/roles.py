@@ -38,7 +38,7 @@ ROLE_KINDS: Final = (
         ChangeKind.FAILOVER,
         "the source is gone: a replica applies all that it has received and takes the writes, the others and"
         " the load follow it, and the old source takes none when it comes back",
-        "whoever has received most",
+        "the one that lacks least",
     ),
     RoleKind(
         ChangeKind.SWITCHOVER,
@@ -47,8 +47,8 @@ ROLE_KINDS: Final = (
     ),
     RoleKind(
         ChangeKind.REJOIN,
-        "a node that follows nobody follows the source again; where it has transactions that the source"
-        " lacks, it loses them: its data are replaced by a copy of the source's",
+        "a node that follows nobody follows the source again; one that has transactions which the source"
+        " lacks, and loses, or that diverged gets a copy of the source's data",
         "",
     ),
 )
@@ -71,7 +71,7 @@ class RoleDesk:
         others = [node for node in nodes if not node.is_source]
         if kind.usual:
             return [Target(kind.usual, None), *map(_target, others)]
-        return [_target(node) for node in others if node.role in _AWAY]
+        return [_target(node) for node in others if node.role in _AWAY or node.diverged]
 
     def target(self, kind: RoleKind, nodes: Sequence[NodeView]) -> Target | None:
         """Whom it would concern; None where there is nobody."""
