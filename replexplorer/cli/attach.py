@@ -159,6 +159,8 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
             await _lines(call, session, call.args.for_s)
             return 0
         document = await status_of(session, patient=True)
+    for knob in document.knobs.values():
+        knob.requested = None  # nobody asked anything of these servers
     print_status(call, document, mends=False)
     silent = [node.name for node in document.nodes if not node.reachable]
     if silent:

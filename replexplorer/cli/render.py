@@ -42,6 +42,8 @@ from replexplorer.formats.json.status import (
 
 _COLUMNS_AT_LEAST = 3
 _NAMED_UNCHANGED = 3
+_HANGS_AFTER_S = 5.0
+"""A commit that is under way for longer has met something else than load."""
 _NO_LOAD = "no load runs"
 """The note of a knob that waits for a load."""
 _LABEL = " " * 12
@@ -71,6 +73,9 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
             f"timeout {_shown(protection.timeout_ms)} ms, {_fallbacks(protection.fallbacks)}"
         )
+    oldest_s = status.oldest_commit_s or 0.0
+    if oldest_s > _HANGS_AFTER_S and protection.state != "blocked":
+        parts.append(f"{_LABEL}COMMITS HANG: the oldest under way waits {oldest_s:.0f} s{_why_hung(status)}")
     parts += exposure_lines(status.exposure)
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
@@ -84,6 +89,13 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
     return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
+
+
+def _why_hung(status: Status) -> str:
+    """What is known of why commits hang."""
+    source = next((node.name for node in status.nodes if node.is_source), None)
+    full = any(fault.kind == "disk_full" and fault.node == source for fault in status.faults)
+    return ": the disk is full, and the server tries its write again once a minute" if full else ""
 
 
 def _host_line(host: HostJson) -> str:
@@ -426,7 +438,10 @@ def _knob(key: str) -> Knob:
 
 
 def _is_worth_telling(key: str, knob: StatusKnob, flavor: str | None) -> bool:
-    """It is not at the default of these servers, asked or in effect."""
+    """It is not at the default of these servers, asked or in effect; on servers of which nothing is asked,
+    each that they have."""
+    if knob.requested is None:
+        return knob.effective is not None
     default = _knob(key).default_of(flavor)
     return knob.requested != default or _differs(key, knob.effective, default)
 

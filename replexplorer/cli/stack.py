@@ -286,6 +286,7 @@ async def status_of(session: Session, *, patient: bool = False) -> Status:
         faults=seen.faults,
         exposure=seen.exposure,
         hosts=seen.hosts,
+        oldest_commit_s=seen.oldest_commit_s,
     )
 
 

@@ -115,7 +115,7 @@ KINDS: Final = (
     FaultKind(
         "disk_full",
         "no file of the node's mysqld can grow: its writes fail with ENOSPC",
-        "there is room again; starts a server that it has ended",
+        "there is room again, and the server tries to write within a minute; starts one that it ended",
     ),
 )
 

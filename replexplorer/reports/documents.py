@@ -75,6 +75,7 @@ def status_document(
     faults: Iterable[Fault] = (),
     exposure: Exposure = NOT_REACHED,
     hosts: Iterable[HostView] = (),
+    oldest_commit_s: float | None = None,
 ) -> Status:
     """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
     the load that runs, by key; empty when none does."""
@@ -90,6 +91,7 @@ def status_document(
         links=[_link(link, source) for link in links],
         disks=[_disk(disk) for disk in disks],
         exposure=exposure_document(exposure),
+        oldest_commit_s=None if oldest_commit_s is None else round(oldest_commit_s, 1),
         load=_load(driver, load),
         footprint_bytes=footprint_bytes,
         knobs={

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from replexplorer.cli.render import render_knobs, render_set, render_status, waiting_words
 from replexplorer.core.dialect.capabilities import Capabilities, Range
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.catalogue import MIB
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, Value, defaults
@@ -57,6 +58,7 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
         "links",
         "disks",
         "exposure",
+        "oldest_commit_s",
         "load",
         "footprint_bytes",
         "knobs",
@@ -429,3 +431,22 @@ def test_status_fits_80_columns_and_loses_no_word() -> None:
 def test_a_long_line_is_cut_between_words_and_indented() -> None:
     assert folded("a few words and more of them", 12) == "a few words\n  and more\n  of them"
     assert folded("a few words", None) == folded("a few words", 12) == "a few words"
+
+
+def test_commits_that_hang_are_told_with_what_is_known_of_why() -> None:
+    full = Fault(1, "disk_full", None, "db1", 1_760_000_000.0, None, "fault (pid 7)", {})
+    for faults, why in (((), ""), ((full,), ": the disk is full, and the server tries its write again")):
+        document = status_document(
+            stack="default",
+            state="up",
+            nodes=[NodeView("db1", "primary", reachable=True, is_source=True)],
+            protection=Protection(ProtectionState.PROTECTED, requested=True, replicas_required=1),
+            links=[],
+            disks=[],
+            knobs={},
+            faults=faults,
+            oldest_commit_s=36.4,
+        )
+        text = render_status(document)
+        assert f"COMMITS HANG: the oldest under way waits 36 s{why}" in " ".join(text.split())
+        assert "COMMITS HANG" not in render_status(document.model_copy(update={"oldest_commit_s": 0.1}))

@@ -72,6 +72,8 @@ class Waits:
     oldest_s: float | None
     """Age of the oldest that waits for an acknowledgement; None when none waits."""
     number: int | None
+    oldest_commit_s: float | None = None
+    """Age of the oldest, whatever it waits for; None when there is none."""
     """Under way, waiting or not; None where the server does not say."""
 
 

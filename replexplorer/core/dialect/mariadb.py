@@ -92,7 +92,7 @@ class MariaDb(MySql):
         """A statement's age is that of its wait: a commit does little before it."""
         return Question(
             f"SELECT MAX(CASE WHEN state = '{_ACK_STATE}' THEN time_ms END) / 1e3 AS oldest_wait_s,"
-            " COUNT(*) AS waiting FROM information_schema.processlist"
+            " COUNT(*) AS waiting, MAX(time_ms) / 1e3 AS oldest_commit_s FROM information_schema.processlist"
             f" WHERE command IN ('Query', 'Execute') AND state IN ({listed((_ACK_STATE, *_COMMIT_STATES))})",
             read_waits,
         )

@@ -263,7 +263,8 @@ class MySql:
         stages = listed(ACK_STAGES)
         return Question(
             f"SELECT MAX(CASE WHEN t.processlist_state IN ({stages}) THEN s.timer_wait END) / 1e12"
-            " AS oldest_wait_s, COUNT(*) AS waiting FROM performance_schema.threads t"
+            " AS oldest_wait_s, COUNT(*) AS waiting, MAX(s.timer_wait) / 1e12 AS oldest_commit_s"
+            " FROM performance_schema.threads t"
             " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
             " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
             f" AND t.processlist_state IN ({stages}, '{HANDLER_COMMIT}')",
@@ -645,10 +646,13 @@ def behind_of(executed: str, channel: str) -> Question[Behind | None]:
 
 
 def read_waits(rows: Sequence[Row]) -> Waits:
-    """From `oldest_wait_s` and `waiting`."""
+    """From `oldest_wait_s`, `waiting` and `oldest_commit_s`."""
     (row,) = rows
-    oldest = row["oldest_wait_s"]
-    return Waits(None if oldest is None else float(str(oldest)), whole(row["waiting"]))
+    oldest_s, commit_s = (
+        None if row.get(name) is None else float(str(row[name]))
+        for name in ("oldest_wait_s", "oldest_commit_s")
+    )
+    return Waits(oldest_s, whole(row["waiting"]), commit_s)
 
 
 def _read_sent(rows: Sequence[Row]) -> Sent:

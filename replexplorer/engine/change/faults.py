@@ -49,6 +49,8 @@ from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
 
 _LOOK_EVERY_S: Final = 0.1
+_WRITES_WITHIN_S: Final = 75.0
+"""A server that found its disk full tries again after 60 s (manual, "How MySQL Handles a Full Disk")."""
 _ABORTS_WITHIN_S: Final = 1.0
 """From InnoDB's failed assertion to the end of its process, which writes a backtrace first."""
 _ENDS_A_SERVER: Final = {"kill", "stop", "pause", "power_cut"}
@@ -440,10 +442,21 @@ class Faults:
             case "disk_full":
                 await member.agent.set_disk(SetDisk(full=False))
                 await self._start_if_it_ended(fault)
+                await self._until_it_writes(member)
             case "flap":
                 async with self._turns.change(anyway=True):
                     await self._flap(fault, None)
         return await self._give_back(fault)
+
+    async def _until_it_writes(self, member: Member) -> None:
+        """A server that waits for room tries again once a minute: the fault is over with a commit."""
+        if member is not self._fleet.source:
+            return
+        self._report(f"{member.name} tries its write again within a minute: waiting for a commit")
+        try:
+            await execute(member.kick, (member.dialect.kick(),), deadline_s=_WRITES_WITHIN_S)
+        except ReplexplorerError as error:
+            self._report(f"{member.name} has not committed yet: {error.message}")
 
     async def _give_back(self, fault: Fault) -> bool:
         """Turn back the knobs that it turned; whether there were any that it still had."""

@@ -59,6 +59,8 @@ class Status:
     faults: tuple[Fault, ...] = ()
     """In force, the oldest first."""
     exposure: Exposure = NOT_REACHED
+    oldest_commit_s: float | None = None
+    """Age of the oldest commit under way on the source; None for none, or where it is not known."""
     hosts: tuple[HostView, ...] = ()
     """That the nodes are on; none where all are on this machine."""
 
@@ -85,6 +87,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         await asyncio.gather(
             sight.exposures.look_until_known(), *(_look_how_late(sight, each) for each in replicas)
         )
+    oldest_commit_s = await _oldest_commit_s(sight)
     nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
     nodes = sight.node_views()
     return Status(
@@ -101,8 +104,20 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         knobs=sight.views(),
         faults=sight.faults,
         exposure=sight.exposures.exposure() or NOT_REACHED,
+        oldest_commit_s=oldest_commit_s,
         hosts=tuple(await sight.fleet.outside.provider.hosts()),
     )
+
+
+async def _oldest_commit_s(sight: Sight) -> float | None:
+    """How long the oldest commit on the source is under way; one that a full disk holds says no more."""
+    sample, source = sight.source_sample, sight.fleet.source
+    if sample is None or not sample.view.reachable or source.probed is None or sight.fleet.system.is_group:
+        return None
+    try:
+        return (await ask(source.poll, source.dialect.waits())).oldest_commit_s
+    except ReplexplorerError:
+        return None
 
 
 async def _look_how_late(sight: Sight, replica: Member) -> None:

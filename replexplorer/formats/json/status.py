@@ -251,6 +251,9 @@ class Status(JsonObject):
     links: list[LinkJson]
     disks: list[DiskJson]
     exposure: ExposureJson = Field(description="what a failure at this moment would lose")
+    oldest_commit_s: float | None = Field(
+        default=None, description="age of the oldest commit under way on the source; null: none, or not known"
+    )
     load: StatusLoad
     footprint_bytes: int | None
     knobs: dict[str, StatusKnob]
