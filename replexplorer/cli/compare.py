@@ -17,7 +17,6 @@ from replexplorer.cli.dashboard import compared_session, look, settings_of, told
 from replexplorer.cli.output import delivered
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sessions import opened
-from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of
 from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, UsageError
@@ -88,7 +87,6 @@ def run(call: Call) -> int:
 
 def _shown(call: Call) -> int:
     """Both in one dashboard; raises NoSuchStack."""
-    check_textual_variables(os.environ)
     from replexplorer.engine.pair import PairedViews
     from replexplorer.ui.comparing import CompareApp
 
