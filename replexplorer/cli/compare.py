@@ -20,7 +20,7 @@ from replexplorer.cli.sessions import opened
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of
 from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, UsageError
-from replexplorer.core.history.pair import StackSide, Stretch, compared
+from replexplorer.core.history.pair import ComparedStretch, StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.finish import all_of
@@ -126,7 +126,7 @@ def _stretch_of(name: str) -> StackSide:
         found = side.stretch()
         first_s, last_s = reader.first_s, reader.last_s
         edges = max(found.from_s, first_s), min(found.to_s, last_s)
-        return side.taken(Stretch(*edges, found.why, first_s), reader.ticks())
+        return side.taken(ComparedStretch(*edges, found.why, first_s), reader.ticks())
 
 
 @dataclass(slots=True)
