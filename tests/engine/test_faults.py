@@ -200,12 +200,26 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
     if by == "up":
         session = world.session("up", up=UpOptions())
         await session.up(lambda _: None)
-        assert any("db1 lost 17 transactions" in line for line in session.repaired)
+        assert any("db1 lost at least 17 transactions" in line for line in session.repaired)
         await session.disconnect()
     async with world.attached("status") as session:
         differs = {view.name: view.diverged for view in (await session.status()).nodes}
         assert differs["db1"] is differs["db2"] is None
         assert "17 transactions that db1 lost" in (differs["db3"] or "")
+
+
+@virtual
+async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up() -> None:
+    world = World(replicas=2)
+    lost = f"{world.primary.variables['server_uuid']}:90001-90017"
+    world.crash("db1")
+    world.servers["db3"].errant = lost
+    session = world.session("up", up=UpOptions())
+    await session.up(lambda _: None)
+    assert any("lost at least 17 transactions, 17 of them only on db3" in line for line in session.repaired)
+    views = {view.name: view.diverged for view in (await session.status()).nodes}
+    assert (views["db2"], bool(views["db3"])) == (None, True)
+    await session.disconnect()
 
 
 @virtual

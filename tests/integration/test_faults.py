@@ -13,7 +13,9 @@ import pytest
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.fault import parse_fault
-from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.core.server.comeback import Comeback, Replication
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.engine.console import Clear, Inject, Rejoin, Turn
 from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
@@ -54,8 +56,11 @@ async def write(live: LiveStack, node: str, writer: int, acknowledged: set[tuple
                 acknowledged.add((writer, number))
 
 
-async def cut_under_writes(live: LiveStack, session: Session) -> tuple[set[tuple[int, int]], Injected]:
-    """Cut the source's power while rows are written; answers those acknowledged and missing afterwards."""
+async def cut_under_writes(
+    live: LiveStack, session: Session
+) -> tuple[set[tuple[int, int]], Injected, Comeback]:
+    """Cut the source's power while rows are written; answers those acknowledged and missing afterwards, and
+    what the source is said to have come back without."""
     source = session.fleet.source_name
     async with live.session(source) as cursor:
         await cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
@@ -68,11 +73,17 @@ async def cut_under_writes(live: LiveStack, session: Session) -> tuple[set[tuple
     [done] = await inject(session, "power_cut")
     await asyncio.gather(*writers)
     assert await state(session) == "partial"
-    await session.console.do(Clear("power_cut"))
+    [cleared] = await session.console.do(Clear("power_cut"))
+    assert cleared.comeback is not None
     async with live.session(source) as cursor:
         await cursor.execute(f"SELECT writer, number FROM {TABLE}")
         rows = set(await cursor.fetchall())
-    return acknowledged - rows, done
+    return acknowledged - rows, done, cleared.comeback
+
+
+async def differing(session: Session) -> dict[str, str]:
+    """By node why it is to be copied, as everybody sees it."""
+    return {node.name: node.diverged for node in (await session.status()).nodes if node.diverged}
 
 
 async def test_on_a_full_disk_a_commit_waits_for_room(live: LiveStack) -> None:
@@ -112,13 +123,32 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStac
         await live.ready()
 
         await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
-        missing, _ = await cut_under_writes(live, session)
+        missing, _, comeback = await cut_under_writes(live, session)
         assert missing == set(), "redo and binlog are fsynced before a client is told"
+        assert comeback.is_whole
+        assert await differing(session) == {}
         await live.ready()
 
         relaxed = ("sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
         await session.console.do(Turn(tuple(map(session.console.parse, relaxed))))
-        missing, done = await cut_under_writes(live, session)
-        print(f"{len(missing)} acknowledged rows are gone; {', '.join(done.lost_files)}")
+        missing, done, comeback = await cut_under_writes(live, session)
+        print(f"{len(missing)} acknowledged rows are gone; {', '.join(done.lost_files)}; {comeback}")
         assert any("binlog" in file for file in done.lost_files)
         assert (await session.status()).faults == ()
+        assert gtid_count(comeback.lost) <= len(missing) + WRITERS
+        assert not missing or "lost" in comeback.words("s")[0]
+        assert gtid_count(comeback.binlog_lost or "") > 0
+        assert comeback.binlog_bytes > 0
+        async with live.session(session.fleet.source_name) as cursor:
+            await cursor.execute("SELECT @@GLOBAL.gtid_purged")
+            [(purged,)] = await cursor.fetchall()
+        async with live.session(replica) as cursor:
+            await cursor.execute(f"SELECT GTID_SUBTRACT('{purged}', @@GLOBAL.gtid_executed)")
+            [(lacks,)] = await cursor.fetchall()
+        is_short = bool(lacks or comeback.only_on)
+        assert set(comeback.replication) == {replica}
+        assert (comeback.after is not Replication.WHOLE) is is_short
+        assert set(await differing(session)) == ({replica} if is_short else set())
+        await session.console.do(Rejoin(replica, copy=True))
+        assert await differing(session) == {}
+        await live.ready()

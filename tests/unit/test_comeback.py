@@ -43,14 +43,23 @@ def test_the_words_say_how_many_are_where_and_the_remedy() -> None:
     others = {"db2": f"{A}:1-98", "db3": f"{A}:1-94"}
     found = compare("db1", A, had, others, f"{A}:1-95", f"{A}:1-95", is_source=True)
     lines = found.words("demo")
-    assert lines[0] == "db1 lost 5 transactions, 3 of them only on db2"
+    assert lines[0] == "db1 lost at least 5 transactions, 3 of them only on db2"
     assert lines[1] == "the binlog of db1 lost 95 transactions (2,048 bytes) that InnoDB has kept"
     assert "db2 has 3 transactions that db1 lost" in lines[2]
     assert "`replexplorer rejoin db2 --copy --stack demo`" in lines[2]
     assert lines[3].startswith("db3 lacks 1 transaction that")
 
 
-def test_what_the_binlog_lost_is_not_known_where_nobody_had_asked() -> None:
+def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen() -> None:
+    had = Had({"db1": f"{A}:1-100"}, "", first=f"{A}:1-95")
+    found = compare("db1", A, had, {"db2": f"{A}:1-100"}, f"{A}:1-100", "", is_source=True)
+    assert not found.is_whole
+    assert "may have lost its last commits" in found.words("demo")[0]
+    idle = Had({"db1": f"{A}:1-100"}, "", first=f"{A}:1-100")
+    assert compare("db1", A, idle, {"db2": f"{A}:1-100"}, f"{A}:1-100", "", is_source=True).is_whole
+
+
+def test_what_the_binlog_lost_is_not_known_where_it_was_not_asked() -> None:
     found = compare("db1", A, Had(), {"db2": f"{A}:1-9"}, f"{A}:1-9", f"{A}:1-9", is_source=True)
     assert found.binlog_lost is None
     assert found.after is WHOLE

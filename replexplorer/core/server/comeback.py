@@ -1,6 +1,6 @@
 """A server that had ended and runs again: what it lost, and which nodes differ from it since.
 
-docs/facts.md, "What comes back from a crash". GTID sets say it, where the rows of a GTID cannot be missing.
+docs/facts.md, "What comes back". GTID sets say it, where the rows of a GTID cannot be missing.
 
 Law: what the server executed at its start counts, not what it has by now, for a source gives the numbers that
 it lost to other transactions at once. Where that is not known a lost transaction may look like one that is
@@ -51,8 +51,11 @@ class Had:
     loses_rows: bool = False
     """Its redo log was not flushed at each commit: rows can be missing whose GTIDs its binlog has kept."""
     rows_low: int | None = None
-    """How many commits the redo log would lose, at least; None: nobody has counted."""
+    """How many commits the redo log would lose, at least; None: it was not counted."""
     rows_high: int | None = None
+    first: str | None = None
+    """What the node had executed a moment before, where it can lose commits: that it went on says that there
+    are some in no set; None: it cannot."""
 
     def record(self) -> dict[str, Any]:
         """As a fault's record keeps it."""
@@ -92,10 +95,14 @@ class Comeback:
     """At least and at most so many commits whose rows are gone while their GTIDs are there; None: it cannot
     be said how many."""
 
+    wrote_to_the_end: bool = False
+    """It committed until it ended, and can have lost the last commits, which are in no set."""
+
     @property
     def is_whole(self) -> bool:
         """Nothing was lost and nothing differs."""
-        return not (self.lost or self.differs or self.binlog_lost or self.rows != (0, 0))
+        lost = self.lost or self.binlog_lost or self.wrote_to_the_end or self.rows != (0, 0)
+        return not (lost or self.differs)
 
     @property
     def after(self) -> Replication:
@@ -113,7 +120,11 @@ class Comeback:
         """What it came to on this stack, and the remedy, a line each; empty where all is whole."""
         lines = []
         if self.lost:
-            lines.append(f"{self.node} lost {lost_words(self.lost, self.only_on)}")
+            lines.append(f"{self.node} lost at least {lost_words(self.lost, self.only_on)}")
+        elif self.wrote_to_the_end:
+            lines.append(
+                f"{self.node} may have lost its last commits: those of its last moment are not counted"
+            )
         if self.rows is None:
             lines.append(f"{self.node} may have lost rows whose GTIDs it has: how many is not known")
         elif self.rows[1]:
@@ -161,6 +172,7 @@ def compare(
     lost = subtract_gtids(before, at_start)
     only_on = {name: common_gtids(lost, gtids) for name, gtids in others.items()}
     binlog_lost = None if had.purged is None else subtract_gtids(purged, had.purged)
+    wrote = had.first is not None and bool(subtract_gtids(had.executed.get(node, ""), had.first))
     rows: tuple[int, int] | None = (0, 0)
     # InnoDB keeps the GTIDs of what it has: where these are more than the binlog's, all their rows are there.
     if had.loses_rows and not binlog_lost:
@@ -187,5 +199,5 @@ def compare(
             differs[name] = f"lacks {transactions(lacks)} that are in no binlog of {node} (error 1236)"
     return Comeback(
         node, True, lost, {name: gtids for name, gtids in only_on.items() if gtids}, binlog_lost,
-        had.binlog_bytes, replication, differs, rows,
+        had.binlog_bytes, replication, differs, rows, wrote,
     )  # fmt: skip

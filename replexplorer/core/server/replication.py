@@ -65,7 +65,7 @@ def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Troubl
     threads = (node.io_thread, node.sql_thread)
     words = thread_words(node)
     lag_s = lag_s_of(truth, node)
-    if lag_s is not None and lag_s >= late_s:
+    if lag_s is not None and lag_s >= late_s and node.diverged is None:
         words = (*words, f"{lag_s:.0f} s behind")
     why = node.replication_fault
     if node.diverged is not None:

@@ -55,6 +55,8 @@ class Raised:
     """Nodes that it has now and had not before."""
     to_copy: tuple[str, ...] = ()
     """Those of them that do not follow the source until they are given a copy of its data."""
+    restarted: tuple[str, ...] = ()
+    """Nodes whose server had ended."""
 
 
 async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
@@ -83,7 +85,8 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
         raise
     if created:
         return Raised(created)
-    return Raised(created, (*dead, *started, *([old] if old else ())), joined, to_copy)
+    restarted = tuple(node.name for node in nodes if not node.server_running)
+    return Raised(created, (*dead, *started, *([old] if old else ())), joined, to_copy, restarted)
 
 
 async def _go_on(fleet: Fleet, report: Report) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from contextlib import suppress
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import keys
 from replexplorer.core.server.comeback import Comeback, Had, compare, loses_rows
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.gtid import unite_gtids
@@ -32,8 +33,20 @@ async def had_before(sight: Sight, node: str, fault: str) -> Had:
     purged: str | None = None
     with suppress(ReplexplorerError):
         purged = await ask(member.poll, member.dialect.purged(), deadline_s=_WITHIN_S)
-    is_lax = loses_rows(fault, sample.values if sample else {})
-    return Had(await _sets(sight, fleet.members), purged, 0, is_lax, low, high)
+    values = sample.values if sample else {}
+    sets, is_lax = await _sets(sight, fleet.members), loses_rows(fault, values)
+    loses_log = is_lax or (fault == "power_cut" and values.get(keys.SYNC_BINLOG, 1) != 1)
+    return Had(sets, purged, 0, is_lax, low, high, sets.get(node) if loses_log else None)
+
+
+async def seen_last(member: Member, ending: Awaitable[None]) -> str | None:
+    """End a server; answers what it had executed when it answered last, None where it did not any more."""
+    task, last = asyncio.ensure_future(ending), None
+    with suppress(ReplexplorerError):
+        while not task.done():
+            last = await ask(member.poll, member.dialect.executed(), deadline_s=_WITHIN_S)
+    await task
+    return last
 
 
 async def _sets(sight: Sight, nodes: Collection[str]) -> dict[str, str]:
@@ -54,20 +67,20 @@ class Return:
 
     def __init__(self, sight: Sight, node: str, had: Had | None) -> None:
         self._sight = sight
-        self._node = node
+        self.node = node
         self._had = had or Had()
         self._others: dict[str, str] | None = None
 
     async def look_before(self) -> None:
         """See what the others have of it while it is away: nothing that it writes from now on."""
-        others = [name for name in self._sight.fleet.members if name != self._node]
-        if not self._sight.fleet.member(self._node).address.server_running:
+        others = [name for name in self._sight.fleet.members if name != self.node]
+        if not self._sight.fleet.member(self.node).address.server_running:
             self._others = await _sets(self._sight, others)
 
     async def look_after(self) -> Comeback | None:
         """What it came back without, and keep which nodes differ since; None where it does not answer."""
         fleet = self._sight.fleet
-        member, is_source = fleet.member(self._node), self._node == fleet.source_name
+        member, is_source = fleet.member(self.node), self.node == fleet.source_name
         others = self._others
         if others is None:  # it ran already, and may have given its numbers to others
             errant = await asyncio.gather(*(errant_gtids(member, each) for each in fleet.replicas))
@@ -76,7 +89,7 @@ class Return:
             )
             others = {
                 name: unite_gtids(self._had.executed.get(name, ""), ahead.get(name) or "")
-                for name in {*self._had.executed, *ahead} - {self._node}
+                for name in {*self._had.executed, *ahead} - {self.node}
             }
         try:
             if member.probed is None:  # it was down when this session came
@@ -88,8 +101,9 @@ class Return:
             return None
         uuid = member.capabilities.server_uuid if member.capabilities else None
         found = compare(
-            self._node, uuid, self._had, others, unite_gtids(logged, purged), purged, is_source=is_source
+            self.node, uuid, self._had, others, unite_gtids(logged, purged), purged, is_source=is_source
         )
-        if found.differs:
-            self._sight.requested = await write_diverged(fleet.keeper, fleet.roster, found.differs)
+        known = self._sight.requested.diverged if self._others is None else {}  # who saw more has said why
+        if new := {name: why for name, why in found.differs.items() if name not in known}:
+            self._sight.requested = await write_diverged(fleet.keeper, fleet.roster, new)
         return found

@@ -33,7 +33,7 @@ from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.comeback import Return, had_before
+from replexplorer.engine.change.comeback import Return, had_before, seen_last
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
@@ -86,6 +86,8 @@ class Faults:
         self._chronicle = chronicle
         self._report = report
         self._reported = ""
+        self._judged: set[str] = set()
+        """Nodes whose servers were started here, and not seen to have restarted yet."""
         self._news = TransferNews(sight.fleet, report, self._report_begun)
         self._link_change = LinkChange(sight.fleet, sight.own.healing, self._tell)
 
@@ -310,8 +312,9 @@ class Faults:
                 await self._sight.exposures.look_before_failure()
             match fault.kind:
                 case "kill":
-                    await self._had(fault)
-                    await self._fleet.server_process(fault.node).kill()
+                    fault = await self._had(fault)
+                    last = await seen_last(member, self._fleet.server_process(fault.node).kill())
+                    await self._had(fault, last)
                 case "stop":
                     await self._fleet.server_process(fault.node).stop()
                 case "pause":
@@ -319,9 +322,9 @@ class Faults:
                 case "power_cut":
                     process = self._fleet.server_process(fault.node)
                     fault = await self._had(fault)
-                    await process.kill()
+                    last = await seen_last(member, process.kill())
                     lost = await process.lose_unsynced(str(fault.value))
-                    await self._had(fault, binlog_bytes(lost))
+                    await self._had(fault, last, binlog_bytes(lost))
                     return lost
                 case "applier_stop":
                     await execute(member.control, (member.dialect.stop_applier(),))
@@ -335,13 +338,14 @@ class Faults:
                     await self._flap(fault, flap_of(fault))
         return ()
 
-    async def _had(self, fault: Fault, lost_bytes: int | None = None) -> Fault:
-        """Keep with a fault what the nodes have, right before it ends a server, or how much of its binlog
-        went; answers it with that."""
-        if lost_bytes is None or fault.had is None:
+    async def _had(self, fault: Fault, last: str | None = None, lost_bytes: int = 0) -> Fault:
+        """Keep with a fault what the nodes have, right before it ends a server, or what that had `last` and
+        how much of its binlog went; answers it with that."""
+        if fault.had is None:
             had = (await had_before(self._sight, fault.node, fault.kind)).record()
         else:
-            had = {**fault.had, "binlog_bytes": lost_bytes}
+            executed = {**fault.had["executed"], **({fault.node: last} if last else {})}
+            had = {**fault.had, "executed": executed, "binlog_bytes": lost_bytes}
         kept = replace(fault, had=had)
         if not self._fleet.system.is_group:
             await self._write(
@@ -405,8 +409,20 @@ class Faults:
             return None
         return None if fault.kind == "pause" else await self.judge(returning)
 
+    async def came_back(self, node: str) -> tuple[str, ...]:
+        """What a server lost that ended by itself, or by hand, and runs again: in words; nothing of one that
+        a fault has ended, which is judged when that is cleared, or was."""
+        await self._sight.read_document()
+        is_known = node in self._judged or any(each.node == node for each in self.in_force())
+        self._judged.discard(node)
+        if is_known or self._fleet.system.is_group:
+            return ()
+        found = await self.judge(Return(self._sight, node, None))
+        return () if found is None else found.words(self._fleet.outside.provider.name)
+
     async def judge(self, returning: Return) -> Comeback | None:
         """What a server that runs again came back without; told in the log."""
+        self._judged.add(returning.node)
         found = await returning.look_after()
         for line in () if found is None else found.words(self._fleet.outside.provider.name):
             self._chronicle.tell(Severity.BAD, line)

@@ -63,6 +63,8 @@ class Repairer:
         settled = await self._roles.settle()
         await self._roles.seed(raised.to_copy, lambda text: progress(Progress(text)))
         over = [settled] if settled else []
+        for node in raised.restarted:
+            over += await self._faults.came_back(node)
         for cleared in await self._faults.clear():
             over.append(f"fault {cleared.fault} undone")
             if cleared.comeback is not None:

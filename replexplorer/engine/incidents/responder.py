@@ -94,6 +94,7 @@ class Responder:
             self._sight.own.offs = 0
         if self._sight.fleet.system.is_group:
             await self._until_member(node)
+        await self._faults.came_back(node)
         await self._sight.look_at_links()
         await self._lost.restore(f"{node} restarted", self._sight.lost_values((node,)))
 

@@ -46,6 +46,7 @@ class LostJson(JsonObject):
     """What a server had numbered and lacked at its start."""
 
     transactions: int
+    is_all: bool = Field(description="false: it committed until it ended, and its last moment is not counted")
     gtids: str
     only_on: dict[str, int] = Field(description="by node: how many of them it has")
 
@@ -78,7 +79,12 @@ class ComebackJson(JsonObject):
         binlog = None if found.binlog_lost is None else gtid_count(found.binlog_lost)
         return cls(
             node=found.node,
-            lost=LostJson(transactions=gtid_count(found.lost), gtids=found.lost, only_on=only_on),
+            lost=LostJson(
+                transactions=gtid_count(found.lost),
+                is_all=not found.wrote_to_the_end,
+                gtids=found.lost,
+                only_on=only_on,
+            ),
             rows_lost=found.rows,
             binlog_lost=BinlogLostJson(transactions=binlog, bytes=found.binlog_bytes),
             replication_after={node: each.value for node, each in found.replication.items()},
