@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Sequence
@@ -262,10 +263,22 @@ async def _hold(call: Call, session: Session, changes: int, seen: LoadSeen | Non
         call.console.narrate(f"the load runs: it is stopped, and its schema dropped, {until}")
     if call.args.watch:
         await _lines(call, session, for_s, seen)
-    elif for_s is not None:
-        await asyncio.sleep(for_s)
     else:
-        await asyncio.Event().wait()
+        await _tell_silence(call, session, math.inf if for_s is None else time.monotonic() + for_s)
+
+
+async def _tell_silence(call: Call, session: Session, ends_s: float) -> None:
+    """Say of each server that it does not answer any more, and that it does again, until this time."""
+    silent: set[str] = set()
+    while (left_s := ends_s - time.monotonic()) > 0:
+        await asyncio.sleep(min(_LOOK_EVERY_S, left_s))
+        await session.sight.refresh()
+        now = {view.name for view in session.sight.node_views() if not view.reachable}
+        for name in sorted(now - silent):
+            call.console.warn(f"{name} is down: no login succeeds")
+        for name in sorted(silent - now):
+            call.console.narrate(f"{name} answers again")
+        silent = now
 
 
 async def _undo(servers: AttachedProvider, journal: ChangeJournal) -> Sequence[TakenBack]:
