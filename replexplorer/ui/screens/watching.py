@@ -170,7 +170,8 @@ class WatchingScreen(Screen[None]):
             (load is None, load and (load.state, load.clients, load.mode)),
             [(node.name, node.reachable, node.io_thread, node.sql_thread) for node in tick.nodes],
             [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs],
-            tick.exposure is None,
+            [(link.partition, link.healing, link.fault) for link in (*tick.links, *tick.pairs)],
+            (tick.exposure is None, [disk.fault for disk in tick.disks]),
             (self.board.views, set(self.board.pending), self.sweep_place),
         )
         return self._cadence.is_due(tick.at_s, words)
