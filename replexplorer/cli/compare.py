@@ -17,11 +17,10 @@ from replexplorer.cli.dashboard import compared_session, look, settings_of, told
 from replexplorer.cli.output import delivered
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sessions import opened
-from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import composed, load_configuration_of
 from replexplorer.core.errors import LoadTaken, NoSuchStack, StackUnavailable, UsageError
-from replexplorer.core.history.pair import StackSide, Stretch, compared
+from replexplorer.core.history.pair import ComparedStretch, StackSide, compared
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.finish import all_of
@@ -88,7 +87,6 @@ def run(call: Call) -> int:
 
 def _shown(call: Call) -> int:
     """Both in one dashboard; raises NoSuchStack."""
-    check_textual_variables(os.environ)
     from replexplorer.engine.pair import PairedViews
     from replexplorer.ui.comparing import CompareApp
 
@@ -128,7 +126,7 @@ def _stretch_of(name: str) -> StackSide:
         found = side.stretch()
         first_s, last_s = reader.first_s, reader.last_s
         edges = max(found.from_s, first_s), min(found.to_s, last_s)
-        return side.taken(Stretch(*edges, found.why, first_s), reader.ticks())
+        return side.taken(ComparedStretch(*edges, found.why, first_s), reader.ticks())
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.entry import is_served
-from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import (
     calibration_of,
     load_configuration_of,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 def run(call: Call) -> int:
     """Run the dashboard until it is quit; says in one line what it left behind."""
-    check_textual_variables(os.environ)
     from replexplorer.ui.app import ExplorerApp
 
     session, settings = live_session(call, "tui")
@@ -97,7 +95,6 @@ def compared_session(loaded: LoadedConfiguration, name: str, loads: bool = True)
 
 def watch(call: Call) -> int:
     """The dashboard over what others do with the stack; changes nothing."""
-    check_textual_variables(os.environ)
     from replexplorer.engine.spectator import Spectator
     from replexplorer.ui.app import ExplorerApp
 
@@ -159,8 +156,6 @@ def settings_of(loaded: LoadedConfiguration) -> Settings:
         no_color=bool(os.environ.get("NO_COLOR")),
         on_quit=values.on_quit,
         keymap=keymap.keys,
-        keys_file=paths.keys_file(),
-        themes_directory=paths.themes_directory(),
         notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
     )
 

@@ -129,7 +129,11 @@ async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[Se
                 connecting.cancel()
                 session.narrate = call.console.narrate
                 connected_s = time.monotonic()
+                await session.sight.read_document()
+                written_s = session.sight.requested.written_s
                 result = await change(session)
+                if not result.dry_run:  # its own request hides from now on what restarts took before it
+                    await session.lost.catch_up(written_s)
                 source = session.roster.source
                 took_s = time.monotonic() - began_s
         finally:

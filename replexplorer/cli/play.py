@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import re
 import sys
 import time
@@ -14,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.cli.sessions import RECORDING, opened
-from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import load_configuration_of
 from replexplorer.core.errors import UsageError
 from replexplorer.formats.paths import expanded
@@ -64,7 +62,6 @@ def run_arguments(parser: ArgumentParser) -> None:
 
 def run(call: Call) -> int:
     """Check the whole script, then perform it; raises what ended it early."""
-    check_textual_variables(os.environ)
     from replexplorer.core.play.script import LARGEST_PLAY_BYTES, read_play
     from replexplorer.formats.small_file import read_text
 
@@ -93,7 +90,6 @@ def write_cast(
     call: Call, reader: SessionReader, stream: TextIO, *, size: tuple[int, int] | None, speed: float
 ) -> None:
     """A recorded session's replay as a cast, without a terminal and as fast as it is drawn."""
-    check_textual_variables(os.environ)
     from replexplorer.core.play.condition import EndHolds
     from replexplorer.core.play.script import PlayLine, PlayScript, UntilStep
     from replexplorer.ui.stage.venue import Venue

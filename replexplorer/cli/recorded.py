@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from argparse import ArgumentParser
 from contextlib import closing
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.cli.play import screen_size, write_cast
 from replexplorer.cli.sessions import RECORDING, opened_for
-from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.typed import positive
 from replexplorer.cli.wiring import HostClock, load_configuration_of
 from replexplorer.core.errors import UsageError
@@ -70,7 +68,6 @@ def export(call: Call) -> int:
 
 def replay(call: Call) -> int:
     """Play a recorded session in the dashboard; needs no servers and no Docker."""
-    check_textual_variables(os.environ)
     from replexplorer.cli.dashboard import settings_of, told
     from replexplorer.engine.replay import Replay
     from replexplorer.ui.app import ExplorerApp

@@ -88,6 +88,10 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
     if changed:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
+    apart = [key for key, knob in status.knobs.items() if _differs(key, knob.effective, knob.requested)]
+    if apart and mends:
+        them = "it" if len(apart) == 1 else "them"
+        parts.append(f"not in force: {', '.join(apart)}; {command('up', status.stack)} sets {them} again")
     return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
 
 

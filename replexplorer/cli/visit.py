@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from replexplorer.cli.dashboard import settings_of, told
 from replexplorer.cli.guest import ask_for_the_name, begin_journal, lacking, undo_all
 from replexplorer.cli.guest_load import visiting_load
 from replexplorer.cli.revert import narrate_undone
-from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import load_configuration_of, outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable
@@ -45,7 +43,6 @@ def is_wanted(call: Call) -> bool:
 def dashboard(call: Call, servers: AttachedProvider, known: Known) -> int:
     """Run the dashboard until it is quit, or its time is over; what was turned is undone then. Raises what
     keeps it from being opened before any screen is taken."""
-    check_textual_variables(os.environ)
     loaded = load_configuration_of(call)
     notices = asyncio.run(_looked_at(call, servers))
     settings = settings_of(loaded)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap
 
@@ -316,30 +315,6 @@ def clears(fault: Fault, text: str | None, roster: Roster) -> bool:
 def takes_down(fault: Fault) -> bool:
     """Whether no login to its node succeeds meanwhile."""
     return fault.kind in _TAKES_DOWN
-
-
-SHOWS_WITHIN_S: Final = 5.0
-"""How long a fault may be recorded before its node shows it."""
-
-
-def is_over(fault: Fault, node: NodeView, uptime_s: float | None, now_s: float) -> bool:
-    """Whether a node was seen to have nothing left of it, whoever ended it: its server runs again, its thread
-    does. `uptime_s`: for how long its server has run; `now_s`: seconds since 1970 at that look.
-
-    False for what a node does not show: cut links, a slow or full disk."""
-    age_s = now_s - fault.since_wall_s
-    if not node.reachable or age_s < SHOWS_WITHIN_S:
-        return False
-    match fault.kind:
-        case "kill" | "stop":
-            return uptime_s is not None and uptime_s < age_s
-        case "pause":
-            return True
-        case "applier_stop":
-            return node.sql_thread == "on" or node.is_source
-        case "receiver_stop":
-            return node.io_thread == "on" or node.is_source
-    return False
 
 
 def to_record(faults: Sequence[Fault]) -> list[dict[str, Any]]:

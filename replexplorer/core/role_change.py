@@ -140,7 +140,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BestCandidate:
     """Who is to be promoted."""
 
     node: str
@@ -159,7 +159,7 @@ def choose(
     *,
     catches_up: bool = False,
     accept_loss: bool = False,
-) -> Choice:
+) -> BestCandidate:
     """The candidate that lacks least of what any node has of the source's transactions, or the `wanted` one;
     one that `catches_up` first, because the source is there, may lack what others have.
 
@@ -212,13 +212,13 @@ def choose(
         if missing and not subtract_gtids(missing, each.received) and not holes.get(each.node)
     ]
     donors.sort(key=lambda node: node in troubles)
-    found = Choice(chosen.node, missing, next(iter(donors), None), lacking)
+    found = BestCandidate(chosen.node, missing, next(iter(donors), None), lacking)
     if missing and found.donor is None and not (catches_up or accept_loss):
         raise not_without_loss(found, "no node has all of them and could hand them on")
     return found
 
 
-def not_without_loss(choice: Choice, why: str) -> StackUnavailable:
+def not_without_loss(choice: BestCandidate, why: str) -> StackUnavailable:
     """That nobody can be promoted without a loss, with what each node lacks and what would accept it."""
     return StackUnavailable(
         f"promoting {choice.node} would lose {transactions(choice.lacks)}: {why} ({choice.lacking})",

@@ -231,7 +231,7 @@ class Session:
                 await self._unfinished.finish()
         else:
             await self.up(progress)
-        await self.lost.catch_up()
+        await self.lost.catch_up(self.sight.requested.written_s)
         await self._begin_recording()
         self.watcher.start()
         if not self.options.rests:

@@ -1,7 +1,4 @@
-"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not ignored.
-
-Law: a file with mistakes is written only by who has agreed to lose its wrong lines; comments and order stay.
-"""
+"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not ignored."""
 
 from __future__ import annotations
 
@@ -10,18 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.printable import one_line
 from replexplorer.formats.paths import is_there
 from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
 from replexplorer.formats.toml_place import line_of
-from replexplorer.formats.whole_file import alone_in, whole_file
-
-if TYPE_CHECKING:
-    from tomlkit.container import Container
-    from tomlkit.items import Table
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "meta", "hyper")
 _NAMED: Final = frozenset((
@@ -58,15 +50,6 @@ class Keymap:
     """Binding id to comma-separated key names; only ids that exist."""
     problems: tuple[str, ...] = ()
     """One line each, with file, line and key; the rest of the file still counts."""
-
-
-class WrongKeymap(UsageError):
-    """A keys.toml that has mistakes, which writing it would drop."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems), "correct the file, or let the wrong lines go")
-        self.problems = problems
-        """One line each."""
 
 
 def key_name(written: str) -> str:
@@ -130,85 +113,6 @@ def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
     if not is_there(path):
         return Keymap()
     return parse_keymap(read_text(path, "key bindings", MOST_TOML_BYTES), defaults, str(path))
-
-
-def write_keymap(
-    path: Path, keys: Mapping[str, str], defaults: Mapping[str, str], *, drop_wrong: bool = False
-) -> None:
-    """Write what differs from the defaults into keys.toml; its comments and the order of its lines stay.
-
-    Raises WrongKeymap where the file has mistakes, unless they are to be dropped, and UsageError where it is
-    no TOML or cannot be written; it is then as it was.
-    """
-    import tomlkit  # only who changes a key needs it
-    from tomlkit.exceptions import TOMLKitError
-
-    text = read_text(path, "key bindings", MOST_TOML_BYTES) if is_there(path) else ""
-    problems = parse_keymap(text, defaults, str(path)).problems
-    if problems and not drop_wrong:
-        raise WrongKeymap(problems)
-    try:
-        document = tomlkit.parse(text)
-        for name in [name for name in document if name != "keys"]:
-            document.remove(name)
-        if not isinstance(document.get("keys"), dict):
-            document["keys"] = tomlkit.table()
-        _put(document["keys"], keys)
-        written = tomlkit.dumps(document)
-    except TOMLKitError:
-        written = ""
-    if parse_keymap(written, defaults, str(path)) != Keymap(dict(keys)):
-        raise UsageError(f"{path} cannot be changed from here", "change the lines of [keys] by hand")
-    with whole_file(path, parents=True) as stream:
-        stream.write(written)
-
-
-def change_keymap(
-    path: Path, changes: Mapping[str, str | None], defaults: Mapping[str, str], *, drop_wrong: bool = False
-) -> dict[str, str]:
-    """Change the keys of these actions in keys.toml as it is now, None for the default ones; returns all that
-    it has then. What another program has changed meanwhile stays.
-
-    Raises as `write_keymap` does, and UsageError where another action has got one of the keys meanwhile.
-    """
-    with alone_in(path):
-        keys = {**load_keymap(path, defaults).keys}
-        for action, key in changes.items():
-            keys.pop(action, None)
-            if key is not None:
-                keys[action] = key
-        owners: dict[str, str] = {}
-        for action, written in {**defaults, **keys}.items():
-            for key in map(key_name, written.split(",")):
-                if owners.setdefault(key, action) != action:
-                    raise UsageError(
-                        f"in {path} as it is now, {key} would belong to {owners[key]} and {action}",
-                        "open the editor again: it reads the file",
-                    )
-        write_keymap(path, keys, defaults, drop_wrong=drop_wrong)
-    return keys
-
-
-def _put(table: Table | Container, keys: Mapping[str, str], prefix: str = "") -> None:
-    """Make a table hold these keys and no others: values that it has change where they stand."""
-    there = set()
-    for name in list(table):
-        held, action = table[name], f"{prefix}{name}"
-        if isinstance(held, dict):
-            inner = {one: key for one, key in keys.items() if one.startswith(f"{action}.")}
-            _put(held, inner, f"{action}.")  # type: ignore[arg-type]
-            there |= set(inner)
-            if not held:
-                table.remove(name)
-        elif action not in keys:
-            table.remove(name)
-        else:
-            there.add(action)
-            if held != keys[action]:
-                table[name] = keys[action]
-    for action in keys:
-        if action not in there:
-            table[action.removeprefix(prefix)] = keys[action]
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:

@@ -7,22 +7,17 @@ opened: no link is followed, no file of others is taken) and readable by its own
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import json
 import os
 import secrets
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, TextIO
+from typing import BinaryIO, TextIO
 
 from replexplorer.core.errors import MissingPiece, UsageError
-
-PATIENCE_S: Final = 1.0
-"""How long another program's change of the same file is waited for, which takes milliseconds."""
 
 
 def unwritable(path: Path, error: OSError) -> UsageError:
@@ -70,39 +65,6 @@ def whole_binary_file(file: Path, *, parents: bool = False, mode: int | None = N
                 part.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(file, error) from None
-
-
-@contextmanager
-def alone_in(file: Path) -> Iterator[None]:
-    """Read and replace the file with no other program between: its directory, which is made where it is
-    missing, is locked meanwhile, and no lock file is left. Where the file system has no such locks, it goes
-    on without.
-
-    Raises UsageError where the directory cannot be made, or another program has it for `PATIENCE_S`.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise unwritable(file, error) from None
-    try:
-        _lock(file, descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(file: Path, descriptor: int) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until_s:
-                raise UsageError(f"cannot write {file}", "another program is writing it: try again") from None
-            time.sleep(0.01)
-        except OSError:
-            return None
 
 
 def keep_record(file: Path, content: Mapping[str, object]) -> None:

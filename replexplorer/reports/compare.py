@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replexplorer.core.epochs.epoch import EpochSide
 from replexplorer.core.epochs.table import loss_figure, with_interval
-from replexplorer.core.history.pair import PairComparison, StackSide, Stretch, differences, footing
+from replexplorer.core.history.pair import ComparedStretch, PairComparison, StackSide, differences, footing
 from replexplorer.core.knobs.knob import Knob
 from replexplorer.core.knobs.names import Value, format_value
 from replexplorer.core.load.pacing import CLOSED
@@ -110,7 +110,7 @@ def _side(side: StackSide, figures: EpochSide) -> ComparedSideJson:
     )
 
 
-def _stretch(found: Stretch | None) -> StretchJson | None:
+def _stretch(found: ComparedStretch | None) -> StretchJson | None:
     if found is None or found.to_s < found.from_s:
         return None
     from_s, to_s = (round(at_s - found.zero_s, 1) for at_s in (found.from_s, found.to_s))

@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import signal
 import sys
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -20,15 +19,11 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.printable import LAYOUT, printable, shortened
 from replexplorer.engine.view import View
 from replexplorer.formats.themes import load_themes
-from replexplorer.ui.desks.keys import KeyDesk
-from replexplorer.ui.desks.themes import ThemeFiles
 from replexplorer.ui.keys.actions import EVERYWHERE, LEAVE_KEY
 from replexplorer.ui.keys.bindings import bindings_of
-from replexplorer.ui.keys.bound import BoundKeys
 from replexplorer.ui.messages import Started
 from replexplorer.ui.screens.commands import ExplorerCommands
 from replexplorer.ui.screens.help import HelpScreen
-from replexplorer.ui.screens.keys import KeysScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import NO_COLOR_THEME, no_color_theme, textual_theme
@@ -36,12 +31,9 @@ from replexplorer.ui.terminal import memory
 from replexplorer.ui.terminal.crash import QuietEnd
 from replexplorer.ui.terminal.hangup import TERMINATED, TerminalWatch
 from replexplorer.ui.terminal.output import QuietOutput
-from replexplorer.ui.widgets.lines import Lines
 
 MOST_TOLD = 600
 """Characters of a toast."""
-THEMES_EVERY_S = 1.0
-"""Between two looks whether a theme file of the user's own has changed."""
 
 
 class ExplorerApp(QuietOutput[str], QuietEnd[str]):
@@ -61,10 +53,8 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     def __init__(self, view: View, settings: Settings) -> None:
         super().__init__(ansi_color=settings.no_color)
         self.animation_level = "none"
-        keys = BoundKeys(settings.keymap)
-        self.settings = settings = replace(settings, keymap=keys)
-        """How it was started; the keys are those in force."""
-        self._keys = KeyDesk(keys, settings.keys_file, changed=self._use_keys)
+        self.settings = settings
+        """How it was started."""
         self._view = view
         self._leaving = False
         self._ends_with = 0
@@ -78,7 +68,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         self.register_theme(no_color_theme())
         known = settings.theme if settings.theme in self.theme_names else self.theme_names[0]
         self.theme = NO_COLOR_THEME if self.no_color else known
-        self.set_keymap(dict(keys))
+        self.set_keymap(dict(settings.keymap))
 
     def on_mount(self) -> None:
         """Begin behind the start-up screen."""
@@ -89,9 +79,6 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         with self.batch_update():
             self.push_screen(StartupScreen(self._view, self.settings))
         self._import_dashboard()
-        if self.settings.themes_directory is not None:
-            files = ThemeFiles(self.settings.themes_directory)
-            self.set_interval(THEMES_EVERY_S, lambda: self._read_themes(files))
         if self.settings.ends_after_s is not None:
             self.set_timer(self.settings.ends_after_s, self._end_in_time)
         for notice in self.settings.notices:
@@ -166,34 +153,6 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         if self.theme in self.theme_names:
             at = self.theme_names.index(self.theme)
             self.use_theme(self.theme_names[(at + 1) % len(self.theme_names)])
-
-    def _read_themes(self, files: ThemeFiles) -> None:
-        """Draw in what changed in a theme file; what is wrong with one is told, and its colours stay."""
-        news = files.news()
-        if news is None:
-            return
-        for theme in news.themes:
-            self.register_theme(textual_theme(theme))
-        names = [theme.name for theme in news.themes]
-        self.theme_names = [*names, *(name for name in self.theme_names if name not in names)]
-        for failed in news.failed:
-            self.notify(f"theme {failed} (not used)", severity="warning", timeout=10)
-        if news.read:
-            self.notify(f"theme {', '.join(news.read)}: read again", timeout=3)
-        if self.theme in names:
-            self.mutate_reactive(ExplorerApp.theme)
-
-    def _use_keys(self) -> None:
-        """Put the keys of the desk in force, and write them wherever one is named."""
-        self.set_keymap(dict(self.settings.keymap))
-        for screen in self.screen_stack:
-            for widget in screen.query(Lines):
-                widget.repaint()
-
-    def action_keys_open(self) -> None:
-        """Open the editor of keys."""
-        if not isinstance(self.screen, KeysScreen):
-            self.push_screen(KeysScreen(self._keys, self.settings))
 
     def action_palette(self) -> None:
         """Open the command palette."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
@@ -49,10 +48,6 @@ class Settings:
     """`keep` or `remove`: shown to the user in the help; the session carries it out."""
     keymap: Mapping[str, str] = field(default_factory=dict)
     """Binding id to comma-separated keys, for the ids that the user changed."""
-    keys_file: Path | None = None
-    """The user's keys.toml, where changed keys are written; None: they hold until the end."""
-    themes_directory: Path | None = None
-    """The user's own themes, which are read again when a file of them changes; None: there are none."""
     notices: tuple[str, ...] = ()
     """Lines to show as toasts at start: broken themes, problems of keys.toml."""
     rest_s: float = 0.6

@@ -150,8 +150,6 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
         await app.press("n")
         screens: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("help", ("question_mark",)),
-            ("keys", ("K",)),
-            ("keys, asking", ("K", "enter", "x")),
             ("ledger", ("g",)),
             ("log", ("L",)),
             ("nodes", ("N",)),

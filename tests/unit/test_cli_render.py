@@ -157,10 +157,13 @@ def test_status_names_a_knob_that_somebody_set_behind_its_back() -> None:
         knobs=views,
     )
     _, listed = render_status(status).split("IN EFFECT\n")
-    assert [line.split(maxsplit=2) for line in listed.splitlines()] == [
+    *rows, remedy = listed.splitlines()
+    assert [line.split(maxsplit=2) for line in rows] == [
         ["sync_binlog", "1", "0, not as requested"],
         ["innodb_flush_log_at_trx_commit", "2", "2"],
     ]
+    assert remedy == "not in force: sync_binlog; `replexplorer up` sets it again"
+    assert "not in force" not in render_status(status, mends=False)
 
 
 @pytest.mark.parametrize(

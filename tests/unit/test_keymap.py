@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,11 @@ from textual.keys import Keys, _character_to_key
 
 from replexplorer.core.errors import UsageError
 from replexplorer.formats.keymap import (
-    Keymap,
-    WrongKeymap,
-    change_keymap,
     key_name,
     load_keymap,
     parse_keymap,
     why_no_key,
-    write_keymap,
 )
-from replexplorer.formats.whole_file import alone_in
 from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
@@ -129,79 +123,3 @@ def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:
 )
 def test_keys_are_written_shortly(key: str, label: str) -> None:
     assert key_label(key) == label
-
-
-YOURS = """# mine
-[keys]  # as on the other machine
-"knob.undo" = "z"  # the left hand
-# the load
-load.toggle = "f5"
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "keys", "after"),
-    [
-        (None, {"help": "f1"}, '[keys]\nhelp = "f1"\n'),
-        (YOURS, {"knob.undo": "z", "load.toggle": "f6"}, YOURS.replace("f5", "f6")),
-        (
-            YOURS,
-            {"knob.undo": "z", "load.toggle": "f5", "knob.prev": "w,up"},
-            YOURS + '"knob.prev" = "w,up"\n',
-        ),
-        (YOURS, {"load.toggle": "f5"}, YOURS.replace('"knob.undo" = "z"  # the left hand\n', "")),
-        ("# empty\n", {"knob.undo": "x", "load.toggle": "u"}, None),
-        (YOURS, {}, None),
-    ],
-)
-def test_a_change_is_written_and_all_other_lines_stay(
-    tmp_path: Path, before: str | None, keys: dict[str, str], after: str | None
-) -> None:
-    file = tmp_path / "config" / "keys.toml"
-    if before is not None:
-        file.parent.mkdir()
-        file.write_text(before)
-    write_keymap(file, keys, DEFAULTS)
-    assert load_keymap(file, DEFAULTS) == Keymap(keys)
-    assert after is None or file.read_text() == after
-    assert [each.name for each in file.parent.iterdir()] == ["keys.toml"]
-
-
-def test_wrong_lines_go_only_when_that_was_agreed_to(tmp_path: Path) -> None:
-    file = tmp_path / "keys.toml"
-    wrong = '[keys]\n"knob.undoo" = "z"\n"help" = "f1"\n[kays]\na = 1\n'
-    file.write_text(wrong)
-    with pytest.raises(WrongKeymap) as caught:
-        write_keymap(file, {"help": "f2"}, DEFAULTS)
-    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [f"{file}:4", f"{file}:2"]
-    assert file.read_text() == wrong
-    write_keymap(file, {"help": "f2"}, DEFAULTS, drop_wrong=True)
-    assert file.read_text() == '[keys]\n"help" = "f2"\n'
-
-
-@pytest.mark.parametrize("drop_wrong", [False, True])
-def test_what_is_no_toml_is_never_written_over(tmp_path: Path, drop_wrong: bool) -> None:
-    file = tmp_path / "keys.toml"
-    file.write_text("[keys]\nhelp = f1\n")
-    with pytest.raises(UsageError, match=r"keys\.toml: is not TOML: .*line 2"):
-        write_keymap(file, {"help": "f2"}, DEFAULTS, drop_wrong=drop_wrong)
-    assert file.read_text() == "[keys]\nhelp = f1\n"
-
-
-def test_changes_made_at_once_are_all_in_the_file(tmp_path: Path) -> None:
-    """Each flock is of its own opening: threads lock each other out as programs do."""
-    file = tmp_path / "new" / "keys.toml"
-    defaults = {f"action.{number}": f"f{number}" for number in range(1, 13)}
-    changes = [{action: f"ctrl+{key}"} for action, key in defaults.items()]
-    with ThreadPoolExecutor(len(changes)) as pool:
-        list(pool.map(lambda change: change_keymap(file, change, defaults), changes))
-    assert load_keymap(file, defaults).keys == {action: f"ctrl+{key}" for action, key in defaults.items()}
-    assert [each.name for each in file.parent.iterdir()] == ["keys.toml"]
-
-
-def test_who_cannot_have_the_file_alone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replexplorer.formats.whole_file.PATIENCE_S", 0.0)
-    file = tmp_path / "keys.toml"
-    with alone_in(file), pytest.raises(UsageError, match="another program is writing it"):
-        change_keymap(file, {"help": "f2"}, DEFAULTS)
-    assert not file.exists()

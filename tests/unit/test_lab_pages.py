@@ -214,3 +214,13 @@ def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.Cap
     assert (
         capsys.readouterr().err == f"replexplorer: cannot write {gone}/report.md: no such file or directory\n"
     )
+
+
+def test_labels_of_shaded_spans_stay_within_the_chart_and_apart() -> None:
+    points = [(float(at_s), 1.0) for at_s in range(101)]
+    spans = [(at_s, at_s + 1, "blocked 10.4 s") for at_s in (95.0, 96.0, 99.5)]
+    drawn = line_chart("TPS", "tps", [Series("TPS", "tps", points)], [], windows=spans)
+    places = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="start">blocked', drawn)
+    right = float(re.findall(r'data-right="(\d+)"', drawn)[0])
+    assert len({y for _, y in places}) == 3
+    assert all(float(x) + 6.5 * len("blocked 10.4 s") <= right for x, _ in places)

@@ -37,7 +37,7 @@ _TOGETHER_S: Final = 10.0
 _NO_STATE: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 
 
-class Stretch(NamedTuple):
+class ComparedStretch(NamedTuple):
     """What of a recording is compared, in seconds of its clock; nothing where it ends before it begins."""
 
     from_s: float
@@ -68,7 +68,7 @@ class StackSide:
     exposures: deque[tuple[float, Exposure]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     outages: deque[tuple[float, ProtectionState]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """Looks that found it in no one state."""
-    stretch_taken: Stretch | None = None
+    stretch_taken: ComparedStretch | None = None
     """What of a recording it is; None: of a stack that runs."""
     _newest: Histogram | None = None
 
@@ -94,7 +94,7 @@ class StackSide:
         if tick.protection.state in _NO_STATE:
             self.outages.append((at_s, tick.protection.state))
 
-    def stretch(self) -> Stretch:
+    def stretch(self) -> ComparedStretch:
         """What of a recording that was fed whole is compared: the last stretch between two changes with ten
         seconds or more of load and one state, else the last one with so much load; an empty one where no
         stretch has."""
@@ -107,14 +107,14 @@ class StackSide:
         whole = [edge for edge in loaded if not any(edge[0] <= at_s <= edge[1] for at_s, _ in self.outages)]
         what = f"{_LEAST_INTERVALS // 2} s or more of load between two changes"
         if whole:
-            return Stretch(*whole[-1], f"the last with {what} in one state")
+            return ComparedStretch(*whole[-1], f"the last with {what} in one state")
         return (
-            Stretch(*loaded[-1], f"the last with {what}")
+            ComparedStretch(*loaded[-1], f"the last with {what}")
             if loaded
-            else Stretch(1.0, 0.0, f"none with {what}")
+            else ComparedStretch(1.0, 0.0, f"none with {what}")
         )
 
-    def taken(self, stretch: Stretch, ticks: Iterable[Tick]) -> StackSide:
+    def taken(self, stretch: ComparedStretch, ticks: Iterable[Tick]) -> StackSide:
         """That stretch of a recording alone, from where its settings are in effect to where they no longer
         are: a change's mark comes last, and what a restart took is given back."""
         side = StackSide(self.name, stretch_taken=stretch)

@@ -138,7 +138,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MachinePace:
     """What sweeps say of this machine, compared with the calibrated one."""
 
     runs: int
@@ -159,7 +159,7 @@ class Advised:
     closest: Advice | None
     """Where none does or may: the one that is least far off."""
     looked_at: int
-    pace: Pace | None
+    pace: MachinePace | None
     """None: no sweep of the workload was made here."""
 
 
@@ -227,7 +227,7 @@ def _advice(
     settings: Mapping[KnobName, Value],
     replicas: Sequence[str],
     basis: Basis,
-    pace: Pace | None,
+    pace: MachinePace | None,
 ) -> Advice:
     setting = operating_point_of(values, replicas)
     figures = _modelled(setting, basis, pace)
@@ -264,7 +264,7 @@ def _loss(loss: Loss | Unknown, unit: str, tps: float) -> FigureRange | None:
     return FigureRange(loss.commits * scale, loss.commits * scale, loss.high * scale, "settings")
 
 
-def _pace(workload: str, basis: Basis) -> Pace | None:
+def _pace(workload: str, basis: Basis) -> MachinePace | None:
     """The slowness at which the model is too high for as many of the cells as it is too low for."""
     cells: dict[OperatingPoint, list[float]] = {}
     for run in basis.evidence:
@@ -282,10 +282,12 @@ def _pace(workload: str, basis: Basis) -> Pace | None:
     errors = sorted(map(abs, misses(slowness)))
     error = errors[min(len(errors) - 1, int(_MOST_ERROR_SHARE * len(errors)))]
     runs = sum(map(len, cells.values()))
-    return Pace(runs, slowness, error if len(errors) >= _LEAST_ALIKE else None)
+    return MachinePace(runs, slowness, error if len(errors) >= _LEAST_ALIKE else None)
 
 
-def _modelled(setting: OperatingPoint, basis: Basis, pace: Pace | None) -> dict[GoalFigure, FigureRange]:
+def _modelled(
+    setting: OperatingPoint, basis: Basis, pace: MachinePace | None
+) -> dict[GoalFigure, FigureRange]:
     calibration = basis.calibration
     most_tps = None
     if setting.semi_sync:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from replexplorer.core.fault import Fault, takes_down
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
+
+SHOWS_WITHIN_S: Final = 5.0
+"""How long a fault may be recorded before its node shows it."""
 
 
 def has_effect(fault: Fault, nodes: Sequence[NodeView], disks: Sequence[DiskView]) -> bool | None:
@@ -26,3 +30,23 @@ def has_effect(fault: Fault, nodes: Sequence[NodeView], disks: Sequence[DiskView
             return None if disk is None or disk.stall_ms is None else disk.stall_ms > 0
         case _:
             return None
+
+
+def is_over(fault: Fault, node: NodeView, uptime_s: float | None, now_s: float) -> bool:
+    """Whether a node was seen to have nothing left of it, whoever ended it: its server runs again, its thread
+    does. `uptime_s`: for how long its server has run; `now_s`: seconds since 1970 at that look.
+
+    False for what a node does not show: cut links, a slow or full disk."""
+    age_s = now_s - fault.since_wall_s
+    if not node.reachable or age_s < SHOWS_WITHIN_S:
+        return False
+    match fault.kind:
+        case "kill" | "stop":
+            return uptime_s is not None and uptime_s < age_s
+        case "pause":
+            return True
+        case "applier_stop":
+            return node.sql_thread == "on" or node.is_source
+        case "receiver_stop":
+            return node.io_thread == "on" or node.is_source
+    return False

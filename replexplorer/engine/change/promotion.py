@@ -13,9 +13,9 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnav
 from replexplorer.core.knobs import keys
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.role_change import (
+    BestCandidate,
     Candidate,
     ChangeKind,
-    Choice,
     RoleStep,
     choose,
     hole_words,
@@ -116,7 +116,7 @@ class Promotion:
         if differ:
             await self._nodes.note_diverged(differ)
 
-    async def _fetch(self, course: RoleCourse, chosen: Choice, donor: str) -> None:
+    async def _fetch(self, course: RoleCourse, chosen: BestCandidate, donor: str) -> None:
         """Let a node that is drained follow another one until it has all that only that one has of the
         source's transactions. Raises StackUnavailable, ServerRefused; then it still follows that one."""
         to, giver = self._nodes.fleet.member(chosen.node), self._nodes.fleet.member(donor)

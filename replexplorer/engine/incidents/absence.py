@@ -23,10 +23,9 @@ class Restarts(NamedTuple):
     sidecars: tuple[str, ...] = ()
 
 
-async def restarts_since_the_request(sight: Sight) -> Restarts:
-    """What began after the document was written, from the last look and the agents' uptimes; nothing
-    when it was never written, and what does not answer is left out."""
-    written_s = sight.requested.written_s
+async def restarts_since_the_request(sight: Sight, written_s: float | None) -> Restarts:
+    """What began after the document was written, at this time, from the last look and the agents' uptimes;
+    nothing when it was never written, and what does not answer is left out."""
     if written_s is None:
         return Restarts()
     clock = sight.fleet.outside.clock

@@ -64,10 +64,10 @@ class Lost:
         """It was restored, or is of a stack that is gone."""
         self._waiting.clear()
 
-    async def catch_up(self) -> None:
-        """Restore what restarts took while no app was attached. Not under somebody's experiment: what it
-        restarted on purpose is its own to restore."""
-        servers, sidecars = await restarts_since_the_request(self._sight)
+    async def catch_up(self, written_s: float | None) -> None:
+        """Restore what restarts took while no app was attached, since the requests were written at this time.
+        Not under somebody's experiment: what it restarted on purpose is its own to restore."""
+        servers, sidecars = await restarts_since_the_request(self._sight, written_s)
         if not servers and not sidecars:
             return
         try:

@@ -11,7 +11,7 @@ from typing import Protocol
 from replexplorer.core.change.planner import Observed
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.fault import Fault, is_over
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.common import for_joined
 from replexplorer.core.knobs.knob_view import KnobView
@@ -27,6 +27,7 @@ from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.fault_effect import is_over
 from replexplorer.core.server.membership import judge_group
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState

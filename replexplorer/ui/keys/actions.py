@@ -121,7 +121,6 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
     Action("theme.next", "t", "Switch to the next theme"),
     Action("palette", "ctrl+p", "Open the command palette", listed=False),
     Action("help", "question_mark", "Show keys and states"),
-    Action("keys.open", "K", "Open the keys: give an action another key"),
     Action(QUIT, "q", "Close what is open, or quit (asks while a load runs; ctrl+c quits at once)"),
 )
 """Actions of every screen."""

@@ -104,7 +104,7 @@ class Venue:
         performance = Performance(
             script, followed, lambda app: stage(app, followed), told=self.told, marked=mark, shows=show
         )
-        settings = replace(self.settings, keymap={}, keys_file=None, themes_directory=None)
+        settings = replace(self.settings, keymap={})
         if clock is not None:
             settings = replace(settings, monotonic=clock.monotonic)
         if cast is not None:
