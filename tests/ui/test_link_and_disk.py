@@ -93,7 +93,7 @@ async def test_a_link_that_does_not_do_what_was_asked_is_a_fault_beside_its_figu
         assert "link ▲" in app.text("#header")
         assert ("0.2", "warn b") in runs(app, "#header")
         assert fault not in app.text("#header")
-        await app.play(with_link(make_tick(1.5), fault="an agent does not answer"))
+        await app.play(with_link(make_tick(2.0), fault="an agent does not answer"))
         assert "link: an agent does not answer" in app.text("#header")
 
 
@@ -101,7 +101,7 @@ async def test_the_header_shows_a_delay_and_what_an_fsync_takes() -> None:
     async with bench(make_tick(1.0, values={DELAY: 2.0}, fsync_ms=2.2), size=(160, 45)) as app:
         assert "fsync +2 → 2.2" in app.text("#header")
         assert ("2.2", "text b") in runs(app, "#header")
-        await app.play(make_tick(1.5, values={DELAY: 2.0}, fsync_ms=1.2))
+        await app.play(make_tick(2.0, values={DELAY: 2.0}, fsync_ms=1.2))
         assert ("1.2", "warn b") in runs(app, "#header")
         await app.play(make_tick(2.0, values={DELAY: 2.0}, fsync_ms=None))
         assert "fsync +2 → -" in app.text("#header")
