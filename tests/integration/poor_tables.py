@@ -15,7 +15,8 @@ MADE: Final = (
     " CHARACTER SET latin1 COLLATE latin1_bin DEFAULT 'it''s' COMMENT 'a \\\\ b', UNIQUE KEY (email),"
     " seen TIMESTAMP(3) NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)) ENGINE=InnoDB",
     "CREATE TABLE poor.orders (id INT NOT NULL PRIMARY KEY, customer_id INT UNSIGNED, city_id INT, total INT,"
-    " KEY by_customer (customer_id), KEY by_both (customer_id, total), KEY again (customer_id, total))"
+    " KEY by_customer (customer_id), KEY by_both (customer_id, total), KEY again (customer_id, total),"
+    " FOREIGN KEY (customer_id) REFERENCES poor.customers (id))"
     " ENGINE=InnoDB",
     "CREATE TABLE poor.cities (id INT NOT NULL PRIMARY KEY) ENGINE=InnoDB",
     "CREATE TABLE poor.log (text VARCHAR(20) NOT NULL) ENGINE=InnoDB",
@@ -31,7 +32,6 @@ FOUND: Final = {
     ("problem", "no-primary-key", "counted", ()),
     ("problem", "engine", "flat", ()),
     ("problem", "nullable-key", "orders", ("customer_id",)),
-    ("note", "nullable-key", "orders", ("city_id",)),
     ("note", "nullable-key", "customers", ("email",)),
     ("note", "redundant-index", "orders", ("customer_id",)),
     ("note", "duplicate-index", "orders", ("customer_id", "total")),
