@@ -121,7 +121,7 @@ async def test_a_small_screen_has_the_bar_in_one_row_and_a_failed_check_before_i
         [row] = app.rows("#anatomy")
         assert row.startswith(" commit 89.4 ms ")
         assert "ACK wait 85.7 ms" in row
-        await app.play(explained(make_tick(1.5), failed=True))
+        await app.play(explained(make_tick(3.0), failed=True))
         [row] = app.rows("#anatomy")
         assert row == " ▲ Little's law: 8 clients, TPS x mean = 6.1  "
 

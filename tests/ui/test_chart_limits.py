@@ -57,7 +57,7 @@ def labels_of(rows: list[str]) -> list[str]:
 def test_a_partition_and_a_reset_leave_an_axis_that_fits() -> None:
     """`p r R u`: 15 TPS, an outage with a ramp through fractions of one, 2,000 TPS, 15 again."""
     tps = half_seconds((60, 16.0), (20, 0.0), (1, 0.4), (40, 2_000.0), (60, 80.0))
-    rows = painted(tps_model(tps, (), page=PAGE))[1]
+    rows = painted(tps_model(tps, (), page=PAGE, log=True))[1]
     ticks = [row[:6].strip() for row in rows[1:-1] if row[:6].strip()]
     assert ticks[-1] == "0"
     assert all(float(tick) <= 5_000 for tick in ticks)

@@ -199,7 +199,7 @@ async def test_a_chart_without_any_figure_says_so() -> None:
 
 
 def test_in_short_is_in_the_order_of_the_line() -> None:
-    assert in_short(HIDDEN) == "0·312·-"
+    assert in_short(HIDDEN) == "0/312/-"
     assert in_short(None) == ""
 
 

@@ -261,7 +261,7 @@ async def test_the_table_stands_at_the_end_with_what_deviates(
     async with bench(size=size, lab_page=lambda result: f"# {result.lab.name}: {result.verdict}") as app:
         monkeypatch.setattr(app.app, "copy_to_clipboard", pages.append)
         await opened(app)
-        await app.press("down", "enter")
+        await app.press("down", "enter", "y")
         await app.until(lambda: any("deviates" in text for text in toasts(app)))
         await app.press("o")
         await app.until(lambda: isinstance(app.app.screen, LabResultScreen))

@@ -290,7 +290,7 @@ def test_however_a_play_ends_it_clears_faults_and_gives_back_what_it_turned(last
     assert facade.called("inject") == [("kill", ("db1",))]
     assert facade.called("clear")[-1] is None
     assert {("rtt@db2", 85.0), ("clients", 8)} <= set(turned(facade)[-1])
-    assert "given back what the play turned: " in performance.left
+    assert "restored what the play turned: " in performance.left
     assert "rtt@db2 20 → 85 ms" in performance.left
 
 

@@ -116,7 +116,7 @@ class StackSide:
 
     def taken(self, stretch: ComparedStretch, ticks: Iterable[Tick]) -> StackSide:
         """That stretch of a recording alone, from where its settings are in effect to where they no longer
-        are: a change's mark comes last, and what a restart took is given back."""
+        are: a change's mark comes last, and settings that a restart took are set again."""
         side = StackSide(self.name, stretch_taken=stretch)
         settings: dict[KnobName, Value] | None = None
         for tick in ticks:

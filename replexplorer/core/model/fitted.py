@@ -261,7 +261,7 @@ def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -
 def _solved(
     setting: OperatingPoint, calibration: Calibration, local: LocalCost, clients: float, together: float
 ) -> Solution:
-    """With so many clients committing at once, of which at most `together` come to one group; the other
+    """With `clients` committing at once, of which at most `together` come to one group; the other
     clients wait for rows."""
     fsync_ms = setting.fsync_ms
     if fsync_ms is None:

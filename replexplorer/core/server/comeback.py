@@ -92,8 +92,7 @@ class Comeback:
     differs: Mapping[str, str] = field(default_factory=dict)
     """By node why it is to be copied, said of the node."""
     rows: tuple[int, int] | None = None
-    """At least and at most so many commits whose rows are gone while their GTIDs are there; None: it cannot
-    be said how many."""
+    """Bounds of the number of commits whose rows are gone while their GTIDs are there; None: not known."""
 
     wrote_to_the_end: bool = False
     """It committed until it ended, and can have lost the last commits, which are in no set."""

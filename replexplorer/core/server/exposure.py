@@ -31,7 +31,7 @@ class Unknown:
 
     why: str
     low: int = 0
-    """At least so many commits are known to be lost."""
+    """Commits that are known to be lost at least."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ class UnknownLossJson(JsonObject):
     """It is not known how many would be lost."""
 
     unknown: str = Field(description="why")
-    low: int = Field(0, description="at least so many")
+    low: int = Field(0, description="at least this many")
 
 
 class ExposureJson(JsonObject):

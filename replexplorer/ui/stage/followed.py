@@ -1,7 +1,7 @@
 """A view that is followed while it is shown: the moments that a play waits for, and what a cast marks.
 
 Law: a moment is told once the picture has folded its tick, so that its figures are those that are drawn. A
-mark or a fault is told once, also where a recording jumps back over it. What a play turned is given back
+mark or a fault is told once, also where a recording jumps back over it. What a play turned is restored
 when its view is closed, however it ended.
 """
 
@@ -73,21 +73,21 @@ class FollowedView:
             raise
 
     async def close(self, *, keep: bool = False) -> str:
-        """Give back what was turned since the first tick and close the view; answers what was given back,
-        and what the view leaves behind."""
+        """Restore what was turned since the first tick and close the view; returns what was restored and what
+        the view leaves behind."""
         given = ""
         if self._view.console is not None and self._first is not None:
             names = {name: view.requested for name, view in self._first.knobs.items()}
-            given = await self._given_back([Assignment((name,), value) for name, value in names.items()])
+            given = await self._restore([Assignment((name,), value) for name, value in names.items()])
         left = await self._view.close(keep=keep)
         return "\n".join(filter(None, [given, left]))
 
-    async def _given_back(self, assignments: list[Assignment]) -> str:
+    async def _restore(self, assignments: list[Assignment]) -> str:
         try:
             changed = await self.put(assignments)
         except ReplexplorerError as error:
-            return f"what the play turned is not given back: {error}"
-        return f"given back what the play turned: {'; '.join(changed)}" if changed else ""
+            return f"what the play turned could not be restored: {error}"
+        return f"restored what the play turned: {'; '.join(changed)}" if changed else ""
 
     async def put(self, assignments: Sequence[Assignment]) -> list[str]:
         """Clear every fault and turn these knobs of a live stack; answers what that changed."""
