@@ -38,7 +38,7 @@ from replexplorer.ui.charts.raster import Raster, Trace, raster_dots, straighten
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets import chart as chart_module
-from replexplorer.ui.widgets.big_digits import big_rows
+from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
 from replexplorer.ui.widgets.chart import Chart, raster
 from replexplorer.ui.words.figures import moment
 
@@ -553,7 +553,11 @@ def test_big_digits_as_in_the_design() -> None:
         for text in ("0123456789", "-", "8.5", "k", "?"):
             rows = big_rows(text, glyphs)
             assert len({len(row) for row in rows}) == 1
-    assert all(row.isascii() for row in big_rows("0123456789.-k", ASCII))
+            solid = solid_rows(text, glyphs)
+            assert len(solid) == 5
+            assert len({len(row) for row in solid}) == 1
+    assert all(row.isascii() for draw in (big_rows, solid_rows) for row in draw("0123456789.-kM", ASCII))
+    assert len({solid_rows(char) for char in "0123456789.-kM"}) == 14
 
 
 def test_glyphs_are_chosen_by_wish_then_by_terminal() -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from replexplorer.core.history.caption import Headline, Matters
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.big_digits import big_rows
+from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, spread, width_of, wrapped
@@ -15,6 +15,9 @@ from replexplorer.ui.words.runs import Line, Run, cut, spread, width_of, wrapped
 NUMBER_CELLS: Final = 31
 """Columns of the number and of what it counts."""
 _DIGIT_ROWS: Final = 3
+_SOLID_ROWS: Final = 5
+"""Of digits on a screen that has `_SOLID_FROM` rows."""
+_SOLID_FROM: Final = 36
 _MOST_ROWS: Final = 6
 """Of what is said."""
 _INKS: Final = {Matters.TPS: "tps b", Matters.WAIT: "bad b", Matters.AT_RISK: "warn b"}
@@ -46,7 +49,7 @@ class Shown:
 
 
 class PresenterBar(Lines):
-    """Five rows or more; nothing in it moves with the figures."""
+    """Five rows or more, from 36 rows of screen on seven; nothing in it moves with the figures."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PresenterBar { height: 5; }"
@@ -66,10 +69,11 @@ class PresenterBar(Lines):
 
     def _rows(self, width: int) -> int:
         shown = self._shown
+        least = _SOLID_ROWS if self.app.size.height >= _SOLID_FROM else _DIGIT_ROWS
         if shown is None or not shown.longest:
-            return _DIGIT_ROWS
+            return least
         lesson = len(wrapped(shown.longest, _said_cells(width)))
-        return max(_DIGIT_ROWS, min(_MOST_ROWS, lesson + 1))
+        return max(least, min(_MOST_ROWS, lesson + 1))
 
     def paint(self, width: int, height: int) -> list[Line]:
         """What the number counts and the time; digits beside what is said; the lesson and the keys."""
@@ -77,12 +81,12 @@ class PresenterBar(Lines):
         if shown is None:
             return []
         middle = max(1, height - 2)
-        digits = big_rows(_digits(shown.headline), self.glyphs)
+        digits = _big(_digits(shown.headline), middle, self.glyphs)
         ink = _INKS[shown.headline.matters]
         said = self._said(shown, _said_cells(width), middle)
-        rows: list[Line] = [spread([(f" {shown.headline.words}", "muted")], _time(shown.timer_s), width)]
+        rows: list[Line] = [spread([(f" {shown.headline.words}", "title b")], _time(shown.timer_s), width)]
         for at in range(middle):
-            digit = digits[at] if at < _DIGIT_ROWS else ""
+            digit = digits[at] if at < len(digits) else ""
             left: list[Run] = [(" ", "text"), (digit, ink)]
             left.append((" " * max(1, NUMBER_CELLS - width_of(left)), "text"))
             rows.append([*left, *(said[at] if at < len(said) else [])])
@@ -108,6 +112,12 @@ class PresenterBar(Lines):
 def _said_cells(width: int) -> int:
     """Columns for what is said."""
     return max(20, width - NUMBER_CELLS - 1)
+
+
+def _big(text: str, rows: int, glyphs: Glyphs) -> tuple[str, ...]:
+    """The figure as big as there is room for."""
+    solid = solid_rows(text, glyphs)
+    return solid if rows >= len(solid) and len(solid[0]) < NUMBER_CELLS - 1 else big_rows(text, glyphs)
 
 
 def _digits(headline: Headline) -> str:
