@@ -460,7 +460,8 @@ async def test_freezing_holds_everything_and_a_badge_says_what_is_so_meanwhile()
         await app.press("space")
         held = chart(app, "#tps-chart")
         header = app.text("#header")
-        assert "FROZEN  live ● PROTECTED   528 TPS" in header
+        assert "FROZEN  live ● same        528 TPS" in header
+        assert header.count("PROTECTED") == 1
         later = make_tick(
             9.0, state=ProtectionState.BLOCKED, tps=0.0, rtt=(85.0, 99.0),
             events=(Event(9.0, WALL_S, Severity.BAD, "commits wait"),), epochs=(EPOCH, EPOCH),

@@ -8,6 +8,7 @@ from textual.reactive import reactive
 
 from replexplorer.core.history.recent import Recent
 from replexplorer.core.server.durability import lax_knobs
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.widgets import header_load, header_stack
 from replexplorer.ui.widgets.lines import Lines
@@ -134,7 +135,8 @@ class Header(Lines):
         if self.live is None:
             return ([],)
         chip: Run = (" FROZEN ", "onstate on armed b")
-        state, tps = _live(*self.live)
+        held = self.tick.protection.state if self.tick is not None else None
+        state, tps = _live(*self.live, held)
         return (
             [chip, (" live ", "muted"), state, tps, (" TPS", "muted")],
             [chip, (" live ", "muted"), state, tps],
@@ -187,10 +189,13 @@ def _joined(segments: dict[str, Segment], chosen: dict[str, int], width: int) ->
     return [*left, *between, *right]
 
 
-def _live(tick: Tick, recent: Recent) -> Line:
-    """`● PROTECTED   528`: what is so behind a held picture, as wide whatever it is."""
+def _live(tick: Tick, recent: Recent, held: ProtectionState | None) -> Line:
+    """`● PROTECTED   528`: what is so behind a held picture, as wide whatever it is; the state's word only
+    where it is not the held one, which the row has already."""
     symbol, word, token, _ = STATES[tick.protection.state]
     longest = max(len(each.word) for each in STATES.values())
+    if tick.protection.state is held:
+        word, token = "same", "muted"
     return [
         (f"{symbol} {word:<{longest}}", f"{token} b"),
         (f" {figures.rate(recent.tps):>5}", "tps b"),
