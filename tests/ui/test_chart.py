@@ -215,6 +215,15 @@ def test_the_ceiling_runs_on_to_its_label_and_leaves_when_it_is_far_above() -> N
     assert "▴15.0k ceil" in far[1][60:]
 
 
+@pytest.mark.parametrize("tps", [8.0, 88.8, 888.0, 8888.0])
+def test_a_level_s_word_keeps_off_the_right_edge(tps: float) -> None:
+    points = [(600.0, tps), (700.0, tps)]
+    model = tps_model(points, points, points, page=PAGE)
+    text = picture(model, width=112)
+    assert "pred" in "".join(text[1:])
+    assert all(row.endswith(" ") for row in text[1:])
+
+
 def test_the_axis_is_logarithmic_on_demand_alone() -> None:
     steps = [(600.0 + at, 10.0 if at < 50 else 9_000.0) for at in range(100)]
     level = [(600.0 + at, 500.0) for at in range(100)]

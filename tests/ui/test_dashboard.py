@@ -737,6 +737,12 @@ async def test_the_statement_tells_risk_and_ladder() -> None:
         assert app.rows("#statement")[-1].split() == ["0", "1", "10", "100", "1000"]
 
 
+async def test_a_statement_is_not_broken_between_a_variable_and_its_value() -> None:
+    async with bench(size=(160, 45)) as app:
+        app.dashboard.select_knob(KnobName("semi_sync_timeout", SOURCE))
+        assert any(row.strip() == "rpl_semi_sync_source_timeout = 10000" for row in app.rows("#statement"))
+
+
 async def test_copying_gives_the_statement_and_its_undo() -> None:
     async with bench() as app:
         app.dashboard.select_knob(SYNC)

@@ -310,13 +310,15 @@ def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
 
 def _labels(grid: CellGrid, plot: Plot, model: ChartModel, scale: AxisScale, glyphs: Glyphs) -> None:
     """Labels at the ends of the series in the order of their values, moved apart where they would
-    collide; an arrow before those whose value is off scale."""
+    collide; an arrow before those whose value is off scale. A shorter word is taken where
+    the longer one touches the right edge."""
     labelled = [one for one in model.series if one.labels]
     ends = [_last_known(one) for one in labelled]
     wanted = [scale.rows - 1.0 if end is None else scale.row(end) for end in ends]
     room = plot.gutter - 1
     for one, end, row in zip(labelled, ends, spread_rows(wanted, plot.height), strict=True):
-        label = next((text for text in one.labels if len(text) <= room), one.labels[-1])
+        fitting = (text for cells in (room - 1, room) for text in one.labels[:-1] if len(text) <= cells)
+        label = next(fitting, one.labels[-1])
         if not 0 <= row < plot.height:
             continue
         x, y = plot.x + plot.width, plot.y + row

@@ -18,6 +18,8 @@ from replexplorer.ui.words.runs import Line, Run, rule, width_of, wrapped
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""
+_TIED: Final = "\ue000=\ue000"
+"""An equals sign that no row is broken at, as wide as the one that is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +189,10 @@ class StatementPanel(Lines):
 
 
 def _block(symbol: str, text: str, words: str, width: int) -> list[Line]:
-    """A text in rows, the first with its symbol and the others indented under it."""
+    """A text in rows, the first with its symbol and the others indented under it; a variable and its value
+    stay in one row."""
     indent = "  " + " " * len(symbol)
-    rows = wrapped(text, width - 2 - len(indent))
+    rows = [row.replace(_TIED, " = ") for row in wrapped(text.replace(" = ", _TIED), width - 2 - len(indent))]
     return [[("  " + symbol if at == 0 else indent, words), (row, words)] for at, row in enumerate(rows)]
 
 
