@@ -67,7 +67,7 @@ async def test_their_servers_are_watched_and_left_as_they_are(live_stack: LiveSt
     assert [(node.role, node.reachable) for node in status.nodes] == [("primary", True), ("replica", True)]
     assert (status.nodes[1].io_thread, status.nodes[1].lag_s) == ("on", 0.0)
     assert (status.links, status.disks, status.protection.state) == ([], [], "off")
-    assert status.knobs["sync_binlog"].requested == status.knobs["sync_binlog"].effective
+    assert (status.knobs["sync_binlog"].requested, status.knobs["sync_binlog"].effective) == (None, 1)
     told = shell.run("attach", TLS, "--watch", "--for", "1s").stdout
     assert "] OFF" in told
     assert "would lose: dies 0" in told

@@ -6,7 +6,7 @@ import asyncio
 import io
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -266,10 +266,15 @@ async def test_the_binlog_alone_can_be_slow_and_its_delay_varies(
     try:
         took_ms = await commits_ms(live_stack)
         assert statistics.median(took_ms) > 0.7 * DELAY_MS
-        paid_ms = (await primary.disk()).measured_by_kind_ms
-        assert paid_ms["binlog"] > 0.8 * DELAY_MS
-        assert paid_ms["binlog"] > paid_ms["redo"] + 0.5 * DELAY_MS
+        assert (await primary.disk()).measured_by_kind_ms["binlog"] > 0.8 * DELAY_MS
         assert statistics.stdev(took_ms) > DELAY_MS / 10
+
+        async def paid_ms() -> Mapping[str, float]:
+            await commits_ms(live_stack)
+            return (await primary.disk()).measured_by_kind_ms
+
+        # While others use the disk, a redo fsync without a delay can take as long: until they do not.
+        await until(paid_ms, holds=lambda paid: paid["binlog"] > paid["redo"] + 0.5 * DELAY_MS)
     finally:
         state = await primary.set_disk(SetDisk(redo_delay_ms="auto", binlog_delay_ms="auto", jitter_ms=0.0))
     assert (state.redo_delay_ms, state.binlog_delay_ms, state.jitter_ms) == ("auto", "auto", 0.0)
