@@ -424,6 +424,8 @@ class LoadTarget:
     ssl_mode: str | None = None
     """As MySQL's own clients have it, with `ssl_ca`; None: the program's own servers, in plain TCP."""
     ssl_ca: str | None = None
+    tracks_gtids: bool = False
+    """Each reply to a commit is to carry its GTID (MySQL, `session_track_gtids`)."""
 
     def __repr__(self) -> str:
         """Without the password."""

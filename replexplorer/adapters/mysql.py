@@ -295,16 +295,19 @@ async def log_in(
     as_dicts: bool = False,
     first: str | None = None,
     tls: Tls | None = None,
+    tracks: bool = False,
 ) -> Any:
     """An asyncmy connection in autocommit mode, over `sock` if it is given, with TLS if that is; `first` is
     the statement that it begins with (the driver's own `init_command` commits after it, which a member of a
-    Galera cluster without a majority refuses).
+    Galera cluster without a majority refuses). Where it `tracks`, OK packets carry what the session is set to
+    track (CLIENT_SESSION_TRACK).
 
     Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
     connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
     the time. caching_sha2_password falls back to RSA when the server's cache is cold.
     """
     import asyncmy
+    from asyncmy.constants.CLIENT import SESSION_TRACK
     from asyncmy.cursors import Cursor, DictCursor
     from asyncmy.errors import MySQLError
 
@@ -322,6 +325,7 @@ async def log_in(
             autocommit=True,
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
+            client_flag=SESSION_TRACK if tracks else 0,
             ssl=None if tls is None else tls.context(),
             auth_plugin_map=_REFUSED_IN_THE_CLEAR if tls is None else None,
         )

@@ -103,7 +103,8 @@ class ClientRun:
 
     async def last(self) -> RunEnd:
         """Do transactions until something changes."""
-        self._connection.watch(self._on_end, self._on_refused, self._on_lost)
+        on_gtid = self._dispatcher.tally.acknowledged.append
+        self._connection.watch(self._on_end, self._on_refused, self._on_lost, on_gtid)
         try:
             self.go_on()
             return await self._end

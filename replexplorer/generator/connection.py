@@ -32,6 +32,7 @@ _TYPES: Final = {"i": b"\x03\x80", "l": b"\x08\x00", "s": b"\xfd\x00"}
 _PACKED: Final = {"i": "I", "l": "q"}
 _LENGTH_IN_ONE: Final = 251
 _RECEIVE_BYTES: Final = 16_384
+_TRACK: Final = "SET SESSION session_track_gtids = OWN_GTID"
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
 """Seconds, seconds, probes: a host that vanished is noticed in 11 s; a paused server still answers."""
 
@@ -39,8 +40,9 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 
 class Connection:
     """A logged-in connection in autocommit mode."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, *, tracks_gtids: bool = False) -> None:
         self._sock = sock
+        self._tracks_gtids = tracks_gtids
         self._loop = asyncio.get_running_loop()
         self._unsent = b""
         self._reading = False
@@ -64,8 +66,9 @@ class Connection:
                 await asyncio.get_running_loop().sock_connect(sock, (target.host, target.port))
                 twin = sock.dup()
                 connection = await log_in(
-                    target.host, target.port, target.user, target.password, database=database, sock=sock
-                )
+                    target.host, target.port, target.user, target.password, database=database, sock=sock,
+                    first=_TRACK if target.tracks_gtids else None, tracks=target.tracks_gtids,
+                )  # fmt: skip
                 connection.close()
         except TimeoutError:
             _close_all(sock, twin)
@@ -78,7 +81,7 @@ class Connection:
         except BaseException:
             _close_all(sock, twin)
             raise
-        return cls(twin)
+        return cls(twin, tracks_gtids=target.tracks_gtids)
 
     @classmethod
     async def _open_elsewhere(cls, target: LoadTarget, database: str, timeout_s: float) -> Connection:
@@ -151,10 +154,15 @@ class Connection:
                 return packets[0][1]
 
     def watch(
-        self, on_end: Callable[[], None], on_refused: Callable[[Refusal], None], on_lost: Callable[[], None]
+        self,
+        on_end: Callable[[], None],
+        on_refused: Callable[[Refusal], None],
+        on_lost: Callable[[], None],
+        on_gtid: Callable[[bytes], None],
     ) -> None:
-        """From now on call one of these at the end of each reply, until `unwatch`."""
-        reply = Reply()
+        """From now on call one of these at the end of each reply, until `unwatch`; before that `on_gtid` with
+        each OK packet that may carry a GTID."""
+        reply = Reply(on_gtid if self._tracks_gtids else None)
         feed, receive = reply.feed, self._sock.recv
 
         def readable() -> None:

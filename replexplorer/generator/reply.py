@@ -7,9 +7,13 @@ login negotiated (MySQL protocol, "Text Resultset", CLIENT_DEPRECATE_EOF).
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
+
+from replexplorer.core.server.gtid import runs, unite_gtids, write_gtids
 
 OK: Final = 0x00
 ERR: Final = 0xFF
@@ -17,6 +21,10 @@ _END: Final = 0xFE
 _EOF_BYTES: Final = 5
 _LARGEST: Final = 0xFFFFFF
 _MORE_RESULTS: Final = 0x08
+_LEAST_WITH_GTID: Final = 50
+"""Bytes of an OK packet: 7, an empty text's length, 5 that say what follows, and a UUID, a colon, a digit."""
+_UUID: Final = 36
+_GTIDS: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9a-z_:, -]+")
 
 
 class Refusal(NamedTuple):
@@ -37,9 +45,11 @@ class _Stage(Enum):
 class Reply:
     """Follows one reply; `feed` until it answers."""
 
-    __slots__ = ("_columns", "_rest", "_stage")
+    __slots__ = ("_columns", "_on_gtid", "_rest", "_stage")
 
-    def __init__(self) -> None:
+    def __init__(self, on_gtid: Callable[[bytes], None] | None = None) -> None:
+        """`on_gtid` hears each OK packet that is large enough to carry a GTID (`acknowledged_gtids`)."""
+        self._on_gtid = on_gtid
         self._begin()
 
     def _begin(self) -> None:
@@ -57,6 +67,8 @@ class Reply:
             # A commit's whole reply in one piece, which is nearly every reply there is.
             size = len(received) - 4
             if size > 0 and received[4] == OK and received[:3] == size.to_bytes(3, "little"):
+                if size >= _LEAST_WITH_GTID and self._on_gtid is not None:
+                    self._on_gtid(received)
                 return True
             data = received
         else:
@@ -92,6 +104,8 @@ class Reply:
             return refusal(data[at : at + size])
         if stage is _Stage.HEAD:
             if first == OK:
+                if size >= _LEAST_WITH_GTID and self._on_gtid is not None:
+                    self._on_gtid(data[at : at + size])
                 return True
             self._columns = first if first < 0xFB else int.from_bytes(data[at + 1 : at + 3], "little")
             self._stage = _Stage.COLUMNS
@@ -110,3 +124,19 @@ def refusal(payload: bytes) -> Refusal:
     (number,) = struct.unpack_from("<H", payload, 1)
     text = payload[9:] if payload[3:4] == b"#" else payload[3:]
     return Refusal(number, " ".join(text.decode("utf-8", "replace").split()))
+
+
+def acknowledged_gtids(packets: Iterable[bytes]) -> str:
+    """The GTID set that OK packets tell of, where they do (MySQL protocol, "OK_Packet", SESSION_TRACK_GTIDS):
+    a text behind its length, and behind it at most the transaction's state. Most have the same UUID and a
+    number, and nothing else of those is read."""
+    uuid, numbers, others = b"-", set[int](), list[str]()
+    for each in packets:
+        at = each.rfind(b":")
+        begins = at - _UUID
+        if each[begins:at] == uuid and (number := each[at + 1 : begins + each[begins - 1]]).isdigit():
+            numbers.add(int(number))
+        elif (found := _GTIDS.search(each)) is not None:
+            others.append(found[0].decode())
+            uuid = found[0][:_UUID] if uuid == b"-" else uuid
+    return unite_gtids(*others, write_gtids({uuid.decode(): runs(numbers)}))

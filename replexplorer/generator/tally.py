@@ -11,6 +11,7 @@ from typing import Final
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import Pace, Schedule
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.generator.reply import acknowledged_gtids
 
 DEADLOCK: Final = 1213
 LOCK_TIMEOUT: Final = 1205
@@ -50,6 +51,8 @@ class Tally:
         """By class, while that is asked for."""
         self.queries = [0, 0, 0]
         """Statements answered: reads, writes, others."""
+        self.acknowledged: list[bytes] = []
+        """OK packets that may carry a GTID."""
         self.refused: Counter[int] = Counter()
         """Transactions refused for good, by MySQL's number."""
         self.retried: Counter[int] = Counter()
@@ -115,7 +118,9 @@ class Tally:
             errors_by_number={str(number): times for number, times in self.refused.items()},
             cpu_busiest_percent=cpu_percent,
             statements={name: _taken(found) for name, found in self.statements_s.items()},
+            acknowledged_gtids=acknowledged_gtids(self.acknowledged),
         )
+        self.acknowledged.clear()  # in place: connections hold its append
         self._arrived, self._dropped = schedule.arrived, schedule.dropped
         self.lost = self.unknown = self.reconnects = self.rows_reset = self.backlog_max = 0
         self.queries[:] = (0, 0, 0)

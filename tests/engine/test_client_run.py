@@ -46,7 +46,11 @@ class Wire:
         self.lose: Callable[[], None] = lambda: None
 
     def watch(
-        self, on_end: Callable[[], None], on_refused: Callable[[Refusal], None], on_lost: Callable[[], None]
+        self,
+        on_end: Callable[[], None],
+        on_refused: Callable[[Refusal], None],
+        on_lost: Callable[[], None],
+        on_gtid: Callable[[bytes], None],
     ) -> None:
         self.ok, self.refuse, self.lose = on_end, on_refused, on_lost
 

@@ -208,6 +208,38 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
         assert "17 transactions that db1 lost" in (differs["db3"] or "")
 
 
+@pytest.mark.parametrize("by", ["driver", "another"])
+@virtual
+async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_clears(by: str) -> None:
+    """Also those that no other node has seen; the numbers that the source uses again are not among them."""
+    world = World(replicas=2)
+    source = world.primary
+    source.commits = 99
+    world.servers["db3"].received = 90
+    async with world.attached("tui") as driver:
+        await driver.drive(driver.load_settings())
+        uuid, clients = source.variables["server_uuid"], driver.load.acknowledged
+        clients.add(f"{uuid}:1-103", connected=8)
+        async with world.attached("fault") as session:
+            await inject(session, "kill")
+        clients.add(f"{uuid}:104-105", connected=0)
+        await driver.driving.publish_news()
+        source.loses = 17
+        if by == "driver":
+            [cleared] = await driver.console.do(Clear())
+        else:
+            async with world.attached("fault") as session:
+                [cleared] = await session.console.do(Clear())
+        assert cleared.comeback is not None
+        assert cleared.comeback.acknowledged == cleared.comeback.lost == f"{uuid}:84-105"
+        words = cleared.comeback.words("demo")[0]
+        assert words == "db1 lost 22 acknowledged commits, 17 of them only on db2, 8 of them only on db3"
+        clients.add(f"{uuid}:84-86", connected=8)
+        clients.judged(uuid)
+        clients.add("", connected=0)
+        assert clients.before == f"{uuid}:84-86"
+
+
 @virtual
 async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up() -> None:
     world = World(replicas=2)

@@ -59,6 +59,36 @@ def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen
     assert compare("db1", A, idle, {"db2": f"{A}:1-100"}, f"{A}:1-100", "", is_source=True).is_whole
 
 
+@pytest.mark.parametrize(
+    ("answered", "lines"),
+    [
+        (f"{A}:1-105", ["db1 lost 10 acknowledged commits, 3 of them only on db2"]),
+        (
+            f"{A}:1-97",
+            [
+                "db1 lost 2 acknowledged commits, 2 of them only on db2",
+                "db1 lost at least 3 other transactions, 1 of them only on db2",
+            ],
+        ),
+        (
+            f"{A}:1-95",
+            [
+                "db1 lost no acknowledged commits",
+                "db1 lost at least 5 other transactions, 3 of them only on db2",
+            ],
+        ),
+        (f"{B}:1-500", ["db1 lost at least 5 transactions, 3 of them only on db2"]),
+        ("", ["db1 lost at least 5 transactions, 3 of them only on db2"]),
+    ],
+)  # fmt: skip
+def test_what_clients_were_answered_is_counted_exactly(answered: str, lines: list[str]) -> None:
+    had = Had({"db1": f"{A}:1-100"}, "", first=f"{A}:1-95")
+    found = compare("db1", A, had, {"db2": f"{A}:1-98"}, f"{A}:1-95", "", answered, is_source=True)
+    assert [line for line in found.words("demo") if line.startswith("db1 lost")] == lines
+    whole = compare("db1", A, had, {"db2": f"{A}:1-98"}, f"{A}:1-105", "", answered, is_source=True)
+    assert whole.is_whole is answered.startswith(A)
+
+
 def test_what_the_binlog_lost_is_not_known_where_it_was_not_asked() -> None:
     found = compare("db1", A, Had(), {"db2": f"{A}:1-9"}, f"{A}:1-9", f"{A}:1-9", is_source=True)
     assert found.binlog_lost is None

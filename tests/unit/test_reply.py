@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.load.workload import WORKLOADS, Statement
+from replexplorer.core.server.gtid import gtid_count
 from replexplorer.generator.connection import execution, text_query
-from replexplorer.generator.reply import Refusal, Reply
+from replexplorer.generator.reply import Refusal, Reply, acknowledged_gtids
 
 MORE, LAST = 0x08, 0x02
 
@@ -134,3 +135,37 @@ def test_a_text_statement_has_its_values_written_in() -> None:
     assert text_query(percent)(())[4:] == b"\x03SELECT 5 % 3, '100%'"
     percent = Statement("select", "SELECT 5 % ?", parameters="i", prepared=False)
     assert text_query(percent)((3,))[4:] == b"\x03SELECT 5 % 3"
+
+
+NODE = b"8b689583-e7ba-11f1-9059-0242ac160002"
+ANSWERED = {
+    "DDL": b"8\0\0\1\0\0\0\x02@\1\0\0/\x03-\0+" + NODE + b":235118",
+    "BEGIN": b"\x14\0\0\1\0\0\0\x03@\0\0\0\x0b\x05\t\x08T_______",
+    "UPDATE": b"0\0\0\1\0\1\0\x03\0\0\0(Rows matched: 1  Changed: 1  Warnings: 0",
+    "COMMIT": b"C\0\0\1\0\0\0\x02@\0\0\0:\x03-\0+" + NODE + b":235119\x05\t\x08________",
+    "UPDATE that commits": b"`\0\0\1\0\1\0\x02@\0\0(Rows matched: 1  Changed: 1  Warnings: 0/\x03-\0+"
+    + NODE
+    + b":235123",
+    "DROP DATABASE": b";\0\0\1\0\1\0\x02A\0\0\x002\1\1\0\x03-\0+" + NODE + b":235120",
+    "DO": b"\x07\0\0\1\0\0\0\x02\0\0\0",
+}
+"""As MySQL 9 sent them to a session with `session_track_gtids=OWN_GTID`."""
+
+
+@pytest.mark.parametrize("order", [list(ANSWERED), list(reversed(ANSWERED))])
+@pytest.mark.parametrize("cut", [0, 1, 30])
+def test_gtids_are_taken_from_the_replies_to_what_commits(order: list[str], cut: int) -> None:
+    heard: list[bytes] = []
+    reply = Reply(heard.append)
+    for name in order:
+        pieces = (
+            [ANSWERED[name][:cut], ANSWERED[name][cut:]]
+            if 0 < cut < len(ANSWERED[name])
+            else [ANSWERED[name]]
+        )
+        assert [reply.feed(piece) for piece in pieces][-1] is True
+    node = NODE.decode()
+    assert acknowledged_gtids(heard) == f"{node}:235118-235120:235123"
+    other = [each.replace(b"8b68", b"7b68") for each in heard]
+    assert gtid_count(acknowledged_gtids([*heard, *other])) == 8
+    assert acknowledged_gtids([]) == ""

@@ -106,6 +106,8 @@ class Interval:
     """Of one core, the busiest generator process."""
     statements: Mapping[str, Histogram] = field(default_factory=dict)
     """Send to reply of each statement by its class; only while that is asked for."""
+    acknowledged_gtids: str = ""
+    """Of the commits that clients were answered, where replies carry GTIDs; a driver takes it out."""
     work: tuple[ProcessWork, ...] = ()
     """What each generator process did of it, by number; empty in what a process reports of itself."""
 
@@ -243,6 +245,7 @@ def _added(one: Interval, other: Interval) -> dict[str, Any]:
         for name in (*one.statements, *other.statements)
     }
     added["work"] = added_work(one.work, other.work)
+    added["acknowledged_gtids"] = ",".join(filter(None, (one.acknowledged_gtids, other.acknowledged_gtids)))
     late_ms = added["lateness"].percentile_ms(99)
     worse_ms = max(one.lateness_p99_ms, other.lateness_p99_ms)
     return added | {"lateness_p99_ms": worse_ms if late_ms is None else late_ms}

@@ -67,6 +67,40 @@ class Had:
         return cls(**content) if isinstance(content, dict) else None
 
 
+class Acknowledged:
+    """What the clients of one load were answered, as GTID sets.
+
+    Law: a server that runs again may give the numbers that it lost to other commits, so what was answered
+    until no client had a connection is kept apart from what came later.
+    """
+
+    def __init__(self) -> None:
+        self.before = ""
+        """Until no client had a connection, the last time that this was so."""
+        self._since = ""
+        self._judged: set[str] = set()
+
+    def add(self, gtids: str, *, connected: int) -> None:
+        """What clients were answered in an interval, at whose end this many of them had a connection."""
+        self._since = unite_gtids(self._since, gtids)
+        if not connected:
+            self.pause()
+
+    def pause(self) -> None:
+        """No client has a connection now."""
+        if self._since:
+            for uuid in self._judged:
+                self.before = subtract_gtids(self.before, numbered_by(uuid, self.before))
+            self._judged.clear()
+            self.before, self._since = unite_gtids(self.before, self._since), ""
+
+    def judged(self, server_uuid: str | None) -> None:
+        """What this server came back without has been said: what its clients were answered until then counts
+        until they lose it again."""
+        if server_uuid is not None:
+            self._judged.add(server_uuid)
+
+
 def loses_rows(fault: str, values: Mapping[str, Value]) -> bool:
     """Whether a failure takes redo of commits that clients were told of, under these settings: without power
     all that was not flushed, and where mysqld dies what it did not even write."""
@@ -94,14 +128,16 @@ class Comeback:
     rows: tuple[int, int] | None = None
     """Bounds of the number of commits whose rows are gone while their GTIDs are there; None: not known."""
 
+    acknowledged: str | None = None
+    """Those of `lost` that clients of the load were answered, all of them; None: no load kept account."""
     wrote_to_the_end: bool = False
     """It committed until it ended, and can have lost the last commits, which are in no set."""
 
     @property
     def is_whole(self) -> bool:
-        """Nothing was lost and nothing differs."""
-        lost = self.lost or self.binlog_lost or self.wrote_to_the_end or self.rows != (0, 0)
-        return not (lost or self.differs)
+        """No commit of the load was lost, as far as is known none of others, and nothing differs."""
+        uncounted = self.wrote_to_the_end and self.acknowledged is None
+        return not (self.lost or self.binlog_lost or uncounted or self.rows != (0, 0) or self.differs)
 
     @property
     def after(self) -> Replication:
@@ -118,9 +154,14 @@ class Comeback:
     def words(self, stack: str) -> tuple[str, ...]:
         """What it came to on this stack, and the remedy, a line each; empty where all is whole."""
         lines = []
-        if self.lost:
-            lines.append(f"{self.node} lost at least {lost_words(self.lost, self.only_on)}")
-        elif self.wrote_to_the_end:
+        if self.lost and self.acknowledged is not None:
+            lines.append(
+                f"{self.node} lost {lost_words(self.acknowledged, self.only_on, 'acknowledged commit')}"
+            )
+        if rest := subtract_gtids(self.lost, self.acknowledged or ""):
+            what = "transaction" if self.acknowledged is None else "other transaction"
+            lines.append(f"{self.node} lost at least {lost_words(rest, self.only_on, what)}")
+        elif self.wrote_to_the_end and self.acknowledged is None:
             lines.append(
                 f"{self.node} may have lost its last commits: those of its last moment are not counted"
             )
@@ -139,10 +180,11 @@ class Comeback:
         return (*lines, *remedies)
 
 
-def lost_words(lost: str, only_on: Mapping[str, str]) -> str:
+def lost_words(lost: str, only_on: Mapping[str, str], what: str = "transaction") -> str:
     """`508 transactions, 508 of them only on db2`."""
-    where = [f"{gtid_count(there):,} of them only on {node}" for node, there in only_on.items() if there]
-    return ", ".join([transactions(lost), *(where or ["on no other node"])])
+    there = {node: gtid_count(common_gtids(lost, gtids)) for node, gtids in only_on.items()}
+    where = [f"{count:,} of them only on {node}" for node, count in there.items() if count]
+    return ", ".join([transactions(lost, f"no {what}s", what), *(where or ["on no other node"] * bool(lost))])
 
 
 def binlog_bytes(files: Iterable[str]) -> int:
@@ -160,17 +202,20 @@ def compare(
     others: Mapping[str, str],
     at_start: str,
     purged: str,
+    acknowledged: str = "",
     *,
     is_source: bool,
 ) -> Comeback:
     """What a server came back without: `others` have these sets while it was away, it had executed `at_start`
-    at its start, and of that `purged` is in no binlog of its own. Without a UUID it has numbered all there
-    is."""
-    seen = (had.executed.get(node, ""), *others.values())
+    at its start, and of that `purged` is in no binlog of its own; clients were answered `acknowledged`.
+    Without a UUID it has numbered all there is."""
+    answered = numbered_by(uuid, acknowledged) if uuid else acknowledged
+    seen = (had.executed.get(node, ""), *others.values(), answered)
     before = numbered_by(uuid, *seen) if uuid else unite_gtids(*seen)
     lost = subtract_gtids(before, at_start)
     only_on = {name: common_gtids(lost, gtids) for name, gtids in others.items()}
     binlog_lost = None if had.purged is None else subtract_gtids(purged, had.purged)
+    of_lost = common_gtids(lost, answered) if answered else None
     wrote = had.first is not None and bool(subtract_gtids(had.executed.get(node, ""), had.first))
     rows: tuple[int, int] | None = (0, 0)
     # InnoDB keeps the GTIDs of what it has: where these are more than the binlog's, all their rows are there.
@@ -180,7 +225,7 @@ def compare(
             rows = (0, max(0, rows[1] - gtid_count(lost)))
     if not is_source:
         differs = {} if rows == (0, 0) else {node: NOT_KNOWN}
-        return Comeback(node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows)
+        return Comeback(node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows, of_lost)
     replication, differs = dict[str, Replication](), dict[str, str]()
     for name, gtids in others.items():
         lacks = subtract_gtids(purged, gtids)
@@ -198,5 +243,5 @@ def compare(
             differs[name] = f"lacks {transactions(lacks)} that are in no binlog of {node} (error 1236)"
     return Comeback(
         node, True, lost, {name: gtids for name, gtids in only_on.items() if gtids}, binlog_lost,
-        had.binlog_bytes, replication, differs, rows, wrote,
+        had.binlog_bytes, replication, differs, rows, of_lost, wrote,
     )  # fmt: skip

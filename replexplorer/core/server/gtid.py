@@ -7,7 +7,7 @@ so that equal sets are equal texts; what is subtracted from itself is empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 Intervals = Sequence[tuple[int, int]]
@@ -40,6 +40,12 @@ def write_gtids(gtids: Mapping[str, Intervals]) -> str:
         for key, spans in gtids.items()
         if spans
     )
+
+
+def runs(numbers: Set[int]) -> Intervals:
+    """Numbers as runs of neighbors."""
+    firsts = sorted(number for number in numbers if number - 1 not in numbers)
+    return list(zip(firsts, sorted(number for number in numbers if number + 1 not in numbers), strict=True))
 
 
 def subtract_gtids(left: str, *others: str) -> str:
@@ -84,10 +90,10 @@ def gtid_count(text: str) -> int:
     return sum(last - first + 1 for spans in parse_gtids(text).values() for first, last in spans)
 
 
-def transactions(gtids: str, none: str = "no transactions") -> str:
+def transactions(gtids: str, none: str = "no transactions", what: str = "transaction") -> str:
     """`1 transaction`, `1,204 transactions`."""
     count = gtid_count(gtids)
-    return f"{count:,} transaction{'' if count == 1 else 's'}" if count else none
+    return f"{count:,} {what}{'' if count == 1 else 's'}" if count else none
 
 
 def _joined(spans: Sequence[tuple[int, int]]) -> Intervals:

@@ -70,12 +70,20 @@ class Return:
         self.node = node
         self._had = had or Had()
         self._others: dict[str, str] | None = None
+        self._acknowledged: str | None = None
 
     async def look_before(self) -> None:
         """See what the others have of it while it is away: nothing that it writes from now on."""
         others = [name for name in self._sight.fleet.members if name != self.node]
         if not self._sight.fleet.member(self.node).address.server_running:
             self._others = await _sets(self._sight, others)
+            self._acknowledged = await self._answered()
+
+    async def _answered(self) -> str:
+        """What clients were answered until they lost the server, by our load or the driver's."""
+        if not (own := self._sight.load.acknowledged.before):
+            await self._sight.look_at_driver()
+        return own or self._sight.acknowledged
 
     async def look_after(self) -> Comeback | None:
         """What it came back without, and keep which nodes differ since; None where it does not answer."""
@@ -100,9 +108,12 @@ class Return:
         except ReplexplorerError:
             return None
         uuid = member.capabilities.server_uuid if member.capabilities else None
+        acknowledged = await self._answered() if self._acknowledged is None else self._acknowledged
         found = compare(
-            self.node, uuid, self._had, others, unite_gtids(logged, purged), purged, is_source=is_source
-        )
+            self.node, uuid, self._had, others, unite_gtids(logged, purged), purged, acknowledged,
+            is_source=is_source,
+        )  # fmt: skip
+        self._sight.load.acknowledged.judged(uuid)
         known = self._sight.requested.diverged if self._others is None else {}  # who saw more has said why
         if new := {name: why for name, why in found.differs.items() if name not in known}:
             self._sight.requested = await write_diverged(fleet.keeper, fleet.roster, new)

@@ -416,6 +416,8 @@ class Faults:
         is_known = node in self._judged or any(each.node == node for each in self.in_force())
         self._judged.discard(node)
         if is_known or self._fleet.system.is_group:
+            known = self._fleet.member(node).capabilities
+            self._sight.load.acknowledged.judged(known.server_uuid if known else None)
             return ()
         found = await self.judge(Return(self._sight, node, None))
         return () if found is None else found.words(self._fleet.outside.provider.name)

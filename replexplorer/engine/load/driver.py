@@ -13,6 +13,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import LEDGER
+from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
 
@@ -116,6 +117,7 @@ class LoadDriver:
         self.inbox = Inbox()
         """The picture's."""
         self._inboxes = [self.inbox]
+        self.acknowledged = Acknowledged()
         self.settings: LoadSettings | None = None
         """What the running load was last told."""
         self.target: LoadTarget | None = None
@@ -174,6 +176,8 @@ class LoadDriver:
         """Take intervals until the process ends."""
         try:
             async for interval in process.intervals():
+                self.acknowledged.add(interval.acknowledged_gtids, connected=interval.connected)
+                interval = replace(interval, acknowledged_gtids="")
                 for inbox in self._inboxes:
                     inbox.put(interval)
         except ReplexplorerError as error:
@@ -261,3 +265,4 @@ class LoadDriver:
         finally:
             running.reader.cancel()
             await asyncio.gather(running.reader, return_exceptions=True)
+            self.acknowledged.pause()

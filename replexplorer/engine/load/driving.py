@@ -18,7 +18,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.wire import Lease
 from replexplorer.engine.load.driver import LoadDriver, with_knobs
 from replexplorer.engine.load.upkeep import low_disk, trim_binlogs
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.sight import ACKNOWLEDGED, Sight
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.ports import LoadSettings, LoadTarget
 
@@ -78,7 +78,9 @@ class Driving:
         }
         # Where the app needs a tunnel the load runs on the server's own host, and needs none.
         path = "published" if view.path == "published" else "direct"
-        return LoadTarget(view.host, view.port, user, password, path, readers)
+        known = self._fleet.source.capabilities
+        tracks = known is not None and known.flavor != "mariadb" and not self._fleet.system.is_group
+        return LoadTarget(view.host, view.port, user, password, path, readers, tracks_gtids=tracks)
 
     async def drive(self, settings: LoadSettings) -> None:
         """Run a load of our own; raises LoadTaken naming the driver when somebody drives."""
@@ -171,7 +173,7 @@ class Driving:
 
     async def publish_news(self) -> None:
         """Say beside our lease what our load is, where something else stands there."""
-        if self._published not in (None, self._load.effective()):
+        if self._published not in (None, self._news()):
             await self._publish()
 
     async def point(self, selected: str | None) -> None:
@@ -181,9 +183,14 @@ class Driving:
             if self._published is not None:
                 await self._publish()
 
+    def _news(self) -> dict[str, Value]:
+        """What our load is now, with what its clients were answered until they lost their server."""
+        running, before = dict(self._load.effective()), self._load.acknowledged.before
+        return running | {ACKNOWLEDGED: before} if running and before else running
+
     async def _take_the_lease(self) -> Lease | None:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""
-        running = dict(self._load.effective())
+        running = self._news()
         holder = await self._fleet.keeper.take_lease(
             self._driver.holder, beside=self._driver.beside, load=running, selected=self._selected
         )

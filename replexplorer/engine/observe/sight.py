@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from replexplorer.core.change.planner import Observed
 from replexplorer.core.dialect.capabilities import Capabilities
@@ -26,6 +26,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.role_change import hole_words
+from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.fault_effect import is_over
 from replexplorer.core.server.membership import judge_group
@@ -57,10 +58,14 @@ from replexplorer.ports import Ability
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""
 _SECOND_LOOK_S = 0.3
+ACKNOWLEDGED: Final = "acknowledged_gtids"
+"""Where a driver's lease has what its clients were answered until they lost their server."""
 
 
 class RunningLoad(Protocol):
     """The load of this app."""
+
+    acknowledged: Acknowledged
 
     def effective(self) -> Mapping[str, Value]:
         """Load knobs as they are now; empty when no load of this app runs."""
@@ -107,6 +112,8 @@ class Sight:
         """Who drives the stack's load, as last asked; None: nobody, or it is not known."""
         self.driver_is_known = False
         """Whether an agent answered when it was asked for the driver."""
+        self.acknowledged = ""
+        """GTID set that the clients of the driver's load were answered until they lost their server."""
         self.lookback = Lookback()
         self.exposures = ExposureWatch(fleet)
         self.counts_commits = True
@@ -176,10 +183,14 @@ class Sight:
 
     async def look_at_driver(self) -> None:
         """Ask who drives the load, and which."""
-        self.driver, self.driver_is_known = None, False
+        self.driver, self.driver_is_known, self.acknowledged = None, False, ""
         with contextlib.suppress(ReplexplorerError):
             self.driver = await self.fleet.keeper.lease()
             self.driver_is_known = True
+            if self.driver is not None and self.driver.load:
+                load = dict(self.driver.load)
+                self.acknowledged = str(load.pop(ACKNOWLEDGED, ""))
+                self.driver = replace(self.driver, load=load)
 
     async def read_document(self) -> None:
         """Read the requested values; those known stay when the agent does not answer, or when what it

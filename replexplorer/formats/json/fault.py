@@ -48,6 +48,9 @@ class LostJson(JsonObject):
     transactions: int
     is_all: bool = Field(description="false: it committed until it ended, and its last moment is not counted")
     gtids: str
+    acknowledged: int | None = Field(
+        description="how many of them clients of the load were answered; null: no load kept account"
+    )
     only_on: dict[str, int] = Field(description="by node: how many of them it has")
 
 
@@ -83,6 +86,7 @@ class ComebackJson(JsonObject):
                 transactions=gtid_count(found.lost),
                 is_all=not found.wrote_to_the_end,
                 gtids=found.lost,
+                acknowledged=None if found.acknowledged is None else gtid_count(found.acknowledged),
                 only_on=only_on,
             ),
             rows_lost=found.rows,
