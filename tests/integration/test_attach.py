@@ -69,7 +69,7 @@ async def test_their_servers_are_watched_and_left_as_they_are(live_stack: LiveSt
     assert (status.links, status.disks, status.protection.state) == ([], [], "off")
     assert (status.knobs["sync_binlog"].requested, status.knobs["sync_binlog"].effective) == (None, 1)
     told = shell.run("attach", TLS, "--watch", "--for", "1s").stdout
-    assert "] OFF" in told
+    assert "] ASYNC" in told
     assert "would lose: dies 0" in told
 
     refused = shell.run("attach")
