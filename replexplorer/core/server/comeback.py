@@ -205,10 +205,12 @@ def compare(
     acknowledged: str = "",
     *,
     is_source: bool,
+    since: Mapping[str, str] | None = None,
 ) -> Comeback:
     """What a server came back without: `others` have these sets while it was away, it had executed `at_start`
     at its start, and of that `purged` is in no binlog of its own; clients were answered `acknowledged`.
-    Without a UUID it has numbered all there is."""
+    Without a UUID it has numbered all there is. `since` is what the others have by now: what was on its way
+    when the server ended may have come."""
     answered = numbered_by(uuid, acknowledged) if uuid else acknowledged
     seen = (had.executed.get(node, ""), *others.values(), answered)
     before = numbered_by(uuid, *seen) if uuid else unite_gtids(*seen)
@@ -228,7 +230,7 @@ def compare(
         return Comeback(node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows, of_lost)
     replication, differs = dict[str, Replication](), dict[str, str]()
     for name, gtids in others.items():
-        lacks = subtract_gtids(purged, gtids)
+        lacks = subtract_gtids(purged, gtids, (since or {}).get(name, ""))
         replication[name] = Replication.WHOLE
         if only_on[name]:
             differs[name] = (

@@ -111,7 +111,7 @@ class Return:
         acknowledged = await self._answered() if self._acknowledged is None else self._acknowledged
         found = compare(
             self.node, uuid, self._had, others, unite_gtids(logged, purged), purged, acknowledged,
-            is_source=is_source,
+            is_source=is_source, since=await _sets(self._sight, others),
         )  # fmt: skip
         self._sight.load.acknowledged.judged(uuid)
         known = self._sight.requested.diverged if self._others is None else {}  # who saw more has said why

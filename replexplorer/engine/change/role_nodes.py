@@ -24,8 +24,10 @@ from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.requested import write_diverged, write_role_change
 from replexplorer.ports import Clock
 
-ENDS_WITHIN_S: Final = 60.0
-"""How long a statement, or a server's end, may take where nothing waits for it but the change itself."""
+ENDS_WITHIN_S: Final = 90.0
+"""How long a statement, or a server's end, may take where nothing waits for it but the change itself: MySQL
+itself waits up to 60 s for the rest of a transaction of which the applier has received a part before it stops
+(SLAVE_WAIT_GROUP_DONE in the server's source)."""
 _LOOK_EVERY_S: Final = 0.1
 _GONE_WITHIN_S: Final = 5.0
 """A server whose process runs has this long to answer before it counts as gone."""
