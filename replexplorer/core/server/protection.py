@@ -166,10 +166,6 @@ def _state(evidence: Evidence) -> ProtectionState:
     return ProtectionState.ARMED
 
 
-def _links_are_cut(evidence: Evidence) -> bool:
-    return evidence.links_open is not None and evidence.links_open < _required(evidence)
-
-
 def _required(evidence: Evidence) -> int:
     return 1 if evidence.required is None else evidence.required
 
