@@ -19,7 +19,9 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS = $(shell processors=$$(getconf _NPROCESSORS_ONLN); echo $$((processors < 4 ? processors : 4)))
 # One more than processors for those that need no Docker: some wait, for terminals and processes.
 FAST_WORKERS = $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
-EVERYWHERE = -n $$(($(WORKERS) + 1)) --dist loadgroup --no-loadscope-reorder --beside-servers
+EVERYWHERE = -n $$(($(WORKERS) + 1)) --dist loadgroup --no-loadscope-reorder --beside-servers $(COSTS)
+# What each test took of the processor, dearest first.
+COSTS = --costs=build/costs-of-tests.tsv
 
 # Runs as root on a system with apt: only there may make install a host package by itself.
 define APT
@@ -55,14 +57,15 @@ test-all: $(STAMP) prerequisites test-tools ## the same with every repetition, a
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## the tests that need no Docker
-	@exec $(BIN)/pytest -m "not docker" --ignore tests/integration -n $(FAST_WORKERS) --dist worksteal
+	@exec $(BIN)/pytest -m "not docker" --ignore tests/integration --fast $(COSTS) -n $(FAST_WORKERS) --dist worksteal
 
 .PHONY: check
-check: $(STAMP) ## format, lint, types, import contracts
+check: $(STAMP) ## format, lint, types, import contracts, words
 	@$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.style
 
 # Docker must answer before anything is worth starting. A host package that the images need and
 # that is missing (what makes the base image where no registry answers) is installed here.

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from replexplorer.generator.generator import Generator
-from replexplorer.generator.outbox import Outbox
+from replexplorer.generator.tally import Outbox
 
 _PR_SET_PDEATHSIG: Final = 1
 _LINE_BYTES: Final = 1 << 23

@@ -12,13 +12,13 @@ from enum import Enum
 from typing import Any, Protocol
 
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.limits import ServerLimits
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
-from replexplorer.core.load.places import Places
 from replexplorer.core.loss.client_log import RunLog
+from replexplorer.core.machine import ServerLimits
 from replexplorer.core.role_change import BootRoles
-from replexplorer.core.server.commit_cost import CpuUsed
+from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import (
@@ -113,6 +113,7 @@ class NodeAddress:
     """Further hosts that are this node: how its replicas were told to reach it."""
 
 
+@json_keys(show="clock_apart_ms")
 @dataclass(frozen=True, slots=True)
 class HostView:
     """One of the hosts that a stack's nodes are on, as it was just seen."""
@@ -225,8 +226,9 @@ class Provider(Protocol):
         """The stack's accounts; StackUnavailable when the file is lost or another user's."""
         ...
 
-    async def server_age_s(self, node: str) -> float | None:
-        """How long ago that node's server was started, or made if it never was; None where it has ended."""
+    async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
+        """How long ago that node's server was started, or made if it never was; None where it has ended,
+        unless that is asked for."""
         ...
 
     def server_process(self, node: str) -> ServerProcess:
@@ -419,13 +421,8 @@ class LoadTarget:
     """`direct` or `published`, for the report."""
     readers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Host and port of each node, by name: where sessions look for the rows of the `ledger` load."""
-    database: str | None = None
-    """The one schema that it works in, which somebody else makes; None: each workload's own."""
-    ssl_mode: str | None = None
-    """As MySQL's own clients have it, with `ssl_ca`; None: the program's own servers, in plain TCP."""
-    ssl_ca: str | None = None
-    tracks_gtids: bool = False
-    """Each reply to a commit is to carry its GTID (MySQL, `session_track_gtids`)."""
+    tracking: str | None = None
+    """The statement after which each reply to a commit carries its GTID; None: none is to."""
 
     def __repr__(self) -> str:
         """Without the password."""
@@ -450,9 +447,6 @@ class LoadSettings:
     """Arrivals per second in the open loop."""
     spacing: str = POISSON
     """`poisson` or `even`: how they are spaced."""
-    catches_up: bool = True
-    """Arrivals that wait through a stall are served after it, as fast as the server answers; False: one for
-    each client at most may wait, and others are given up, so that the rate is never much exceeded."""
     key_spread: int = 0
     """Rows that keys are drawn from, all equally likely; 0: the whole table, as sysbench draws."""
     payload_bytes: int = 0
@@ -466,8 +460,8 @@ class LoadSettings:
     keeps it goes on in that run."""
     ledger_file: int | None = None
     """Which file of that run this process writes, in a directory that nobody made yet; None: the next."""
-    processes: Places = ()
-    """The host of each generator process (`core/load/places.py`); as they were when the load was started."""
+    processes: int = 0
+    """Generator processes, as they were when the load was started; 0: as many as the load is worth."""
 
 
 class LoadProcess(Protocol):

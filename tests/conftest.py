@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests import dealing, seldom
+from tests import amount, costs, dealing, seldom
 from tests.untested import untested
 
 gc.disable()  # until all tests are collected: what is imported for them stays
 
-# A busy machine makes an example slow and not wrong; the same tree has the same answer everywhere.
-# New examples are looked for with `pytest --hypothesis-profile default`.
-settings.register_profile("any machine", deadline=None, derandomize=True)
-settings.load_profile("any machine")
+for name, profile in amount.PROFILES.items():
+    settings.register_profile(name, profile)
+
+WITHOUT_SERVERS_S = 120
+"""After that a test that needs no server hangs, however busy the machine is."""
 
 
 LESS_OFTEN = (20_000, 20, 20)
@@ -25,7 +27,9 @@ LESS_OFTEN = (20_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `make test-all` asks for."""
+    """What the three sizes of a run ask for."""
+    costs.add_options(parser)
+    parser.addoption("--fast", action="store_true", help="fewer examples of each law")
     parser.addoption(
         "--in-full",
         action="store_true",
@@ -39,7 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What this process of the tests may take of the processor."""
+    """How much this run tries, and what this process of the tests may take of the processor."""
+    in_full, fast = config.getoption("--in-full"), config.getoption("--fast")
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("full" if in_full else "fast" if fast else "usual")
+    config.pluginmanager.register(costs.Costs(config), "costs")
     if config.getoption("--beside-servers"):
         dealing.give_way(config)
 
@@ -54,6 +62,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def in_full(request: pytest.FixtureRequest) -> bool:
     """Whether a long test runs in every combination and at its whole length."""
     return bool(request.config.getoption("--in-full"))
+
+
+@pytest.fixture(scope="session")
+def stride(in_full: bool) -> int:
+    """Of the places at which a family of cases disturbs something: each in full, else each fifth."""
+    return 1 if in_full else 5
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give what needs no server less time; of a family, leave a part out unless all of it is asked for."""
+    if not config.getoption("--in-full") and (left_out := set(_left_out(items))):
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
+    for item in items:
+        if not item.get_closest_marker("docker"):
+            item.add_marker(pytest.mark.timeout(WITHOUT_SERVERS_S))
+
+
+def _left_out(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """What is marked `in_full`, and of the families marked `one_in(n)` all cases but each n-th."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if item.get_closest_marker("in_full") is not None:
+            yield item
+        if (mark := item.get_closest_marker("one_in")) is not None:
+            family = item.nodeid.partition("[")[0]
+            if seen[family] % mark.args[0]:
+                yield item
+            seen[family] += 1
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,18 +7,16 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from textual._context import active_app
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.core.play.script import PlayScript, read_play
-from replexplorer.formats.cast import CastWriter
+from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import shipped_tour
-from replexplorer.formats.whole_file import whole_file
+from replexplorer.formats.play_script import CastWriter, PlayScript, read_play
+from replexplorer.ui.play import PlayApp, PlayedLine
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.stage.performance import PlayedLine
-from replexplorer.ui.stage.venue import Venue
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 SCRIPT: Final = DOCS / "tour.play"
@@ -41,7 +39,7 @@ def draw_picture(file: Path) -> None:
         if line.line is played.lines[-1]:
             file.write_text(active_app.get().export_screenshot(title=played.title), encoding="utf-8")
 
-    _perform(played, Venue(SETTINGS, PICTURE_SIZE, told=look))
+    _perform(played, PICTURE_SIZE, told=look)
 
 
 def draw_cast(file: Path) -> None:
@@ -50,12 +48,12 @@ def draw_cast(file: Path) -> None:
     with whole_file(file) as stream, closing(SessionReader(shipped_tour())) as reader:
         wall_s = next(reader.ticks()).wall_s
         cast = CastWriter(stream, CAST_SIZE, wall_s=wall_s, title=played.title)
-        _perform(played, Venue(SETTINGS, CAST_SIZE, cast))
+        _perform(played, CAST_SIZE, cast=cast)
 
 
-def _perform(played: PlayScript, venue: Venue) -> None:
+def _perform(played: PlayScript, size: tuple[int, int], **how: Any) -> None:
     with closing(SessionReader(shipped_tour())) as reader:
-        performance = venue.play_over(played, reader)
+        performance = PlayApp.over(played, reader, SETTINGS, size=size, **how).perform()
     if failure := performance.failure or performance.crash:
         raise failure
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.core.experiment.swept import SweepReport, Swept
-from replexplorer.engine.console import Run, Turn
+from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.core.experiment.sweep_runs import SweepReport
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session
@@ -13,9 +13,9 @@ from replexplorer.engine.session import Session
 async def turn(session: Session, *texts: str, dry_run: bool = False, anyway: bool = False) -> SetResult:
     """Set each `KEY=VALUE`; `anyway` also while an experiment runs."""
     assignments = tuple(session.console.parse(text) for text in texts)
-    return await session.console.do(Turn(assignments, dry_run, anyway))
+    return await session.console.set(assignments, dry_run=dry_run, anyway=anyway)
 
 
 async def sweep(session: Session, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
     """Measure every combination."""
-    return await session.console.do(Run(SweepRun(wanted, report, fresh)))
+    return await session.console.run(SweepRun(wanted, report, fresh))

@@ -189,6 +189,12 @@ class Disk:
             measured_by_kind_ms={kind: ms for kind, ms in by_kind.items() if ms is not None},
         )
 
+    async def look(self, *, probe: bool = False) -> DiskState:
+        """The state; `probe` writes to the disk first. Raises Refused."""
+        if probe:
+            await self.probe()
+        return self.state()
+
     async def change(self, asked: SetDisk) -> DiskState:
         """Do to the server's files what is asked, from the next call on; the state then.
 

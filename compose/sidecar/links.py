@@ -1,4 +1,11 @@
-"""The links of this node to its peers: what our side does to packets, and the probe of the path."""
+"""The links of this node to its peers: what our side does to packets, and the probe of the path.
+
+Two ways shape the packets of a peer's address: kernel netem, and our own process behind NFQUEUE. Law: a peer
+of which nothing is asked has no rule at all; a shape means the same with both: a packet leaves after its
+delay and its jitter, never before the one that came before it, and then takes its size over the bandwidth.
+Rules are by the peer's address, so nobody else's packets are touched. Which one it is, is found by trying it
+on the real interface.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +18,12 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
-import backends
 import probe
-from document import write_durably
+from kernel import Netem
+from queueing import Nfqueue
+from shared import write_durably
 from tool import Refused
 from wire import Flap, LinkCost, LinkState, Shape
 
@@ -39,6 +47,46 @@ FLAP_AGAIN_S = 0.5
 LEAST_REST_S = 0.001
 """A timer may be a little early."""
 BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
+
+
+class Backend(Protocol):
+    """A way to shape packets by address."""
+
+    name: str
+    reason: str
+    holds: Literal["sent", "received"]
+    """Which packets of the peer's are held."""
+
+    async def shape(self, address: str, shape: Shape | None) -> None:
+        """Shape the packets to or from the address; None takes the rule away. Raise Refused."""
+        ...
+
+    async def stats(self, address: str) -> dict[str, int]:
+        """`packets`, `dropped`, `lost` (as asked), `held`; `strangers` (of another address) where counted."""
+        ...
+
+    async def health(self) -> dict[str, Any]:
+        """What it costs."""
+        ...
+
+    async def close(self) -> None:
+        """Take all rules away."""
+        ...
+
+
+async def choose_backend() -> tuple[Backend, list[str] | None]:
+    """Netem where the kernel has it, else NFQUEUE; raise Refused with both reasons.
+
+    Answers the addresses that an agent before us delayed as well; None: all that it remembers.
+    """
+    try:
+        kernel, left = await Netem.open()
+    except Refused as no_netem:
+        try:
+            return await Nfqueue.open(f"{no_netem}")
+        except Refused as no_queue:
+            raise Refused(f"{no_netem}; no NFQUEUE either: {no_queue}") from no_queue
+    return kernel, None if left else []
 
 
 @dataclass
@@ -78,7 +126,7 @@ class Links:
     def __init__(self, state_path: Path) -> None:
         self._state_path = state_path
         self._links: dict[str, Link] = {}
-        self._backend: backends.Backend | None = None
+        self._backend: Backend | None = None
         self._reason = "not tried yet"
         self._ready = asyncio.Event()
         self._overhead_us = 0.0
@@ -94,7 +142,7 @@ class Links:
 
     async def _prepare(self) -> None:
         try:
-            self._backend, left = await backends.choose()
+            self._backend, left = await choose_backend()
             self._reason = self._backend.reason
             self._overhead_us = await self._calibrate(*QUICK)
             await self._adopt(left)
@@ -138,7 +186,7 @@ class Links:
             await backend.shape(CALIBRATION_ADDRESS, None)
         return min(max(0.0, delayed_us - bare_us - CALIBRATION_DELAY_US), LARGEST_OVERHEAD_US)
 
-    def _need_backend(self) -> backends.Backend:
+    def _need_backend(self) -> Backend:
         if self._backend is None:
             raise Refused(self._reason)
         return self._backend
@@ -345,8 +393,10 @@ class Links:
                     if generation != link.window.peer_generation:
                         self._wake(link.peer)
 
-    async def state(self, peer: str) -> LinkState:
-        """What is in force on our side and what the probe of the peer has measured."""
+    async def state(self, peer: str, *, anew: bool = False) -> LinkState:
+        """What is in force on our side and what the probe of the peer has measured; `anew` forgets that."""
+        if anew:
+            self.measure_anew(peer)
         await self._ready.wait()
         link = self._links.get(peer, Link(peer))
         dropped = 0

@@ -2,7 +2,7 @@
 
 A request is `{"id": 7, "op": "link", ...}`; its answer `{"id": 7, "ok": {...}}` or
 `{"id": 7, "error": {"code", "message"}}`. Document, lease, turn and experiment are the stack's: they lie on
-the volume that all agents share, so each agent takes and answers them.
+the volume that all agents share (shared.py), so each agent takes and answers them.
 """
 
 from __future__ import annotations
@@ -14,28 +14,24 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import wire
-from claims import EXPERIMENT, LEASE, LOOK_EVERY_S, TURN, Claim, Claims
 from disk import Disk
-from document import DocumentFile
-from footprint import Footprint
 from links import Links
+from shared import EXPERIMENT, LEASE, LOOK_EVERY_S, TURN, DocumentFile, Holder, Places
 from tool import Refused
 from wire import (
     PROTOCOL_VERSION,
-    DiskState,
     Document,
     Experiment,
     ExperimentState,
     Health,
     Lease,
     LeaseState,
-    LinkState,
     Malformed,
     Request,
     Volume,
@@ -48,6 +44,9 @@ FIRST_NODE = "db1"
 """Its agent counts the tools volume, which belongs to all nodes."""
 VOLUMES = ("/var/lib/replexplorer/data", "/var/lib/replexplorer/tools")
 LONGEST_LINE_BYTES = 4 << 20
+FOOTPRINT_KEPT_S = 5.0
+ENDS_WITHIN_S = 4.0
+"""What an app holds through another agent ends with its bridge there, which may not be seen at once."""
 
 Fields = dict[str, Any]
 
@@ -81,27 +80,29 @@ class Bridge:
 class Server:
     """What the agent of one node answers."""
 
-    def __init__(self, node: str, links: Links, disk: Disk, document: DocumentFile, claims: Claims) -> None:
+    def __init__(self, node: str, links: Links, disk: Disk, document: DocumentFile, places: Places) -> None:
         self._node = node
         self._links = links
         self._disk = disk
         self._document = document
-        self._claims = claims
+        self._places = places
         self._bridges: set[Bridge] = set()
-        # The tools volume belongs to all nodes: one of them counts it.
-        mine = VOLUMES if node == FIRST_NODE else VOLUMES[:1]
-        self._footprint = Footprint(map(Path, mine))
+        self._waiting: set[Bridge] = set()
+        """Whose app waits for its turn."""
+        self._counting = asyncio.Lock()
+        self._footprint: tuple[float, int | None] | None = None
+        """When the bytes of this node's volumes were counted, and what was found."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
         self._boot = uuid.uuid4().hex
         self._ops: dict[type[Request[Any]], Callable[[Bridge, Any], Awaitable[Any]]] = {
             wire.Hello: self._hello,
-            wire.AskLink: self._link,
-            wire.SetLink: self._set_link,
-            wire.SetFlap: self._set_flap,
-            wire.Watch: self._watch,
-            wire.AskDisk: self._read_disk,
-            wire.SetDisk: self._set_disk,
+            wire.AskLink: lambda _, asked: links.state(asked.peer, anew=asked.anew),
+            wire.SetLink: lambda _, asked: links.set(asked.peer, asked.address, asked.shape),
+            wire.SetFlap: lambda _, asked: links.flap(asked.peer, asked.address, asked.flap),
+            wire.Watch: lambda _, asked: links.watch(asked.peer, asked.address),
+            wire.AskDisk: lambda _, asked: disk.look(probe=asked.probe),
+            wire.SetDisk: lambda _, asked: disk.change(asked),
             wire.AskDocument: self._read_document,
             wire.WriteDocument: self._write_document,
             wire.TakeLease: self._take_lease,
@@ -128,8 +129,9 @@ class Server:
             pass  # the bridge broke, or sent a line beyond all bounds: either way it is done
         finally:
             self._bridges.discard(bridge)
+            self._waiting.discard(bridge)
             bridge.close()
-            await self._claims.run(lambda: self._claims.lose(bridge))
+            self._places.lose(bridge)
 
     async def _answer(self, bridge: Bridge, line: bytes) -> None:
         number = None
@@ -163,28 +165,6 @@ class Server:
         bridge.token = asked.token
         return wire.Welcome(PROTOCOL_VERSION, self._node)
 
-    async def _link(self, _bridge: Bridge, asked: wire.AskLink) -> LinkState:
-        if asked.anew:
-            self._links.measure_anew(asked.peer)
-        return await self._links.state(asked.peer)
-
-    async def _set_link(self, _bridge: Bridge, asked: wire.SetLink) -> LinkState:
-        return await self._links.set(asked.peer, asked.address, asked.shape)
-
-    async def _set_flap(self, _bridge: Bridge, asked: wire.SetFlap) -> LinkState:
-        return await self._links.flap(asked.peer, asked.address, asked.flap)
-
-    async def _read_disk(self, _bridge: Bridge, asked: wire.AskDisk) -> DiskState:
-        if asked.probe:
-            await self._disk.probe()
-        return self._disk.state()
-
-    async def _set_disk(self, _bridge: Bridge, asked: wire.SetDisk) -> DiskState:
-        return await self._disk.change(asked)
-
-    async def _watch(self, _bridge: Bridge, asked: wire.Watch) -> LinkState:
-        return await self._links.watch(asked.peer, asked.address)
-
     async def _read_document(self, _bridge: Bridge, _asked: wire.AskDocument) -> Document:
         return Document(*await asyncio.to_thread(self._document.read))
 
@@ -197,71 +177,77 @@ class Server:
         return _lease_of(bridge, await self._hold(bridge, LEASE, asdict(asked.wish)))
 
     async def _lease(self, bridge: Bridge, _asked: Request[LeaseState]) -> LeaseState:
-        return _lease_of(bridge, await self._first(LEASE))
+        return _lease_of(bridge, self._places.holder(LEASE))
 
     async def _release_lease(self, bridge: Bridge, asked: wire.ReleaseLease) -> LeaseState:
-        await self._leave(bridge, LEASE)
+        self._places.leave(LEASE, str(bridge.token))
         return await self._lease(bridge, asked)
 
     async def _take_turn(self, bridge: Bridge, asked: wire.TakeTurn) -> LeaseState:
-        if refused := await self._refused_turn(bridge, asked.anyway):
-            return refused
-        until_s = time.monotonic() + asked.within_s
-        first: Claim | None = await self._claim(bridge, TURN, asdict(asked.wish), wait=True)
-        while first is not None and first.token != bridge.token:
-            if time.monotonic() > until_s:
-                await self._leave(bridge, TURN)
-                return _lease_of(bridge, first)
+        began_s, found = time.monotonic(), None
+        self._waiting.add(bridge)
+        while bridge in self._waiting:
+            if refused := self._refused_turn(bridge, asked.anyway):
+                return refused
+            found = self._take(bridge, TURN, asdict(asked.wish), since_s=began_s)
+            is_late = time.monotonic() - began_s >= asked.within_s
+            if self._has(bridge, TURN) or (is_late and found is not None and found.token != bridge.token):
+                break
             await asyncio.sleep(LOOK_EVERY_S)
-            queue = await self._claims.run(lambda: self._claims.queue(TURN))
-            waits = bridge in self._bridges and any(claim.token == bridge.token for claim in queue)
-            first = queue[0] if waits else None
-        # An experiment may have begun meanwhile.
-        if first is not None and (refused := await self._refused_turn(bridge, asked.anyway)):
-            await self._leave(bridge, TURN)
-            return refused
-        return _lease_of(bridge, first)
+        self._waiting.discard(bridge)
+        return _lease_of(bridge, found)
 
-    async def _refused_turn(self, bridge: Bridge, anyway: bool) -> LeaseState | None:
+    def _refused_turn(self, bridge: Bridge, anyway: bool) -> LeaseState | None:
         """The answer to who may turn nothing, because another app's experiment runs."""
-        first = None if anyway else await self._first(EXPERIMENT)
-        if first is None or first.token == bridge.token:
+        found = None if anyway else self._places.holder(EXPERIMENT)
+        if found is None or found.token == bridge.token:
             return None
-        return LeaseState(None, False, Experiment(**first.wish))
+        return LeaseState(None, False, Experiment(**found.wish))
 
     async def _leave_turn(self, bridge: Bridge, _asked: wire.LeaveTurn) -> LeaseState:
-        await self._leave(bridge, TURN)
+        self._waiting.discard(bridge)
+        self._places.leave(TURN, str(bridge.token))
         return LeaseState(None, False)
 
     async def _begin_experiment(self, bridge: Bridge, asked: wire.BeginExperiment) -> ExperimentState:
         return _experiment_of(bridge, await self._hold(bridge, EXPERIMENT, asdict(asked.wish)))
 
     async def _end_experiment(self, bridge: Bridge, _asked: wire.EndExperiment) -> ExperimentState:
-        await self._leave(bridge, EXPERIMENT)
-        return _experiment_of(bridge, await self._first(EXPERIMENT))
+        self._places.leave(EXPERIMENT, str(bridge.token))
+        return _experiment_of(bridge, self._places.holder(EXPERIMENT))
 
-    async def _claim(self, bridge: Bridge, slot: str, wish: Fields, *, wait: bool = False) -> Claim:
-        """Claim for the bridge's app; answers the first in the queue."""
+    def _has(self, bridge: Bridge, slot: str) -> bool:
+        return self._places.has(slot, str(bridge.token))
+
+    def _take(self, bridge: Bridge, slot: str, wish: Fields, *, since_s: float) -> Holder | None:
+        """Have a place for the bridge's app, or say who has it; None: look again."""
         if bridge.token is None or bridge not in self._bridges:
             raise Rejected("absent", "the bridge has ended")
-        token = bridge.token
-        return await self._claims.run(lambda: self._claims.take(slot, bridge, token, wish, wait=wait))
+        found = self._places.take(slot, bridge, bridge.token, wish)
+        is_own = found is not None and found.token == bridge.token and not self._has(bridge, slot)
+        if is_own and time.monotonic() - since_s > ENDS_WITHIN_S:
+            raise Rejected("absent", "it is held through another agent, which hangs")
+        return found
 
-    async def _hold(self, bridge: Bridge, slot: str, wish: Fields) -> Claim:
-        """Claim what is free, or answer who has it. One that is away may come back: that is waited for."""
+    async def _hold(self, bridge: Bridge, slot: str, wish: Fields) -> Holder:
+        """Have what is free, or say who has it. One that is away may come back: that is waited for."""
+        began_s = time.monotonic()
         while True:
-            first = await self._claim(bridge, slot, wish)
-            if first.held:
-                return first
+            found = self._take(bridge, slot, wish, since_s=began_s)
+            if found is not None and (
+                self._has(bridge, slot) or (found.held and found.token != bridge.token)
+            ):
+                return found
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _first(self, slot: str) -> Claim | None:
-        queue = await self._claims.run(lambda: self._claims.queue(slot))
-        return queue[0] if queue else None
-
-    async def _leave(self, bridge: Bridge, slot: str) -> None:
-        token = str(bridge.token)
-        await self._claims.run(lambda: self._claims.leave(slot, token))
+    async def _count(self) -> int | None:
+        """The footprint, counted at most once in FOOTPRINT_KEPT_S, whoever asks, in a thread of its own."""
+        async with self._counting:
+            if self._footprint is None or time.monotonic() - self._footprint[0] > FOOTPRINT_KEPT_S:
+                # The tools volume belongs to all nodes: one of them counts it.
+                mine = VOLUMES if self._node == FIRST_NODE else VOLUMES[:1]
+                self._footprint = time.monotonic(), await asyncio.to_thread(footprint, mine)
+            return self._footprint[1]
 
     async def _health(self, _bridge: Bridge, _asked: wire.AskHealth) -> Health:
         volumes = {}
@@ -279,9 +265,27 @@ class Server:
             machine_cores=os.cpu_count(),
             machine_busy_s=_machine_busy_s(),
             volumes=volumes,
-            footprint_bytes=await self._footprint.bytes(),
+            footprint_bytes=await self._count(),
             links=await self._links.cost(),
         )
+
+
+def footprint(directories: Iterable[str]) -> int | None:
+    """Bytes of all files below, as they lie on the disk; those that go while it looks are gone. None where a
+    directory cannot be read: the sum is unknown, never smaller."""
+    total, waiting = 0, [*directories]
+    try:
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        else:
+                            total += entry.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return None
+    return total
 
 
 def _machine_busy_s() -> float | None:
@@ -301,30 +305,30 @@ def _check_version(spoken: object) -> None:
         raise Rejected("version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}")
 
 
-def _lease_of(bridge: Bridge, first: Claim | None) -> LeaseState:
-    """Who is first in the queue of the lease or the turn."""
-    if first is None:
+def _lease_of(bridge: Bridge, found: Holder | None) -> LeaseState:
+    """Who has the lease or the turn."""
+    if found is None:
         return LeaseState(None, False)
-    return LeaseState(Lease(**first.wish), first.token == bridge.token)
+    return LeaseState(Lease(**found.wish), found.token == bridge.token)
 
 
-def _experiment_of(bridge: Bridge, first: Claim | None) -> ExperimentState:
-    if first is None:
+def _experiment_of(bridge: Bridge, found: Holder | None) -> ExperimentState:
+    if found is None:
         return ExperimentState(None, False)
-    return ExperimentState(Experiment(**first.wish), first.token == bridge.token)
+    return ExperimentState(Experiment(**found.wish), found.token == bridge.token)
 
 
-async def _until_told(links: Links, disk: Disk, claims: Claims, server: Server) -> None:
+async def _main(node: str) -> None:
+    links, disk, places = Links(STATE_PATH), Disk(), Places(TOOLS_PATH / "claims")
+    server = Server(node, links, disk, DocumentFile(TOOLS_PATH / "requested.json"), places)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     links.start()
     disk.start()
-    staying = asyncio.create_task(claims.stay_alive())
     listener = await asyncio.start_unix_server(server.serve, SOCKET_PATH, limit=LONGEST_LINE_BYTES)
     await stop.wait()
     listener.close()
-    staying.cancel()
     await disk.close()
     await links.close()
 
@@ -335,9 +339,3 @@ def run(node: str) -> None:
     SOCKET_PATH.unlink(missing_ok=True)
     os.umask(0o077)
     asyncio.run(_main(node))
-
-
-async def _main(node: str) -> None:
-    links, disk, claims = Links(STATE_PATH), Disk(), Claims(TOOLS_PATH / "claims")
-    document = DocumentFile(TOOLS_PATH / "requested.json")
-    await _until_told(links, disk, claims, Server(node, links, disk, document, claims))

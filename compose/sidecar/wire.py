@@ -11,9 +11,9 @@ answer may say more, so that an agent may tell more than an app knows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import cache
-from types import NoneType, UnionType
+from types import UnionType
 from typing import (
     Any,
     ClassVar,
@@ -48,41 +48,8 @@ def _ranged(most: float, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"most": most})
 
 
-def _asked(key: str, **more: Any) -> Any:
-    """What is asked of a disk where it is not None, as the value of this knob; empty: no knob's."""
-    return field(default=None, metadata={"knob": key, **more})
-
-
-def _from_knob(key: str, default: float, *, most: float, is_limit: bool = False) -> Any:
-    """A figure that is a link knob's value as it stands; of a limit less is harder, and 0 is none."""
-    return field(default=default, metadata={"most": most, "knob": key, "is_limit": is_limit})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EachWay:
-    """What both directions of a link do alike: each field is one knob's value, unchanged."""
-
-    loss_percent: float = _from_knob("loss", 0.0, most=100)
-    """Of packets, each on its own."""
-    bandwidth_bps: int = _from_knob("bandwidth", 0, most=10**12, is_limit=True)
-    """Bits a second; 0 is no limit."""
-
-    def each_way(self) -> dict[str, Any]:
-        """These fields alone, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(EachWay)}
-
-
-PLAIN_KNOBS: Final[Mapping[str, Field[Any]]] = {each.metadata["knob"]: each for each in fields(EachWay)}
-"""Key of each link knob that goes to both ends as it is, to the field that carries it."""
-
-
-def hardness(knob: Field[Any], value: float) -> float:
-    """How much a value of a plain knob asks of a link: more is harder."""
-    return (-value if value else float("-inf")) if knob.metadata["is_limit"] else value
-
-
 @dataclass(frozen=True, slots=True)
-class Shape(EachWay):
+class Shape:
     """What one side of a link does to the packets of one direction; the default does nothing."""
 
     delay_ms: float = _ranged(LONGEST_DELAY_MS, 0.0)
@@ -91,6 +58,10 @@ class Shape(EachWay):
     """Standard deviation of the delay, normal; packets keep their order."""
     cut: bool = False
     """Every packet is lost."""
+    loss_percent: float = _ranged(100, 0.0)
+    """Of packets, each on its own."""
+    bandwidth_bps: int = _ranged(10**12, 0)
+    """Bits a second; 0 is no limit."""
 
     @property
     def is_plain(self) -> bool:
@@ -451,26 +422,20 @@ class AskDisk(Request[DiskState], op="disk"):
 class SetDisk(Request[DiskState], op="set_disk"):
     """Change what the shim does to the node's server; what is None stays as it is."""
 
-    delay_ms: float | None = _asked("fsync_delay", most=LONGEST_DELAY_MS)
+    delay_ms: float | None = _ranged(LONGEST_DELAY_MS, None)
     """Added to each fsync."""
-    undo_journal: bool | None = _asked("undo_journal")
+    undo_journal: bool | None = None
     """Keep what a power cut would lose, from now on."""
-    full: bool | None = _asked("")
+    full: bool | None = None
     """Refuse what would make a file longer."""
-    redo_delay_ms: float | Literal["auto"] | None = _asked("fsync_delay_redo", most=LONGEST_DELAY_MS)
+    redo_delay_ms: float | Literal["auto"] | None = _ranged(LONGEST_DELAY_MS, None)
     """Added to each fsync of the redo log instead."""
-    binlog_delay_ms: float | Literal["auto"] | None = _asked("fsync_delay_binlog", most=LONGEST_DELAY_MS)
+    binlog_delay_ms: float | Literal["auto"] | None = _ranged(LONGEST_DELAY_MS, None)
     """Added to each fsync of the binlog instead."""
-    jitter_ms: float | None = _asked("fsync_jitter", most=LONGEST_DELAY_MS)
+    jitter_ms: float | None = _ranged(LONGEST_DELAY_MS, None)
     """Standard deviation of what is added, normal, none below 0."""
-    stall_ms: float | None = _asked("", most=LONGEST_DELAY_MS)
+    stall_ms: float | None = _ranged(LONGEST_DELAY_MS, None)
     """Added to each fsync beside the delay: a fault's."""
-
-
-DISK_KNOBS: Final[Mapping[str, str]] = {
-    each.metadata["knob"]: each.name for each in fields(SetDisk) if each.metadata["knob"]
-}
-"""Key of each disk knob to the field that carries it, there and in a DiskState."""
 
 
 @dataclass(frozen=True)
@@ -562,17 +527,23 @@ def answer(asked: Request[Answered], content: object) -> Answered:
 
 def _read(kind: Any, value: object, name: str, *, strict: bool) -> Any:
     """A JSON value as the type that is declared for it; raises Malformed with its name."""
+    origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
     if is_dataclass(kind):
         return _read_fields(kind, value, name, strict=strict)
-    origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return _read_either(inner, value, name, strict=strict)
+        refused: list[Malformed] = []
+        for each in inner:
+            try:
+                return _read(each, value, name, strict=strict)
+            except Malformed as malformed:
+                refused.append(malformed)
+        raise refused[0]
     if origin is Literal:
         if value in inner:
             return value
-    elif origin is not None and issubclass(origin, Mapping):
+    elif origin is not None:
         if not isinstance(value, dict):
             raise Malformed(f"{name} is no object")
         return {key: _read(inner[1], got, f"{name}.{key}", strict=strict) for key, got in value.items()}
@@ -581,19 +552,6 @@ def _read(kind: Any, value: object, name: str, *, strict: bool) -> Any:
     elif isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
         return value
     raise Malformed(f"{name} is no {getattr(kind, '__name__', kind)}")
-
-
-def _read_either(kinds: tuple[Any, ...], value: object, name: str, *, strict: bool) -> Any:
-    """The first of several types that a value is of."""
-    if value is None and NoneType in kinds:
-        return None
-    if any(get_origin(kind) is Literal and value in get_args(kind) for kind in kinds):
-        return value
-    *others, last = (k for k in kinds if k is not NoneType and get_origin(k) is not Literal)
-    for kind in others:
-        if isinstance(value, kind) and not isinstance(value, bool):
-            return value
-    return _read(last, value, name, strict=strict)
 
 
 def _read_fields(kind: Any, value: object, name: str, *, strict: bool) -> Any:

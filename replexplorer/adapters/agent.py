@@ -12,7 +12,7 @@ import os
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
@@ -32,16 +32,6 @@ REPAIR = "`replexplorer up` repairs the stack"
 OpenBridge = Callable[[str], Awaitable[Bridge]]
 """`Provider.open_bridge`."""
 Answered = TypeVar("Answered")
-
-
-class Witness(Protocol):
-    """Who wants to know what the agents of a stack say is requested."""
-
-    def ask(self, node: str) -> None:
-        """Somebody is about to ask this node's agent; raises StackUnavailable where that is not to be."""
-
-    def hear(self, node: str, document: Document) -> None:
-        """That is what it says."""
 
 
 class _BridgeLost(Exception):
@@ -145,10 +135,8 @@ class BridgedAgent:
         open_bridge: OpenBridge,
         *,
         token: str | None = None,
-        witness: Witness | None = None,
     ) -> None:
         """`token` is the same on all bridges of an app; None: nobody else is this app."""
-        self._witness = witness
         self.node = node
         self._open_bridge = open_bridge
         self._token = token or uuid.uuid4().hex
@@ -262,24 +250,12 @@ class BridgedAgent:
 
     async def document(self) -> Document:
         """The requested document."""
-        self._is_to_be_asked()
-        return self._heard(await self._ask(wire.AskDocument()))
+        return await self._ask(wire.AskDocument())
 
     async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
         """Compare and set. A bridge lost midway is an error: whether it was written, `document` says."""
-        self._is_to_be_asked()
         request = wire.WriteDocument(dict(content), expect_version)
-        written = (await self._ask(request, repeatable=False)).document
-        return None if written is None else self._heard(written)
-
-    def _is_to_be_asked(self) -> None:
-        if self._witness is not None:
-            self._witness.ask(self.node)
-
-    def _heard(self, document: Document) -> Document:
-        if self._witness is not None:
-            self._witness.hear(self.node, document)
-        return document
+        return (await self._ask(request, repeatable=False)).document
 
     async def take_lease(
         self,

@@ -12,7 +12,7 @@ from typing import Final
 
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.loss.client_log import RunLog, read_run
-from replexplorer.formats.small_file import opened
+from replexplorer.formats.files import opened
 
 _KEPT_RUNS: Final = 5
 

@@ -10,18 +10,15 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
-from replexplorer.adapters.aio import Aio, aio
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.limits import MORE_AIO, server_aio
 from replexplorer.core.system import system_of
 from replexplorer.core.wire import DiskState, Health, LinkState
 from replexplorer.formats.configuration import Configuration
-from replexplorer.formats.json.doctor import Check, Doctor
 from replexplorer.formats.paths import shipped, user_home
 
 if TYPE_CHECKING:
@@ -35,8 +32,6 @@ DISK_WANTED_BYTES: Final = 5 * 1024**3
 """Below this the load stops by itself."""
 DISK_NEEDED_BYTES: Final = 2 * 1024**3
 """What images and a stack take at the least."""
-AIO_SERVERS_WANTED: Final = 3
-"""A source and a replica, and one more."""
 
 _MAKER: Final = "mmdebstrap"
 
@@ -66,6 +61,28 @@ class SidecarFacts:
 State = Literal["ok", "warning", "missing", "unknown"]
 
 
+@dataclass(kw_only=True, slots=True)
+class Check:
+    """One thing that doctor looked at."""
+
+    name: str
+    state: State
+    detail: str
+    remedy: str | None = None
+    packages: list[str] = field(default_factory=list)
+    """Host packages that remedy it, by Debian's names."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Doctor:
+    """`doctor --json`."""
+
+    version: str
+    ready: bool
+    """Nothing that `up` needs is missing."""
+    checks: list[Check]
+
+
 def examine(
     configuration: Configuration,
     state: Path,
@@ -84,7 +101,7 @@ def examine(
     else:
         with client:
             found, info = _docker(client, configuration, progress)
-            checks += [*found, _aio(aio(), configuration.flavor)]
+            checks += found
     checks += [_link(sidecar, info), *_node_disks(sidecar)]
     checks += [_terminal(), _colour(), _glyphs(), _state_path(state)]
     return Doctor(
@@ -163,8 +180,8 @@ def _built(state: ImageState) -> str:
 
 def _image(client: APIClient, states: Sequence[ImageState], progress: Callable[[str], None]) -> Check:
     """Our images, or a way to make them."""
-    from replexplorer.adapters.docker.base_image import BASE, OWN_BASE
     from replexplorer.adapters.docker.client import spoken
+    from replexplorer.adapters.docker.images import BASE, OWN_BASE
 
     if all(state.present for state in states):
         return _check("images", "ok", f"built: {'; '.join(map(_built, states))}")
@@ -189,7 +206,7 @@ def _registry_answers(client: APIClient) -> bool:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
-    from replexplorer.adapters.docker.base_image import BASE
+    from replexplorer.adapters.docker.images import BASE
 
     try:
         client.inspect_distribution(BASE)  # type: ignore[no-untyped-call]
@@ -212,20 +229,6 @@ def _disk(info: Mapping[str, Any]) -> Check:
     if usage.free < max(DISK_WANTED_BYTES, usage.total // 10):
         return _check("disk", "warning", f"{detail}: the load stops below 5 GB or 10 %", remedy)
     return _check("disk", "ok", detail)
-
-
-def _aio(has: Aio | None, flavor: str | None) -> Check:
-    """Whether more servers can start beside those that run, which end where the kernel has none left; of the
-    `flavor` that new stacks have."""
-    name = "asynchronous I/O"
-    if has is None:
-        return _check(name, "unknown", "this kernel does not say what is left of fs.aio-max-nr")
-    fitting = has.left // server_aio("mysql")
-    more = f"{fitting} more MySQL servers; MariaDB needs none"
-    detail = f"{has.left:,} of {has.most:,} requests left (fs.aio-max-nr): {more}"
-    if server_aio(flavor) and fitting < AIO_SERVERS_WANTED:
-        return _check(name, "warning", detail, f"`sudo {MORE_AIO}`")
-    return _check(name, "ok", detail)
 
 
 def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.small_file import read_bytes
+from replexplorer.formats.files import read_bytes
 
 _T = TypeVar("_T")
 

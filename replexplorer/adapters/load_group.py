@@ -1,4 +1,4 @@
-"""A load that is more than one process wide (`ports.LoadProcess`), on one host or on several.
+"""A load that is more than one process wide (`ports.LoadProcess`).
 
 Law: clients never move between processes; what comes goes where there are fewest. The first process
 leads: it prepares the tables. All clients log in first and begin at one moment, and all processes cut time at
@@ -18,20 +18,17 @@ from typing import Final
 
 from replexplorer.adapters.load_process import LoadChild, LoadEnded
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.load.cuts import Cuts
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.load_share import LoadShare, shares_of
+from replexplorer.core.load.interval import Interval, ProcessWork, keep_for_reader
 from replexplorer.core.load.pacing import OPEN, processes_for, share_out
-from replexplorer.core.load.process_work import ProcessWork
+from replexplorer.core.load.processes import Cuts, LoadShare, shares_of
 from replexplorer.core.load.workload import statements_in
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
-_KEPT_INTERVALS: Final = 240
 _BEGIN_IN_S: Final = 0.25
 """From when all are ready to when they begin: longer than the command takes to the farthest of them."""
 
-Make = Callable[[Report | None, str], LoadChild]
-"""Makes a process on a host; an empty name is where the load runs anyway."""
+Make = Callable[[Report | None], LoadChild]
+"""Makes a process where the load runs."""
 
 
 def cores() -> int:
@@ -42,20 +39,11 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def _on_this_machine(report: Report | None, place: str) -> LoadChild:
-    if place:
-        raise UsageError(
-            f"the stack is on this machine alone, and {place} is no host of it", "--processes N, as 2"
-        )
-    return LoadChild(report)
-
-
 @dataclass(slots=True)
 class _Member:
     """One process with the task that reads it."""
 
     number: int
-    place: str
     child: LoadChild
     part: LoadShare
     reader: asyncio.Task[None] | None = None
@@ -65,7 +53,6 @@ class _Member:
         seconds = interval.duration_s
         work = ProcessWork(
             self.number,
-            self.place,
             self.part.clients,  # one that ends reports that it has none any more
             interval.commits,
             seconds * interval.cpu_percent / 100,
@@ -93,7 +80,7 @@ class LoadGroup:
         self,
         report: Report | None = None,
         *,
-        make: Make = _on_this_machine,
+        make: Make = LoadChild,
         most: int | None = None,
         host_cores: int | None = None,
     ) -> None:
@@ -117,7 +104,7 @@ class LoadGroup:
     async def spawn(self) -> None:
         """See `ports.LoadProcess`."""
         if self._spare is None and self._load is None:
-            self._spare = self._make(self._report, "")
+            self._spare = self._make(self._report)
             await self._spare.spawn()
 
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
@@ -144,23 +131,20 @@ class LoadGroup:
 
     def _wanted(self, settings: LoadSettings) -> int:
         """How many processes are asked for, or these settings are worth."""
-        if any(settings.processes):
-            return len(settings.processes)
         if settings.processes:  # a process without a client would do nothing
-            return max(1, min(len(settings.processes), settings.clients))
+            return max(1, min(settings.processes, settings.clients))
         per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
         return processes_for(settings.clients, per_s, self._cores)
 
     def _add(self, load: _Load, parts: Sequence[LoadShare]) -> list[_Member]:
         """The members with these parts that are not there yet; the first of all may be the spare."""
-        places, before = load.settings.processes, len(load.members)
+        before = len(load.members)
         for at, part in enumerate(parts[before:], before):
-            place = places[at] if at < len(places) else ""
             child = None
-            if self._spare is not None and not place and not at:
+            if self._spare is not None and not at:
                 child, self._spare = self._spare, None
-            child = child or self._make(self._report if part.leads else None, place)
-            load.members.append(_Member(at + 1, place, child, part))
+            child = child or self._make(self._report if part.leads else None)
+            load.members.append(_Member(at + 1, child, part))
         return load.members[before:]
 
     async def _spawn(self, load: _Load, members: Sequence[_Member]) -> None:
@@ -272,9 +256,7 @@ class LoadGroup:
 
     def _keep(self, interval: Interval) -> None:
         """Keep an interval until somebody takes it; beyond a bound the newest are merged."""
-        if len(self._intervals) >= _KEPT_INTERVALS:
-            interval = self._intervals.pop().followed_by(interval)
-        self._intervals.append(interval)
+        keep_for_reader(self._intervals, interval)
         self._news.set()
 
     async def stop(self) -> None:
@@ -299,9 +281,8 @@ def _told(error: ReplexplorerError, lost: _Member, load: _Load) -> ReplexplorerE
     """Why the load ended, with what the process had of it."""
     if len(load.members) == 1:
         return error
-    where = f" on {lost.place}" if lost.place else ""
     return LoadEnded(
-        f"process {lost.number} of {len(load.members)}{where}, with {lost.part.clients} of the load's"
+        f"process {lost.number} of {len(load.members)}, with {lost.part.clients} of the load's"
         f" {load.settings.clients} clients, is gone, so the others were stopped ({error.message})",
         error.hint,
     )

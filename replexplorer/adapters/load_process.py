@@ -24,8 +24,8 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.load_share import LoadShare
+from replexplorer.core.load.interval import Interval, keep_for_reader
+from replexplorer.core.load.processes import LoadShare
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
@@ -34,8 +34,6 @@ LINE_BYTES: Final = 1 << 22
 _STOP_S: Final = 1.5
 """Commits under way, the last interval and the interpreter's own end."""
 _KILL_S: Final = 1.0
-_KEPT_INTERVALS: Final = 240
-"""Beyond it the newest are merged: a consumer that sleeps loses nothing and memory is bounded."""
 _KEPT_COMPLAINT_BYTES: Final = 4096
 
 
@@ -249,9 +247,7 @@ class LoadChild:
         match event["event"]:
             case "interval":
                 interval = self._by_our_clock(Interval.from_wire(event["interval"]))
-                if len(self._intervals) >= _KEPT_INTERVALS:
-                    interval = self._intervals.pop().followed_by(interval)
-                self._intervals.append(interval)
+                keep_for_reader(self._intervals, interval)
                 self._news.set()
             case "progress" if self._report is not None:
                 self._report(event["text"], event["done"])

@@ -12,13 +12,14 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-from replexplorer.core.dialect.opening import LOOK_AT_ONCE
-from replexplorer.core.dialect.question import Row
+from replexplorer.core.dialect.question import LOOK_AT_ONCE, Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, UsageError
-from replexplorer.core.printable import one_line
+from replexplorer.core.text import one_line
 from replexplorer.ports import NodeAddress
 
 # The driver logs a server's warnings; unheard, Python would write them over the dashboard.
@@ -63,39 +64,51 @@ def tls_failure(error: BaseException) -> str | None:
     return str(getattr(cause, "verify_message", "") or cause.reason or cause).lower().replace("_", " ")
 
 
-class Tls:
-    """What TLS is to do on connections to one server."""
+ANY_KEY: Final = "*"
+"""Whatever RSA key a server sends is taken, as with --get-server-public-key of MySQL's own clients."""
 
-    def __init__(self, mode: str, ca: str | None = None, *, required: bool = False) -> None:
-        self.mode = mode
-        """One of `SSL_MODES` but DISABLED."""
-        self.ca = ca
-        """A file of certificates instead of the system's."""
-        self.may_do_without = mode == "PREFERRED" and not required
-        self.is_there: bool | None = None
-        """Whether the server has it; None until it was asked. Matters only where one may do without."""
-        self._context: Any = None
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What protects a login to a server that somebody else made: TLS, or an RSA key."""
+
+    mode: str
+    """One of `SSL_MODES`."""
+    ca: str | None = None
+    """A file of certificates instead of the system's."""
+    key: str | None = None
+    """Without TLS the password goes encrypted by the server's RSA public key: that of this file, or
+    `ANY_KEY`; None: by none, for whoever answers could have sent it."""
+
+    def public_key(self) -> bytes | None:
+        """The key of the file, None where none is named; raises UsageError where it cannot be read."""
+        if self.key in (None, ANY_KEY):
+            return None
+        try:
+            key = Path(str(self.key)).read_bytes()
+        except OSError as error:
+            raise UsageError(f"--server-public-key-path={self.key}", str(error.strerror).lower()) from None
+        if b"BEGIN PUBLIC KEY" not in key:
+            raise UsageError(f"--server-public-key-path={self.key}", "is no public key in PEM")
+        return key
 
     def context(self) -> Any:
-        """For the driver; raises UsageError for a file of certificates that cannot be read."""
-        import ssl
-
-        if self._context is None:
-            try:
-                context = ssl.create_default_context(cafile=self.ca)
-            except (OSError, ssl.SSLError) as error:
-                reason = (error.strerror or str(error)).lower()
-                raise UsageError(f"--ssl-ca={self.ca}", reason) from None
-            context.check_hostname = self.mode == "VERIFY_IDENTITY"
-            if not self.mode.startswith("VERIFY_"):
-                context.verify_mode = ssl.CERT_NONE
-            self._context = context
-        return self._context
+        """For the driver, None where TLS is disabled; raises UsageError for a broken file of certificates."""
+        return None if self.mode == "DISABLED" else _context(self.mode, self.ca)
 
 
-def tls_of(mode: str | None, ca: str | None) -> Tls | None:
-    """TLS in this mode of `SSL_MODES`; None where it is disabled, or no mode is given."""
-    return None if mode in (None, "DISABLED") else Tls(str(mode), ca)
+@cache
+def _context(mode: str, ca: str | None) -> Any:
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--ssl-ca={ca}", (error.strerror or str(error)).lower()) from None
+    context.check_hostname = mode == "VERIFY_IDENTITY"
+    if not mode.startswith("VERIFY_"):
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 Locate = Callable[[], Awaitable[Address]]
@@ -304,18 +317,24 @@ async def log_in(
 
     Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
     connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
-    the time. caching_sha2_password falls back to RSA when the server's cache is cold.
+    the time. caching_sha2_password falls back to RSA when the server's cache is cold: keys of our own servers
+    are taken as they come.
     """
     import asyncmy
     from asyncmy.constants.CLIENT import SESSION_TRACK
     from asyncmy.cursors import Cursor, DictCursor
     from asyncmy.errors import MySQLError
 
-    if tls is not None and tls.may_do_without:
-        again = partial(log_in, host, port, user, password, database=database, sock=sock)
-        return await _with_or_without(tls, partial(again, as_dicts=as_dicts, first=first))
+    if tls is not None and tls.mode == "PREFERRED":
+        again = partial(log_in, host, port, user, password, database=database, as_dicts=as_dicts, first=first)
+        try:
+            return await again(tls=replace(tls, mode="REQUIRED"))
+        except ServerUnreachable:  # it may have none
+            return await again(tls=replace(tls, mode="DISABLED"))
     try:
-        connecting = asyncmy.connect(
+        context = None if tls is None else tls.context()
+        takes_any_key = tls is None or tls.key == ANY_KEY
+        connecting = (asyncmy.connect if takes_any_key else _connect_by_known_key)(
             host=host,
             port=port,
             user=user,
@@ -326,8 +345,9 @@ async def log_in(
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
             client_flag=SESSION_TRACK if tracks else 0,
-            ssl=None if tls is None else tls.context(),
-            auth_plugin_map=_REFUSED_IN_THE_CLEAR if tls is None else None,
+            ssl=context,
+            auth_plugin_map=_REFUSED_IN_THE_CLEAR if context is None else None,
+            server_public_key=None if tls is None else tls.public_key(),
         )
         connection = await _connected(connecting)
         if first is not None:
@@ -368,19 +388,29 @@ _REFUSED_IN_THE_CLEAR: Final = dict.fromkeys(("mysql_clear_password", "dialog"),
 allowed, the driver obeys whoever answers."""
 
 
-async def _with_or_without(tls: Tls, logging_in: Callable[..., Awaitable[Any]]) -> Any:
-    """Log in with TLS where the server has it, else without; what it has is asked once."""
-    if tls.is_there is not False:
-        try:
-            connection = await logging_in(tls=Tls(tls.mode, tls.ca, required=True))
-        except ServerUnreachable:
-            if tls.is_there:
-                raise
-        else:
-            tls.is_there = True
-            return connection
-    connection = await logging_in()
-    tls.is_there = False
+async def _connect_by_known_key(**settings: Any) -> Any:
+    """As the driver connects, but a server's RSA key is taken only where it is the one that was given: the
+    driver encrypts the password by whatever key comes, and so whoever sent it can read it."""
+    from asyncmy.connection import Connection
+
+    class KnownKey(Connection):
+        @property
+        def _server_public_key(self) -> bytes | None:
+            return self._known_key
+
+        @_server_public_key.setter
+        def _server_public_key(self, key: bytes | None) -> None:
+            known = getattr(self, "_known_key", key)
+            if key is not None and (known is None or key.strip() != known.strip()):
+                raise ServerUnreachable(
+                    "the server wants the password encrypted by an RSA key that is not known here",
+                    "--ssl-mode=REQUIRED encrypts by TLS; --server-public-key-path=FILE names the key, and"
+                    " --get-server-public-key takes whichever comes",
+                )
+            self._known_key = known
+
+    connection = KnownKey(**settings)  # type: ignore[no-untyped-call]
+    await connection.connect()
     return connection
 
 

@@ -11,23 +11,23 @@ import heapq
 import math
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from replexplorer.adapters.untrusted_base import Meter, open_base
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event
 from replexplorer.core.tick import Tick
-from replexplorer.formats.packed_histogram import UnreadableRow
 from replexplorer.formats.session_rows import (
     HISTOGRAMS,
     LOAD_COLUMNS,
     KnobRow,
     Reading,
     Rows,
+    UnreadableRow,
     Writing,
     event_columns,
     event_of,
@@ -35,8 +35,7 @@ from replexplorer.formats.session_rows import (
 )
 
 FORMAT: Final = 2
-"""Of the schema: kept in `PRAGMA user_version`; a file of a higher one is refused. Format 1 has its
-histograms as they are, format 2 deflated."""
+"""Of the schema: kept in `PRAGMA user_version`; a file of another one is refused."""
 _WAL_PAGES: Final = 256
 """After this many pages the log goes into the file: 1 MB of it beside the file is enough."""
 APPLICATION_ID: Final = 0x52585331
@@ -97,7 +96,7 @@ def _is_being_written(file: Path) -> bool:
 
 def _remove(file: Path) -> None:
     """Remove a session file and what SQLite keeps beside it, where that is allowed."""
-    for part in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm", "-journal"))):
+    for part in (file, *(file.with_name(file.name + end) for end in _BESIDE)):
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
 
@@ -121,30 +120,35 @@ class SessionWriter:
 
     async def open(self, about: Mapping[str, str]) -> None:
         """Make the file; raises RecordingFailed, and leaves none then."""
-        await self._in_thread(lambda: self._guarded(lambda: self._open(about)))
+        await self._do(self._open, about)
 
     async def write(self, ticks: Sequence[Tick]) -> None:
         """Write ticks in order; raises RecordingFailed."""
-        await self._in_thread(lambda: self._guarded(lambda: self._write(ticks)))
+        await self._do(self._write, ticks)
 
     async def note(self, about: Mapping[str, str]) -> None:
         """Write facts about the session; raises RecordingFailed."""
-        await self._in_thread(lambda: self._guarded(lambda: self._note(about)))
+        await self._do(self._note, about)
 
     async def close(self) -> None:
         """Close the file, so that it is one file; harmless twice."""
-        await self._in_thread(self._close)
+        await self._do(self._close)
 
     async def discard(self) -> None:
         """Close the file and remove it."""
-        await self._in_thread(self._discard)
-
-    def _discard(self) -> None:
-        self._close()
+        await self.close()
         _remove(self._path)
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _do(self, work: Callable[..., None], *content: Any) -> None:
+        def run() -> None:
+            try:
+                work(*content)
+            except _UNWRITABLE as error:
+                self._close()
+                why = (isinstance(error, OSError) and error.strerror) or str(error)
+                raise RecordingFailed(f"{self.file} cannot be written: {why.lower()}", self._hint) from None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
     def _open(self, about: Mapping[str, str]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,39 +197,24 @@ class SessionWriter:
                 base.execute("PRAGMA journal_mode = DELETE")
             base.close()
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except _UNWRITABLE as error:
-            self._close()
-            why = (isinstance(error, OSError) and error.strerror) or str(error)
-            raise RecordingFailed(f"{self.file} cannot be written: {why.lower()}", self._hint) from None
-
 
 def _insert(base: sqlite3.Connection, rows: Rows) -> None:
     """All rows of one tick."""
     names = [name for name in _TICK_COLUMNS if name in rows.tick]
-    marks = ", ".join("?" * len(names))
-    base.execute(
-        f"INSERT OR REPLACE INTO tick ({', '.join(names)}) VALUES ({marks})",
-        [rows.tick[name] for name in names],
-    )
-    base.executemany(
-        "INSERT OR REPLACE INTO part VALUES (?, ?, ?)",
-        [(name, rows.at_s, text) for name, text in rows.parts.items()],
-    )
-    base.executemany(
-        "INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?)",
-        [(each.knob, rows.at_s, each.requested, each.effective, each.note) for each in rows.settings],
-    )
-    base.executemany(
-        "INSERT OR REPLACE INTO epoch VALUES (?, ?, ?)",
-        [(number, rows.at_s, text) for number, text in rows.epochs.items()],
-    )
-    base.executemany(
-        "INSERT INTO event (tick_s, at_s, wall_s, severity, text, mark) VALUES (?, ?, ?, ?, ?, ?)",
-        [(rows.at_s, *event_columns(event)) for event in rows.events],
-    )
+    at_s = rows.at_s
+    found: dict[str, list[tuple[Any, ...]]] = {
+        f"tick ({', '.join(names)})": [tuple(rows.tick[name] for name in names)],
+        "part": [(name, at_s, text) for name, text in rows.parts.items()],
+        "setting": [(each.knob, at_s, each.requested, each.effective, each.note) for each in rows.settings],
+        "epoch": [(number, at_s, text) for number, text in rows.epochs.items()],
+        "event (tick_s, at_s, wall_s, severity, text, mark)": [
+            (at_s, *event_columns(event)) for event in rows.events
+        ],
+    }
+    for table, values in found.items():
+        if values:
+            marks = ", ".join("?" * len(values[0]))
+            base.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
 
 
 MOST_BYTES: Final = 1 << 30
@@ -240,7 +229,42 @@ MOST_EVENTS: Final = 100_000
 """Of a session."""
 MOST_EVENT_CHARACTERS: Final = 1 << 24
 """Of all events together, which are read at once."""
+_BUSY_S: Final = 2.0
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file."""
 _TABLES: Final = ("meta", "tick", "part", "setting", "epoch", "event")
+
+
+def _open_base(file: Path) -> sqlite3.Connection:
+    """A connection that only reads; raises UnreadableRow for what is no file, too large, or has anything but
+    plain tables, which nobody but their own size makes long; sqlite3.Error for what is no base."""
+    for beside in (file, *(file.with_name(file.name + end) for end in _BESIDE)):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(beside)
+            if not stat.S_ISREG(found.st_mode):
+                raise UnreadableRow(f"{beside.name} is no file")
+            if found.st_size > MOST_BYTES:
+                raise UnreadableRow(f"{beside.name} is larger than {MOST_BYTES >> 20} MB")
+    base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
+    base.row_factory = sqlite3.Row
+    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES)
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
+        base.execute(f"PRAGMA {pragma}")
+    return base
+
+
+def _check_tables(base: sqlite3.Connection) -> None:
+    """Raise UnreadableRow for a base that lacks a table or holds what runs by itself."""
+    tables = set()
+    for kind, name, sql in base.execute("SELECT type, name, sql FROM sqlite_schema WHERE type <> 'index'"):
+        if kind != "table" or str(sql).lstrip().upper().startswith("CREATE VIRTUAL"):
+            raise UnreadableRow(f"it holds a {kind if kind != 'table' else 'virtual table'}, {name}")
+        tables.add(name)
+    for name in _TABLES:
+        if name not in tables:
+            raise UnreadableRow(f"it has no table {name}")
+        if any(column["hidden"] for column in base.execute(f"PRAGMA table_xinfo({name})")):
+            raise UnreadableRow(f"its table {name} has a generated column")
 
 
 class SessionReader:
@@ -253,23 +277,20 @@ class SessionReader:
         if not file.is_file():
             raise UsageError(f"no session file {file}", "give a file that a session wrote")
         try:
-            self._base = open_base(file, most_bytes=MOST_BYTES, most_value_bytes=MOST_VALUE_BYTES)
-            self._meter = Meter(self._base, file)
+            self._base = _open_base(file)
             application = self._base.execute("PRAGMA application_id").fetchone()[0]
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
-            self._is_deflated = version > 1
             if application != APPLICATION_ID:
                 raise UsageError(f"{file} is no session file", "give a file that a session wrote")
-            if version < 1:
-                raise UnreadableRow(f"there is no format {version}")
-            if version > FORMAT:
+            if version != FORMAT:
                 raise UsageError(
-                    f"{file} is of format {version}, this version reads up to {FORMAT}", "use a newer one"
+                    f"{file} is of format {version}, and this version reads format {FORMAT}",
+                    "use the version that wrote it",
                 )
-            self._meter.check_tables(_TABLES)
+            _check_tables(self._base)
             self.about: Mapping[str, str] = self._facts()
             """Facts about the session."""
-            [(first, last)] = self._meter.rows("SELECT MIN(at_s), MAX(at_s) FROM tick")
+            [(first, last)] = self._base.execute("SELECT MIN(at_s), MAX(at_s) FROM tick")
             if first is None:
                 raise UsageError(f"{file} holds no tick", "the session ended before it began")
             self.first_s = moment(first, "its first tick")
@@ -283,7 +304,7 @@ class SessionReader:
 
     def _facts(self) -> dict[str, str]:
         found = {}
-        for key, value in self._meter.rows("SELECT key, value FROM meta"):
+        for key, value in self._base.execute("SELECT key, value FROM meta"):
             if not isinstance(key, str) or not isinstance(value, str):
                 raise UnreadableRow("a fact that is no text")
             found[key] = value
@@ -297,13 +318,13 @@ class SessionReader:
 
     def ticks(self) -> Iterator[Tick]:
         """All ticks in order; raises UsageError where the file is damaged."""
-        reading = Reading(self.about.get("stack", "?"), self._is_deflated)
+        reading = Reading(self.about.get("stack", "?"))
         try:
-            changes = _changes(self._meter)
+            changes = _changes(self._base)
             change = next(changes, None)
             events = self._events()
             before_s = -math.inf
-            for number, row in enumerate(self._meter.rows("SELECT * FROM tick ORDER BY at_s")):
+            for number, row in enumerate(self._base.execute("SELECT * FROM tick ORDER BY at_s")):
                 at_s = moment(row["at_s"], "a tick")
                 if at_s <= before_s or number >= MOST_TICKS:
                     raise UnreadableRow("a tick that is not behind the one before it")
@@ -327,7 +348,7 @@ class SessionReader:
         found: dict[float, list[Event]] = {}
         columns = "at_s, wall_s, severity, text, mark"
         count = size = 0
-        for row in self._meter.rows(f"SELECT tick_s, {columns} FROM event ORDER BY id"):
+        for row in self._base.execute(f"SELECT tick_s, {columns} FROM event ORDER BY id"):
             told = dict(row)
             tick_s, event = told.pop("tick_s"), event_of(told)
             found.setdefault(tick_s, []).append(event)
@@ -344,11 +365,11 @@ _Change = tuple[float, str, Any]
 """at_s, which table, the row."""
 
 
-def _changes(meter: Meter) -> Iterator[_Change]:
+def _changes(base: sqlite3.Connection) -> Iterator[_Change]:
     """Parts, settings and epochs in order of time, together."""
 
     def rows(table: str) -> Iterator[_Change]:
-        for row in meter.rows(f"SELECT * FROM {table} ORDER BY at_s"):
+        for row in base.execute(f"SELECT * FROM {table} ORDER BY at_s"):
             yield moment(row["at_s"], f"a row of {table}"), table, row
 
     return heapq.merge(*map(rows, ("part", "setting", "epoch")), key=lambda change: change[0])

@@ -7,9 +7,7 @@ name are told from its own.
 
 from __future__ import annotations
 
-import io
 import secrets
-import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.formats.files import read_bytes, whole_file
 from replexplorer.formats.paths import OPTION_FILE
-from replexplorer.formats.small_file import read_bytes
-from replexplorer.formats.whole_file import whole_file
 from replexplorer.ports import Credentials
 
 CONTROL_USER: Final = "replexplorer"
@@ -126,23 +123,3 @@ def read(file: Path) -> Passwords | None:
         return decode(read_bytes(file, _MOST_BYTES).decode("ascii"))
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def archive(accounts: Passwords) -> bytes:
-    """A tar with the file for the tools volume's `secrets` directory, readable by the server only."""
-    content = encode(accounts).encode()
-    member = tarfile.TarInfo("accounts")
-    member.size, member.mode, member.uid, member.gid = len(content), 0o400, SERVER_UID, SERVER_UID
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        tar.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
-
-
-def from_archive(content: bytes, origin: str) -> Passwords | None:
-    """The accounts in a tar that the daemon made of that file."""
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        for member in tar:
-            if member.isfile() and (stream := tar.extractfile(member)) is not None:
-                return decode(stream.read().decode("ascii", "replace"), origin)
-    return None

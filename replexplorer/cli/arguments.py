@@ -1,17 +1,21 @@
-"""The command line as argparse sees it: the verbs, their arguments and the global flags.
+"""The command line as argparse sees it: the verbs, their arguments and the global flags, from `verbs.toml`.
 
 Law: a verb that is not built is absent. Global flags are accepted before and after the verb. A wrong argument
-is one line with a suggestion, exit code 2. Of the verbs' modules only that of the typed one is imported.
+is one line with a suggestion, exit code 2. Of the verbs' modules none is imported before its verb is run.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
-from typing import Any, Final, NoReturn
+import importlib
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer import __version__
-from replexplorer.cli.verbs import VERBS, Verb
 from replexplorer.core.errors import UsageError
 
 PROGRAM: Final = "replexplorer"
@@ -51,6 +55,42 @@ _FLAGS: Final = {
 """Flags that may stand before the verb, and whether a word follows."""
 
 
+_DECLARED: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
+    Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
+)
+"""Verbs and actions by what is typed, and under `option` what several of them take."""
+_OWN_KEYS: Final = ("does", "description", "run", "listed", "takes")
+"""Of a verb or action; its other keys are its arguments."""
+
+
+class Verb(NamedTuple):
+    """One verb: its line in --help, and where its function is."""
+
+    name: str
+    summary: str
+    target: str
+    """`module:function` below `replexplorer.cli`; the function takes a Call and answers the exit code."""
+
+    def function(self, call: Any) -> int:
+        """Carry it out; imports its module."""
+        module, _, function = self.target.partition(":")
+        code: int = getattr(importlib.import_module(f"replexplorer.cli.{module}"), function)(call)
+        return code
+
+
+def _verbs(*, listed: bool) -> tuple[Verb, ...]:
+    rows = ((name, how) for name, how in _DECLARED.items() if "run" in how)
+    return tuple(
+        Verb(name, how["does"], how["run"]) for name, how in rows if how.get("listed", True) == listed
+    )
+
+
+VERBS: Final = _verbs(listed=True)
+"""In the order of --help."""
+ALIASES: Final = _verbs(listed=False)
+"""Old names, which --help does not list."""
+
+
 class _HelpLayout(argparse.RawDescriptionHelpFormatter):
     """Examples as they are written, and a verb's line never folded on 80 columns."""
 
@@ -88,26 +128,20 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for word in argv:
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8")
-    args = build_parser(verbs_typed(argv)).parse_args(list(argv))
+    _check_flags_before(argv)
+    args = build_parser().parse_args(list(argv))
     for name, default in (("stack", None), ("config", None), ("verbose", False), ("json", False)):
         if not hasattr(args, name):
             setattr(args, name, default)
     return args
 
 
-def verbs_typed(argv: Sequence[str]) -> list[Verb]:
-    """The verb that stands there, if it is one. Raises UsageError for a wrong flag before it."""
-    typed = _verb_word(argv)
-    return [verb for verb in VERBS if verb.name == typed]
-
-
-def _verb_word(argv: Sequence[str]) -> str | None:
-    """The word that stands for the verb; None without one. Raises UsageError for a wrong flag before it:
-    argparse would take the word after that for the verb."""
+def _check_flags_before(argv: Sequence[str]) -> None:
+    """Raise UsageError for a wrong flag before the verb; argparse would take the word after it for one."""
     words = iter(argv)
     for word in words:
         if not word.startswith("-"):
-            return word
+            return
         flag, equals, _ = word.partition("=")
         if flag not in _FLAGS:
             from difflib import get_close_matches
@@ -118,11 +152,10 @@ def _verb_word(argv: Sequence[str]) -> str | None:
             )
         if _FLAGS[flag] and not equals:
             next(words, None)
-    return None
 
 
-def build_parser(wanted: Collection[Verb] = VERBS) -> Parser:
-    """The command line with all verbs, of which the wanted ones have their arguments."""
+def build_parser() -> Parser:
+    """The command line with all verbs."""
     parser = Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--stack NAME] [--config FILE] [-v] [--view] [VERB ...]",
@@ -137,12 +170,15 @@ def build_parser(wanted: Collection[Verb] = VERBS) -> Parser:
     verbs = parser.add_subparsers(
         title="verbs", dest="verb", metavar="VERB", prog=PROGRAM, parser_class=Parser
     )
-    for verb in VERBS:
-        child = verbs.add_parser(verb.name, help=verb.summary, description=sentence(verb.summary))
+    for verb in (*VERBS, *ALIASES):
+        about = sentence(verb.summary)
+        if verb in ALIASES:  # without a line of help it is not listed
+            child = verbs.add_parser(verb.name, description=about)
+        else:
+            child = verbs.add_parser(verb.name, help=verb.summary, description=about)
         add_global_flags(child)
-        if verb in wanted:
-            (verb.arguments or add_json)(child)
-            child.set_defaults(carry_out=verb.function)
+        _declare(child, verb.name)
+        child.set_defaults(carry_out=verb.function)
     add_global_flags(parser)
     return parser
 
@@ -166,6 +202,119 @@ def add_global_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """What every verb takes that prints a document."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+def _declare(parser: argparse.ArgumentParser, name: str) -> None:
+    """Give a verb, or an action of one, its arguments and its actions."""
+    groups: dict[str, argparse._MutuallyExclusiveGroup] = {}
+    for typed, how in _arguments(name).items():
+        words: dict[str, Any] = {"action": "store_true", "help": how} if isinstance(how, str) else {**how}
+        if "type" in words:
+            words["type"] = _reader(words["type"])
+        group = words.pop("group", None)
+        if group is not None and group not in groups:
+            groups[group] = parser.add_mutually_exclusive_group(required=group.startswith("one "))
+        (groups[group] if group else parser).add_argument(*typed.split(), **words)
+    actions = [key for key in _DECLARED if key.startswith(f"{name} ")]
+    if actions:
+        below = parser.add_subparsers(
+            title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
+        )
+        for action in actions:
+            how = _DECLARED[action]
+            listed: dict[str, Any] = {}
+            if how.get("listed", True):
+                listed = {"help": how["does"], "description": how.get("description", sentence(how["does"]))}
+            child = below.add_parser(action.removeprefix(f"{name} "), **listed)
+            add_global_flags(child)
+            _declare(child, action)
+
+
+def _arguments(name: str) -> Mapping[str, Any]:
+    """What a verb or action has of its own, then what it takes with others, as declared."""
+    declared = _DECLARED[name]
+    found = {key: how for key, how in declared.items() if key not in _OWN_KEYS}
+    for shared in declared.get("takes", ()):
+        for key, how in _DECLARED["option"][shared].items():
+            found.setdefault(key, how)
+    return found
+
+
+# -- what an argument may be
+
+
+def _reader(declared: str) -> Callable[[str], Any]:
+    """What reads an argument of this type, as `verbs.toml` names types."""
+    kind, *limits = declared.split()
+    match kind:
+        case "whole":
+            return number(int, "a whole number, as 1000, 1k or 1m", *map(int, limits))
+        case "positive":
+            return number(float, "a number, as 500, 1k or 1.5k", 0, float(limits[0]))
+        case "duration":
+            return seconds(positive=not limits)
+        case "size":
+            return screen_size
+        case "upper":
+            return str.upper
+    raise ValueError(declared)
+
+
+def number(
+    kind: type[int] | type[float], what: str, least: float, most: float = math.inf
+) -> Callable[[str], float]:
+    """A parser of numbers from `least` to `most`, thousands and millions as `1k` and `1m`; a float is above
+    its least."""
+
+    def read(text: str) -> float:
+        factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower())
+        try:
+            value = kind(text) if factor is None else kind(text[:-1]) * factor
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+        if kind is float and not least < value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} must be above {least:g} and at most {most:g}")
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is below {least}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{value} is above {most}")
+        return value
+
+    return read
+
+
+def seconds(*, positive: bool) -> Callable[[str], float]:
+    """A parser of durations in seconds: `10`, `1.5`, `10s`, `500ms`, `2min`, `5m`."""
+
+    def read(text: str) -> float:
+        scale = 1.0
+        number = text.strip().lower()
+        for unit, factor in (("ms", 0.001), ("min", 60.0), ("m", 60.0), ("s", 1.0)):
+            if number.endswith(unit):
+                number, scale = number.removesuffix(unit), factor
+                break
+        try:
+            value = float(number) * scale
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a duration, as 10, 10s, 500ms or 2min"
+            ) from None
+        if not 0 <= value < float("inf") or (positive and value == 0):
+            raise argparse.ArgumentTypeError(f"{text!r} must be {'above' if positive else 'at least'} 0")
+        return value
+
+    return read
+
+
+_SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})", re.IGNORECASE)
+_LEAST, _MOST = (40, 10), (500, 200)
+
+
+def screen_size(text: str) -> tuple[int, int]:
+    """`120x36` as columns and rows; for argparse."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size, as 120x36")
+    columns, rows = int(found[1]), int(found[2])
+    if not (_LEAST[0] <= columns <= _MOST[0] and _LEAST[1] <= rows <= _MOST[1]):
+        least, most = ("x".join(map(str, size)) for size in (_LEAST, _MOST))
+        raise argparse.ArgumentTypeError(f"{text!r} must be between {least} and {most}")
+    return columns, rows

@@ -1,117 +1,70 @@
-"""The verb attach: servers that somebody else made, watched, or changed for as long as it runs."""
+"""The verbs attach and revert: servers that somebody else made, watched, or changed for as long as attach
+runs; revert undoes what one left that was killed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import os
+import sys
 import time
-from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from replexplorer.cli.arguments import add_json
-from replexplorer.cli.guest import ask_for_the_name, begin_journal, lacking, undo_all
-from replexplorer.cli.guest_load import LoadSeen, check_load, load_arguments, load_line, loaded, render_load
+from replexplorer.cli.dashboard import settings_of, shown
+from replexplorer.cli.documents import AttachChanges, Reverted, RevertReport
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.render import losses_shortly, render_set
-from replexplorer.cli.revert import narrate_undone, undone_json
-from replexplorer.cli.running import run_async
-from replexplorer.cli.server_login import Known, known_login, login_arguments
-from replexplorer.cli.stack import print_status, status_of
-from replexplorer.cli.typed import seconds
+from replexplorer.cli.running import can_ask, run_async, typed
+from replexplorer.cli.server_login import Known, known_login
+from replexplorer.cli.stack import print_status
 from replexplorer.cli.wiring import HostClock, load_configuration_of, outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.server.comeback import why_to_ask
 from replexplorer.core.server.counters import rates
-from replexplorer.core.server.state_words import word_of
-from replexplorer.engine.console import Turn
-from replexplorer.engine.finish import to_the_end
-from replexplorer.engine.outcome import RolledBack
+from replexplorer.core.server.protection import word_of
+from replexplorer.core.text import table
+from replexplorer.engine.attached_view import AttachedView
+from replexplorer.engine.outcome import RolledBack, SetResult, Status
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.formats.json.attach import AttachChanges, AttachGrants, GrantNeed
-from replexplorer.formats.json.set import SetReport
-from replexplorer.formats.json.status import Status
-from replexplorer.formats.server_url import parse_server_url
-from replexplorer.reports.documents import set_report
+from replexplorer.engine.spectator import Spectator
+from replexplorer.engine.tasks import to_the_end
+from replexplorer.formats import paths
+from replexplorer.formats.server_url import ServerUrl, parse_server_url
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.attached.journal import ChangeJournal
+    from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider
     from replexplorer.cli.entry import Call
+    from replexplorer.cli.output import Output
+    from replexplorer.ports import Sql
 
 _LOOK_EVERY_S: Final = 1.0
+_UNDONE_WITHIN_S: Final = 20.0
+"""How long restoring the settings may take after the terminal is gone; what is left by then stays in the
+journal."""
+_LOGIN_FLAGS: Final = ("ssl_mode", "defaults_file", "ssl_ca", "public_key")
+"""What the journal keeps of how one logged in; never a password."""
 
 
-def run_arguments(parser: ArgumentParser) -> None:
-    """Which servers, how one logs in, and what may be done."""
-    parser.add_argument(
-        "url",
-        nargs="?",
-        metavar="URL",
-        help="the source, as mysql://USER@HOST:PORT; without it MYSQL_DSN or an option file says which",
-    )
-    parser.add_argument(
-        "--replica",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="a replica; without any, they are found by what the source says of them",
-    )
-    login_arguments(parser)
-    parser.add_argument(
-        "--watch", action="store_true", help="a line a second: protection, TPS, lag, what would be lost"
-    )
-    parser.add_argument(
-        "--allow-changes",
-        action="store_true",
-        help="let the dashboard or --set change settings, until this ends",
-    )
-    parser.add_argument(
-        "--set",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change these, keep them so until Ctrl-C (or --for), then undo all of it",
-    )
-    load_arguments(parser)
-    parser.add_argument(
-        "--for",
-        dest="for_s",
-        type=seconds(positive=True),
-        metavar="DURATION",
-        help="end, and undo, after 10min, 30s, ...",
-    )
-    parser.add_argument(
-        "--grants",
-        action="store_true",
-        help="the grants that are needed for what, and what the account lacks",
-    )
-    add_json(parser)
-
-
-def run(call: Call) -> int:
+def attach(call: Call) -> int:
     """Open the dashboard on a terminal; else print, watch, or change for a while."""
-    from replexplorer.cli.visit import dashboard, is_wanted
-
     args = call.args
     if args.set and not args.allow_changes:
         raise UsageError(
             "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
         )
-    check_load(args)
     shows = is_wanted(call)
-    works = bool(args.set) or args.load is not None
-    if args.allow_changes and not works and not shows:
+    if args.allow_changes and not args.set and not shows:
         raise UsageError(
             "--allow-changes changes nothing by itself",
-            "add --set KEY=VALUE ... or --load RATE, or run it on a terminal, where the dashboard turns"
-            " settings",
+            "add --set KEY=VALUE ..., or run it on a terminal, where the dashboard changes settings",
         )
-    if args.for_s is not None and not (works or args.watch or shows):
-        raise UsageError("--for says how long --set, --load or --watch lasts", "add one of them")
+    if args.for_s is not None and not (args.set or args.watch or shows):
+        raise UsageError("--for says how long --set or --watch lasts", "add one of them")
     if args.json and args.watch:
         raise UsageError("--watch prints lines, --json one document", "leave one of them out")
     for text in args.set:
@@ -123,12 +76,63 @@ def run(call: Call) -> int:
 
     servers = AttachedProvider(known.source, replicas, known.login, HostClock(), writes=args.allow_changes)
     if shows:
-        return dashboard(call, servers, known)
-    if args.grants:
-        return run_async(_grants(call, servers))
-    if works:
-        return run_async(_change(call, servers, known, values.attach_allowed))
+        return _dashboard(call, servers)
+    if args.set:
+        return run_async(_change(call, servers, values.attach_allowed))
     return run_async(watch(call, servers))
+
+
+def is_wanted(call: Call) -> bool:
+    """Whether `attach` opens the dashboard: on a terminal, unless lines or a document are asked for."""
+    args = call.args
+    return not (args.watch or args.json or args.set) and sys.stdout.isatty() and sys.stdin.isatty()
+
+
+async def _found(call: Call, servers: AttachedProvider) -> tuple[str, ...]:
+    """Find the servers; returns what is to be said of them and of the account. Raises MissingPiece where it
+    may not see replication itself: an unknown state would look like a bad one."""
+    from replexplorer.core.dialect.attaching import lacking
+
+    call.console.progress(f"connecting to {servers.name}")
+    await servers.nodes()
+    account = await servers.account()
+    lacks = lacking(account.server, account.grants)
+    if lacks.to_see:
+        raise MissingPiece(
+            f"{account.account} lacks {', '.join(lacks.to_see)} at {servers.name}", "grant it to the account"
+        )
+    watch = f"{account.account} lacks {', '.join(lacks.to_watch)} at {servers.name}"
+    dim = (f"{watch}, and what needs that is unknown",) if lacks.to_watch else ()
+    return (*dim, *servers.warnings)
+
+
+def _dashboard(call: Call, servers: AttachedProvider) -> int:
+    """Run the dashboard until it is quit, or its time is over; what was changed is undone then."""
+    loaded = load_configuration_of(call)
+    notices = asyncio.run(_found(call, servers))
+    settings = settings_of(loaded)
+    settings = replace(
+        settings,
+        stack=servers.name,
+        visits=True,
+        ends_after_s=call.args.for_s,
+        notices=(*settings.notices, *notices),
+        close_deadline_s=_UNDONE_WITHIN_S,
+    )
+    if not call.args.allow_changes:
+        return shown(call, Spectator(outside_of_attached(servers, None)), settings, "the dashboard")
+    asyncio.run(ask_for_the_name(call, servers, loaded.values.attach_allowed))
+    changes = _Changes(servers, asyncio.run(_begin_journal(call, servers)))
+    session = Session(
+        outside_of_attached(servers, changes.journal), SessionOptions(holder="attach", reapply="off")
+    )
+    try:
+        code = shown(call, AttachedView(session, changes.undo), settings, "the dashboard")
+    finally:
+        undone = asyncio.run(changes.undo())
+        changes.journal.close()
+        narrate_undone(call.console, servers.name, undone)
+    return _code(undone) or code
 
 
 # -- watching
@@ -139,12 +143,9 @@ async def _session(
     call: Call, servers: AttachedProvider, journal: ChangeJournal | None = None
 ) -> AsyncIterator[Session]:
     """A session on these servers that has looked at them once."""
-    call.console.progress(f"connecting to {servers.name}")
-    await servers.nodes()
-    for line in (*await lacking(servers), *servers.warnings):
+    for line in await _found(call, servers):
         call.console.warn(line)
-    holder = "attach"
-    session = Session(outside_of_attached(servers, journal), SessionOptions(holder=holder, reapply="off"))
+    session = Session(outside_of_attached(servers, journal), SessionOptions(holder="attach", reapply="off"))
     session.narrate = call.console.narrate
     try:
         await session.attach()
@@ -159,34 +160,25 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
         if call.args.watch:
             await _lines(call, session, call.args.for_s)
             return 0
-        document = await status_of(session, patient=True)
-    for knob in document.knobs.values():
-        knob.requested = None  # nobody asked anything of these servers
-    print_status(call, document, mends=False)
+        document = await session.status(patient=True)
+    print_status(call, replace(document, is_ours=False), mends=False)
     silent = [node.name for node in document.nodes if not node.reachable]
     if silent:
         call.console.narrate(f"down: {', '.join(silent)}")
     return StackUnavailable.exit_code if silent else 0
 
 
-async def _lines(call: Call, session: Session, for_s: float | None, seen: LoadSeen | None = None) -> None:
+async def _lines(call: Call, session: Session, for_s: float | None) -> None:
     """A line a second, to the end of the time where there is one."""
     began_s = time.monotonic()
     while for_s is None or time.monotonic() - began_s < for_s:
         looked_s = time.monotonic()
-        document = await status_of(session, patient=True)
-        line = _line(looked_s - began_s, document, _tps(session))
-        call.console.print(line if seen is None else f"{line}  {load_line(seen.load.view())}")
+        document = await session.status(patient=True)
+        before, after = session.sight.source_sample_before, session.sight.source_sample
+        counted = None if before is None or after is None else rates(before.counters, after.counters)
+        tps = None if counted is None else counted.tps
+        call.console.print(_line(looked_s - began_s, document, tps))
         await asyncio.sleep(max(0.0, looked_s + _LOOK_EVERY_S - time.monotonic()))
-
-
-def _tps(session: Session) -> float | None:
-    """Commits a second between the last two looks at the source."""
-    before, after = session.sight.source_sample_before, session.sight.source_sample
-    if before is None or after is None:
-        return None
-    found = rates(before.counters, after.counters)
-    return None if found is None else found.tps
 
 
 def _line(at_s: float, status: Status, tps: float | None) -> str:
@@ -208,122 +200,242 @@ def _line(at_s: float, status: Status, tps: float | None) -> str:
 # -- changing
 
 
-async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: tuple[str, ...]) -> int:
-    await ask_for_the_name(call, servers, allowed)
-    journal = await begin_journal(servers, known)
-    undone: Sequence[TakenBack] = ()
-    report: SetReport | None = None
-    seen: LoadSeen | None = None
+class _Changes:
+    """What was changed on these servers, until it was undone, once."""
+
+    def __init__(self, servers: AttachedProvider, journal: ChangeJournal) -> None:
+        self.journal = journal
+        self._servers = servers
+        self._undone: Sequence[TakenBack] | None = None
+
+    async def undo(self) -> Sequence[TakenBack]:
+        """Undo all, on connections of their own: those of a session may be in the middle of something.
+        Returns what became of each; what could not be undone stays in the journal."""
+        from replexplorer.adapters.attached.changes import undo
+
+        if self._undone is None:
+            nodes = {node.name: node for node in await self._servers.nodes()}
+            self._undone = await undo(self.journal, lambda name: self._servers.connection(nodes[name]))
+        return self._undone
+
+
+async def ask_for_the_name(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> None:
+    """Let the name be typed of what may be in use; raises StackUnavailable where it is not."""
+    call.console.progress(f"looking at what goes on at {servers.name}")
+    place, bustle = await servers.bustle()
+    why = why_to_ask(place if bustle.is_busy else servers.name, bustle, allowed)
+    if why is None:
+        return
+    if not can_ask(call.console):
+        listed = f'attach_allowed = ["{servers.name}"] in the configuration, where nobody depends on it'
+        hint = "run it on a terminal, where its name can be typed" if bustle.is_busy else listed
+        raise StackUnavailable(f"{why}: its name has to be typed", hint)
+    call.console.narrate(f"{why}. Its settings are about to be changed, and every client feels it.")
+    if await typed(call.console, f"Type {servers.name} to go on:") != servers.name:
+        raise StackUnavailable("that is not its name: nothing was changed", "try again")
+
+
+async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal:
+    """The journal of these servers, begun. Raises StackUnavailable where a killed one left something."""
+    from replexplorer.adapters.attached.changes import VERSION, ChangeJournal, file_of
+
+    urls = {node.name: servers.url(node.name) for node in await servers.nodes()}
+    journal = ChangeJournal.open(file_of(paths.attached_directory(), servers.name))
     try:
-        async with _session(call, servers, journal) as session:
-            report = await _turn(call, session) if call.args.set else None
-            async with AsyncExitStack() as stack:
-                if call.args.load is not None:
-                    seen = await stack.enter_async_context(loaded(call, session, servers, journal))
-                await _hold(call, session, 0 if report is None else len(report.changed), seen)
+        if journal.outstanding:
+            raise StackUnavailable(
+                f"changes of an `attach` that was killed are still in force at {servers.name}",
+                "`replexplorer revert` undoes them",
+            )
+        journal.begin(
+            {
+                "kind": "attach",
+                "version": VERSION,
+                "pid": os.getpid(),
+                "began_wall_s": round(time.time(), 3),
+                "source": servers.name,
+                "nodes": [
+                    {"name": name, "host": url.host, "port": url.port, "user": url.user}
+                    for name, url in urls.items()
+                ],
+                **_login_flags(call),
+            }
+        )
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def _login_flags(call: Call) -> dict[str, Any]:
+    """How one logs in, by flags that name files from any directory."""
+    found = {name: getattr(call.args, name) for name in _LOGIN_FLAGS}
+    for name in _LOGIN_FLAGS[1:]:
+        if found[name] is not None and (file := paths.expanded(found[name])).exists():
+            found[name] = str(file.absolute())
+    return found
+
+
+async def _change(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> int:
+    await ask_for_the_name(call, servers, allowed)
+    changes = _Changes(servers, await _begin_journal(call, servers))
+    undone: Sequence[TakenBack] = ()
+    report: SetResult | None = None
+    try:
+        async with _session(call, servers, changes.journal) as session:
+            report = await _turn(call, session)
+            await _hold(call, session, len(report.changed))
     except RolledBack as error:
         call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
         return error.exit_code
     finally:
-        undone = await to_the_end(_undo(servers, journal))
+        try:
+            undone = await to_the_end(changes.undo())
+        finally:
+            changes.journal.close()
         with contextlib.suppress(OSError):  # the terminal may be gone, and what was to be done is done
             narrate_undone(call.console, servers.name, undone)
-            load = None if seen is None else seen.report()
-            if call.console.json and (report is not None or load is not None):
-                rows = [undone_json(each) for each in undone]
-                call.console.document(AttachChanges(source=servers.name, set=report, load=load, undone=rows))
-            elif load is not None:
-                call.console.print(render_load(load))
-    fails = any(each.fate is Fate.UNREACHED for each in undone) or (seen is not None and seen.load.fault)
-    return StackUnavailable.exit_code if fails else 0
+            if call.console.json and report is not None:
+                call.console.document(AttachChanges(source=servers.name, set=report, undone=[*undone]))
+    return _code(undone)
 
 
-async def _turn(call: Call, session: Session) -> SetReport:
+async def _turn(call: Call, session: Session) -> SetResult:
     """Set what is asked, all or nothing, and say what it was."""
     began_s = time.monotonic()
     assignments = tuple(session.console.parse(text) for text in call.args.set)
-    result = await session.console.do(Turn(assignments))
-    report = set_report(result, session.roster.source, (time.monotonic() - began_s) * 1000)
-    for warning in report.warnings:
+    result = await session.console.set(assignments)
+    report = result.of_verb(session.roster.source, (time.monotonic() - began_s) * 1000)
+    for warning in report.all_warnings:
         call.console.warn(warning)
     if not call.console.json:
-        call.console.print(render_set(report, [str(name) for name in result.unchanged]))
+        call.console.print(render_set(report))
     return report
 
 
-async def _hold(call: Call, session: Session, changes: int, seen: LoadSeen | None) -> None:
+async def _hold(call: Call, session: Session, changes: int) -> None:
     """Keep things as they are until it is time, or somebody ends it."""
     for_s = call.args.for_s
-    until = "at Ctrl-C" if for_s is None else f"after {for_s:g} s, or at Ctrl-C"
     if changes:
         settings = "1 setting is" if changes == 1 else f"{changes} settings are"
-        undoes = "Ctrl-C undoes them" if for_s is None else f"they are undone {until}"
+        undoes = f"they are undone after {for_s:g} s, or at Ctrl-C" if for_s else "Ctrl-C undoes them"
         call.console.narrate(f"{settings} in force: {undoes}")
-    if seen is not None:
-        call.console.narrate(f"the load runs: it is stopped, and its schema dropped, {until}")
     if call.args.watch:
-        await _lines(call, session, for_s, seen)
+        await _lines(call, session, for_s)
     else:
-        await _tell_silence(call, session, math.inf if for_s is None else time.monotonic() + for_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(for_s):
+                await asyncio.Event().wait()
 
 
-async def _tell_silence(call: Call, session: Session, ends_s: float) -> None:
-    """Say of each server that it does not answer any more, and that it does again, until this time."""
-    silent: set[str] = set()
-    while (left_s := ends_s - time.monotonic()) > 0:
-        await asyncio.sleep(min(_LOOK_EVERY_S, left_s))
-        await session.sight.refresh()
-        now = {view.name for view in session.sight.node_views() if not view.reachable}
-        for name in sorted(now - silent):
-            call.console.warn(f"{name} is down: no login succeeds")
-        for name in sorted(silent - now):
-            call.console.narrate(f"{name} answers again")
-        silent = now
-
-
-async def _undo(servers: AttachedProvider, journal: ChangeJournal) -> Sequence[TakenBack]:
-    try:
-        return await undo_all(servers, journal)
-    finally:
-        journal.close()
-
-
-# -- grants
-
-
-async def _grants(call: Call, servers: AttachedProvider) -> int:
-    from replexplorer.core.dialect.grants import needed
-
-    found = await servers.account()
-    needs = needed(found.server, found.account, found.grants)
-    if call.console.json:
-        rows: list[dict[str, Any]] = [
-            {
-                "purpose": each.need.purpose,
-                "privileges": list(each.need.privileges),
-                "statement": each.statement,
-                "lacking": list(each.lacking),
-            }
-            for each in needs
-        ]
-        call.console.document(
-            AttachGrants(
-                source=servers.name,
-                account=found.account,
-                server=found.server.title,
-                needs=[GrantNeed(**row) for row in rows],
+def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) -> None:
+    """What became of the changes, in words."""
+    restored = sum(each.fate in (Fate.RESTORED, Fate.AS_BEFORE) for each in undone)
+    if not undone:
+        console.narrate(f"{source}: nothing was changed")
+    if restored:
+        count = "1 setting is" if restored == 1 else f"{restored} settings are"
+        console.narrate(f"{source}: {count} as before")
+    for each in undone:
+        name = f"{each.variable} of {each.node}"
+        if each.fate is Fate.LEFT:
+            console.warn(
+                f"{name} is {each.found} now, which somebody else has set: it is left; it was {each.before}"
             )
-        )
-        return 0
-    for purpose in dict.fromkeys(each.need.purpose for each in needs):
-        call.console.print(f"-- {purpose}")
-        for each in needs:
-            if each.need.purpose == purpose:
-                lacks = f"  -- lacks {', '.join(each.lacking)}" if each.lacking else ""
-                call.console.print(each.statement + lacks)
-    lacking = any(each.lacking for each in needs)
-    call.console.narrate(
-        f"{found.account} at {servers.name} ({found.server.title}) "
-        + ("lacks some of it" if lacking else "has all of it")
-    )
-    return 0
+        elif each.fate is Fate.UNREACHED:
+            console.warn(
+                f"{name} is still to be set back to {each.before} ({each.why}): `replexplorer revert`"
+            )
+
+
+def _code(undone: Sequence[TakenBack]) -> int:
+    """The exit code: of what is still to be undone, else 0."""
+    return StackUnavailable.exit_code if any(each.fate is Fate.UNREACHED for each in undone) else 0
+
+
+# -- revert
+
+
+def revert(call: Call) -> int:
+    """Undo what journals name; exit code 4 where something is still to do.
+
+    Raises StackUnavailable naming an `attach` that still runs and whose changes alone were meant; those of
+    others are undone beside it.
+    """
+    from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
+
+    directory = paths.attached_directory()
+    files = journals(directory)
+    if call.args.url is not None:
+        file = file_of(directory, parse_server_url(call.args.url).place)
+        files = [file] if file.exists() else []
+    with ExitStack() as stack:
+        found: list[tuple[ChangeJournal, Known]] = []
+        held: list[StackUnavailable] = []
+        for file in files:
+            try:
+                journal = ChangeJournal.open(file)
+            except StackUnavailable as error:
+                held.append(error)
+                continue
+            stack.callback(journal.close)
+            if journal.outstanding:
+                found.append((journal, _login(call, journal)))  # a password is asked for before all else
+            else:
+                journal.remove()
+        if held and not found:
+            raise held[0]
+        done = run_async(_revert(call, found))
+        for refusal in held:
+            call.console.fail(refusal)
+        return StackUnavailable.exit_code if held else done
+
+
+async def _revert(call: Call, found: Sequence[tuple[ChangeJournal, Known]]) -> int:
+    from replexplorer.adapters.attached.changes import undo
+    from replexplorer.adapters.attached.provider import connection_to
+
+    if not found:
+        call.console.narrate("no change of `attach` is left to undo")
+    reverted: list[Reverted] = []
+    for journal, known in found:
+        urls = _servers(journal)
+
+        def connect(node: str, urls: dict[str, ServerUrl] = urls, known: Known = known) -> Sql:
+            if node not in urls:
+                raise UsageError(f"no journal of changes says where {node} is", "look at it")
+            return connection_to(urls[node], node, known.login)
+
+        source = str(journal.head["source"])
+        call.console.progress(f"undoing what is left at {source}")
+        undone = await to_the_end(undo(journal, connect))
+        narrate_undone(call.console, source, undone)
+        if not call.console.json:
+            rows = [(each.node, each.variable, each.asked, each.fate.value) for each in undone]
+            call.console.print(table(rows, ("SERVER", "VARIABLE", "WAS SET TO", "NOW")))
+        reverted.append(Reverted(source=source, variables=[*undone]))
+    if call.console.json:
+        call.console.document(RevertReport(reverted=reverted))
+    return max((_code(each.variables) for each in reverted), default=0)
+
+
+def _servers(journal: ChangeJournal) -> dict[str, ServerUrl]:
+    """The servers of a journal by name, the source first; raises UsageError for a broken one."""
+    try:
+        found = {
+            str(node["name"]): ServerUrl(str(node["host"]), int(node["port"]), node["user"])
+            for node in journal.head["nodes"]
+        }
+    except (KeyError, TypeError, ValueError):
+        found = {}
+    if not found or "source" not in journal.head:
+        raise UsageError(f"the journal of changes {journal.file} is broken", "look at it, then remove it")
+    return found
+
+
+def _login(call: Call, journal: ChangeJournal) -> Known:
+    """As the journal says one logged in; what is typed now goes before."""
+    for name in _LOGIN_FLAGS:
+        if getattr(call.args, name) is None:
+            setattr(call.args, name, journal.head.get(name))
+    return known_login(call.args, call.console, source=next(iter(_servers(journal).values())))

@@ -17,34 +17,39 @@ from replexplorer.cli.wiring import (
     outside_of,
     provider_of,
     recorder_of,
-    stack_names,
 )
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
-from replexplorer.formats.configuration import LoadedConfiguration, closest
+from replexplorer.formats.configuration import LoadedConfiguration
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.themes import load_themes
+from replexplorer.formats.toml_file import closest
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.core.experiment.drill_result import DrillResult
-    from replexplorer.core.experiment.matrix_result import MatrixResult
-    from replexplorer.core.experiment.swept import Swept
-    from replexplorer.engine.experiment.labs.lab import LabResult
-    from replexplorer.ui.settings import Neighbours, Settings
+    from replexplorer.core.experiment.experiment import ExperimentResult
+    from replexplorer.core.experiment.sweep_result import Swept
+    from replexplorer.engine.view import View
+    from replexplorer.ui.settings import Settings
 
 
 def run(call: Call) -> int:
     """Run the dashboard until it is quit; says in one line what it left behind."""
+    session, settings = live_session(call, "tui")
+    return shown(call, session, settings, "the dashboard", f", stack '{settings.stack}' keeps running")
+
+
+def shown(call: Call, view: View, settings: Settings, what: str, after_crash: str = "") -> int:
+    """Run the app until it is quit, say what it left behind, and answer its exit code; raises the one line of
+    a defect of `what`."""
     from replexplorer.ui.app import ExplorerApp
 
-    session, settings = live_session(call, "tui")
-    app = ExplorerApp(session, settings)
+    app = ExplorerApp(view, settings)
     left = app.run()
     if app.crash is not None:
-        raise told(app.crash, "the dashboard", f", stack '{settings.stack}' keeps running")
+        raise told(app.crash, what, after_crash)
     if left:
         call.console.narrate(left)
     return app.return_code or 0
@@ -70,33 +75,12 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     )
     outside = outside_of(stack, recorder_of(loaded.values, options.holder))
     session = Session(outside, options)
-    neighbours = neighbours_of(session, loaded)
-    return session, replace(settings, learn=partial(learn, session), neighbours=neighbours)
-
-
-def neighbours_of(session: Session, loaded: LoadedConfiguration) -> Neighbours:
-    """The stacks that this one may be compared with."""
-    from replexplorer.ui.settings import Neighbours
-
-    async def names() -> list[str]:
-        return [name for name in await stack_names() if name != session.name]
-
-    return Neighbours(names, partial(compared_session, loaded), session.machine)
-
-
-def compared_session(loaded: LoadedConfiguration, name: str, loads: bool = True) -> Session:
-    """A session on a stack that is compared: drives its load, at once where it `loads`; records nothing."""
-    values = loaded.values
-    options = SessionOptions(
-        holder="compare", reapply=values.reapply, table_size=values.workload.table_size, rests=not loads
-    )
-    return Session(outside_of(provider_of(values, name)), options)
+    return session, replace(settings, learn=partial(learn, session))
 
 
 def watch(call: Call) -> int:
     """The dashboard over what others do with the stack; changes nothing."""
     from replexplorer.engine.spectator import Spectator
-    from replexplorer.ui.app import ExplorerApp
 
     loaded = load_configuration_of(call)
     settings = settings_of(loaded)
@@ -106,11 +90,7 @@ def watch(call: Call) -> int:
         raise NoSuchStack(f"no stack '{stack.name}' runs here", "`replexplorer` starts one and drives it")
     # A tab may be open before the one that drives has brought the stack up.
     spectator = Spectator(outside_of(stack), calibration=calibration_of(call), patient=served)
-    app = ExplorerApp(spectator, settings)
-    app.run()
-    if app.crash is not None:
-        raise told(app.crash, "the view")
-    return app.return_code or 0
+    return shown(call, spectator, settings, "the view")
 
 
 def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
@@ -135,43 +115,43 @@ async def look(name: str, loaded: LoadedConfiguration) -> bool:
 
 def settings_of(loaded: LoadedConfiguration) -> Settings:
     """The dashboard's settings; a broken theme or key is a notice, an unknown theme an error."""
-    from replexplorer.ui.keys.actions import DEFAULT_KEYS
+    from replexplorer.ui.actions import DEFAULT_KEYS
     from replexplorer.ui.settings import Settings
     from replexplorer.ui.terminal.glyphs import choose_glyphs
 
     values = loaded.values
-    themes, failed = load_themes(paths.themes_directory())
-    names = [found.theme.name for found in themes]
+    found = load_themes(paths.themes_directory())
+    themes = tuple(theme for theme in found if theme.error is None)
+    names = [theme.name for theme in themes]
     if values.theme not in names:
         near = closest(values.theme, names) or f"there are {', '.join(names)}"
-        broken = next((str(found) for found in failed if found.file.stem == values.theme), None)
+        broken = next((theme.error for theme in found if theme.name == values.theme), None)
         where = loaded.origins["theme"].removeprefix("file: ").removeprefix("environment: ")
         raise UsageError(f"{where}: theme: {broken or f'no theme {values.theme!r}'}", near)
     keymap = load_keymap(paths.keys_file(), DEFAULT_KEYS)
     return Settings(
         stack=values.stack,
         theme=values.theme,
-        themes=tuple(found.theme for found in themes),
+        themes=themes,
         glyphs=choose_glyphs(values.glyphs, os.environ, sys.stdout.encoding or "ascii"),
         no_color=bool(os.environ.get("NO_COLOR")),
         on_quit=values.on_quit,
         keymap=keymap.keys,
-        notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
+        notices=(*(f"theme {theme.error} (not used)" for theme in found if theme.error), *keymap.problems),
     )
 
 
 def _with_labs(settings: Settings) -> Settings:
-    """The user's own labs and all drills as well; a broken file is a notice."""
-    from replexplorer.cli.own_drills import own_drills, shipped_drills
-    from replexplorer.cli.own_labs import own_labs
+    """All labs and drills as well; a broken file is a notice."""
+    from replexplorer.cli.experiment import DRILLS, LABS
     from replexplorer.core.experiment.matrix import Matrix
 
-    own, failed = own_labs()
-    drills, broken = own_drills()
+    own, failed = LABS.own()
+    drills, broken = DRILLS.own()
     return replace(
         settings,
-        labs=tuple(lab for lab, _ in own),
-        drills=(*shipped_drills().values(), Matrix(), *(drill for drill, _ in drills)),
+        labs=(*LABS.shipped().values(), *(lab for lab, _ in own)),
+        drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills)),
         notices=(
             *settings.notices,
             *(f"lab {error} (not used)" for _, error in failed),
@@ -181,37 +161,22 @@ def _with_labs(settings: Settings) -> Settings:
     )
 
 
-def _lab_page(result: LabResult | DrillResult | MatrixResult) -> str:
-    """A lab's, a drill's or the matrix' result as `--report` writes it."""
+def _lab_page(result: ExperimentResult) -> str:
+    """A result as `--report` writes it."""
     import shlex
 
-    from replexplorer.core.experiment.drill_result import DrillResult
-    from replexplorer.core.experiment.matrix import MATRIX
-    from replexplorer.core.experiment.matrix_result import MatrixResult
-    from replexplorer.reports.drill_pages import drill_markdown
-    from replexplorer.reports.drill_result import drill_document
-    from replexplorer.reports.lab_pages import markdown, rerun
-    from replexplorer.reports.lab_result import lab_document
-    from replexplorer.reports.matrix_pages import matrix_document, matrix_markdown
+    from replexplorer.reports.experiment_report import experiment_report
+    from replexplorer.reports.report import markdown
 
-    if isinstance(result, MatrixResult):
-        matrix = matrix_document(result)
-        quick = ["--quick"] if result.quick else []
-        matrix.again = [shlex.join(["replexplorer", "drill", "run", MATRIX, *quick])]
-        return matrix_markdown(matrix)
-    if isinstance(result, DrillResult):
-        drilled = drill_document(result)
-        quick = ["--quick"] if result.quick else []
-        drilled.again = [shlex.join(["replexplorer", "drill", "run", result.drill.name, *quick])]
-        return drill_markdown(drilled)
-    document = lab_document(result)
-    document.again = [shlex.join(rerun(result.lab.name, quick=result.quick))]
-    return markdown(document)
+    experiment = result.experiment
+    words = ["replexplorer", experiment.kind, "run", experiment.name, *(["--quick"] if result.quick else [])]
+    result.again = [shlex.join(words)]
+    return markdown(experiment_report(result))
 
 
 def learn(session: Session, swept: Swept) -> str:
     """What a finished sweep teaches the model, in words; predictions rest on it from then on."""
-    from replexplorer.cli.calibrating import learned
+    from replexplorer.cli.sweep import learned
 
     lesson = learned(swept)
     if lesson.calibration is not None:

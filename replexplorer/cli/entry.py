@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from replexplorer.cli import arguments
+from replexplorer.cli.arguments import Verb
 from replexplorer.cli.output import Output
-from replexplorer.cli.verbs import Verb
 from replexplorer.core.errors import (
     Interrupted,
     MissingPiece,

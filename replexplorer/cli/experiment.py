@@ -1,23 +1,136 @@
-"""Running an experiment from a shell: on the stack that is there, or on one that goes again at the end."""
+"""The verbs lab and drill: experiments by name, listed, run, and judged by what they expect.
+
+One runs on the stack that is there, on one that is made for it and removed again, or on stacks of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import shlex
+from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from replexplorer.cli.documents import ExperimentEntry
 from replexplorer.cli.output import Output, delivered
-from replexplorer.cli.wiring import composed, stack_names
-from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.text import table
+from replexplorer.cli.running import run_async
+from replexplorer.cli.wiring import (
+    composed,
+    for_new_stack,
+    load_configuration_of,
+    recorded_ticks,
+    stack_names,
+)
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.drill import Drill
+from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.lab import Lab, LabResult
+from replexplorer.core.experiment.matrix import MATRIX, Matrix, MatrixResult, chosen_cells, matrix_cells
+from replexplorer.core.knobs.names import Value, parse_assignment
+from replexplorer.core.system import DEFAULT, SYSTEMS, Conditions, System
+from replexplorer.core.text import duration_text, table
+from replexplorer.core.topology import new_roster
+from replexplorer.engine.experiment.drill import DrillRun
+from replexplorer.engine.experiment.lab import LabRun, SystemsRun, assignments, fitting
+from replexplorer.engine.experiment.labs import SCRIPTS
+from replexplorer.engine.experiment.labs.tables import archive_of, bulk_load_of
+from replexplorer.engine.experiment.matrix import MatrixRun
+from replexplorer.engine.experiment.rig import Procedure
 from replexplorer.engine.session import Session
+from replexplorer.formats import paths
+from replexplorer.formats.employees_dump import checked, rows_of
+from replexplorer.formats.experiment_file import read_drill, read_lab
+from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
+from replexplorer.reports.conditions import again, conditions_of, settings_words
+from replexplorer.reports.experiment_report import experiment_report
+from replexplorer.reports.page import report_directory, write_report
+from replexplorer.reports.report import plain_text
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.formats.json.drill import DrillRunJson, MatrixJson
-    from replexplorer.formats.json.lab import LabResult
+
+_SUFFIX: Final = ".toml"
+_LABS_IN_ORDER: Final = (
+    "tour", "wan-insert", "durability-modes", "bulk-load", "wan-threads", "systems-78ms", "phantom-read",
+    "hot-row", "archive", "quorum-of-n", "applier-lag", "group-delay", "missing-key",
+)  # fmt: skip
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFiles(Generic[E]):
+    """The experiments of one kind."""
+
+    kind: str
+    """`lab` or `drill`."""
+    shipped: Callable[[], Mapping[str, E]]
+    """Those that ship, by name, in the order in which they are listed."""
+    directory: Callable[[], Path]
+    """Where the user's own are."""
+    read: Callable[[Path], E]
+    """Reads a file; raises UsageError naming file, line and key."""
+
+    def named(self, name: str) -> E:
+        """One that ships, one of the user's directory, or a file; raises UsageError."""
+        file = self.own_file(name)
+        if file is not None:
+            return self.read(file)
+        shipped = self.shipped()
+        if name not in shipped:
+            known = [*shipped, *(each.stem for each in paths.toml_files(self.directory()))]
+            near = get_close_matches(name, known, n=3, cutoff=0.4)
+            raise UsageError(
+                f"unknown {self.kind} '{name}'",
+                f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(known)}",
+            )
+        return shipped[name]
+
+    def own_file(self, name: str) -> Path | None:
+        """The file of one of the user's own; None for one that ships, or that is nowhere."""
+        if "/" in name or name.endswith(_SUFFIX):
+            return expanded(name)
+        if name in self.shipped():
+            return None
+        return {file.stem: file for file in paths.toml_files(self.directory())}.get(name)
+
+    def own(self) -> tuple[list[tuple[E, Path]], list[tuple[Path, UsageError]]]:
+        """The user's own with their files, and those that cannot be used with what is wrong."""
+        found, failed = [], []
+        for file in paths.toml_files(self.directory()):
+            try:
+                if file.stem in self.shipped():
+                    raise UsageError(
+                        f"{file}: the {self.kind} {file.stem} ships", "give the file another name"
+                    )
+                found.append((self.read(file), file))
+            except UsageError as error:
+                failed.append((file, error))
+        return found, failed
+
+
+@cache
+def _shipped_labs() -> Mapping[str, Lab]:
+    directory = paths.shipped_labs()
+    return {name: read_lab(directory / f"{name}{_SUFFIX}", SCRIPTS) for name in _LABS_IN_ORDER}
+
+
+@cache
+def _shipped_drills() -> Mapping[str, Drill]:
+    files = sorted(paths.shipped_drills().glob(f"*{_SUFFIX}"))
+    return {file.stem: read_drill(file) for file in files}
+
+
+LABS: Final = ExperimentFiles("lab", _shipped_labs, lambda: paths.labs_directory(), read_lab)
+DRILLS: Final = ExperimentFiles("drill", _shipped_drills, lambda: paths.drills_directory(), read_drill)
+_Files = ExperimentFiles[Lab] | ExperimentFiles[Drill]
+
 
 _OWN: Final = "-lab-"
 _LONGEST: Final = 40
@@ -26,10 +139,14 @@ _EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exi
 
 
 @asynccontextmanager
-async def stack_for(call: Call, holder: str, up: UpOptions | None = None) -> AsyncIterator[Session]:
+async def stack_for(
+    call: Call, holder: str, up: UpOptions | None = None, name: str | None = None
+) -> AsyncIterator[Session]:
     """Bring a stack up where none is, and remove it again if this call made it; `--beside` is read from the
-    call."""
-    console = call.console
+    call. One of this `name` is made new: raises StackUnavailable, and touches nothing, where it is there."""
+    console, before = call.console, call.console.stack
+    if name is not None:
+        await refuse_found((name,))
     async with composed(
         call,
         holder,
@@ -38,12 +155,17 @@ async def stack_for(call: Call, holder: str, up: UpOptions | None = None) -> Asy
         beside=call.args.beside,
         recorded=True,
         calibrated=True,
+        name=name,
     ) as session:
+        console.stack = name or before
         try:
-            await session.up(lambda step: console.progress(step.text, step.done))
+            created = await session.up(lambda step: console.progress(step.text, step.done))
+            if name is not None and not created:
+                await refuse_found((name,))  # somebody has made it meanwhile
             yield session
         finally:
             console.narrate(await asyncio.shield(session.close()))
+            console.stack = before
 
 
 def names_beside(stack: str, systems: Iterable[str]) -> Mapping[str, str]:
@@ -62,40 +184,280 @@ async def refuse_found(names: Iterable[str]) -> None:
             )
 
 
-@asynccontextmanager
-async def new_stack(call: Call, holder: str, name: str, up: UpOptions) -> AsyncIterator[Session]:
-    """A stack of this name that is made for the block and removed at its end, however that comes; raises
-    StackUnavailable, and touches nothing, where it is there."""
-    console, stack = call.console, call.console.stack
-    await refuse_found((name,))
-    async with composed(
-        call, holder, up=up, on_quit="remove", recorded=True, calibrated=True, name=name
-    ) as session:
-        console.stack = name
-        try:
-            if not await session.up(lambda step: console.progress(step.text, step.done)):
-                await refuse_found((name,))  # somebody has made it meanwhile
-            yield session
-        finally:
-            console.narrate(await asyncio.shield(session.close()))
-            console.stack = stack
+class Narration:
+    """Reports an experiment on stderr: a line as a stage begins and one of what it came to, and the time
+    left."""
+
+    def __init__(self, console: Output) -> None:
+        self._console = console
+        self._last: ExperimentProgress | None = None
+
+    def __call__(self, now: ExperimentProgress) -> None:
+        """Report what is done now."""
+        last, self._last = self._last, now
+        if now.ended:
+            self._console.recount(f"  {now.ended}")
+            return
+        begins = last is None or (last.repeat, last.number) != (now.repeat, now.number)
+        if now.stage is not None and begins:
+            turn = f"repeat {now.repeat}/{now.repeats}, " if now.repeats > 1 else ""
+            shows = f": {now.stage.shows}" if now.stage.shows else ""
+            self._console.recount(f"{turn}{now.number}/{len(now.stages)} {now.stage.name}{shows}")
+        left = f", {duration_text(now.left_s)} left" if now.left_s else ""
+        self._console.progress(now.doing, now.done, left)
+
+    def tell_the_rest(self) -> None:
+        """How one that ended early can be continued."""
+        kept = 0 if self._last is None else self._last.kept
+        if kept:
+            self._console.narrate(
+                f"{kept} cell{'' if kept == 1 else 's'} of this run kept: the same command continues"
+            )
 
 
-def concluded(
-    console: Output,
-    document: LabResult | DrillRunJson | MatrixJson,
-    text: Callable[[], str],
-    write: Callable[[], str] | None,
-) -> int:
-    """Deliver the result; answers the exit code that goes with its verdict."""
-    return delivered(console, document, text, write) or _EXIT_CODES[document.verdict]
-
+# -- listing
 
 _PIPED_COLUMNS: Final = 80
+"""Where there is no terminal: `--json` is for programs."""
 
 
-def listing(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Experiments by name, title, and how long each takes, in full and quick; titles are folded to the
-    terminal, and to the least that is usual where there is none (`--json` is for programs)."""
+def _list(call: Call, files: _Files, *more: Matrix) -> int:
+    """Those that ship and the user's own; a file that cannot be used is a warning, and in JSON an entry."""
+    own, failed = files.own()
+    for _, error in failed:
+        call.console.warn(str(error))
+    shipped = [*files.shipped().values(), *more]
+    if call.console.json:
+        entries = [*map(_entry, shipped), *(_entry(each, file) for each, file in own)]
+        broken = (
+            ExperimentEntry(name=file.stem, title="", file=str(file), error=str(error))
+            for file, error in failed
+        )
+        call.console.document([*entries, *broken])
+    else:
+        call.console.print(listing([*shipped, *(each for each, _ in own)], call.console.columns))
+    return 0
+
+
+def listing(experiments: Sequence[Lab | Drill | Matrix], columns: int | None) -> str:
+    """Experiments by name, title, and how long each takes, in full and quick; titles are folded."""
+    rows = [
+        (each.name, _titled(each), *(_minutes(each.seconds(quick=quick)) for quick in (False, True)))
+        for each in experiments
+    ]
     heads = ("NAME", "TITLE", "TAKES", "QUICK")
     return table(rows, heads, right=(2, 3), fold=1, columns=columns or _PIPED_COLUMNS)
+
+
+def _titled(experiment: Lab | Drill | Matrix) -> str:
+    """Its title, with its systems where it is a drill that is not for a source and its replicas."""
+    only = experiment.systems if isinstance(experiment, Drill) and DEFAULT not in experiment.systems else ()
+    return f"{experiment.title} ({', '.join(only)})" if only else experiment.title
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def _entry(experiment: Lab | Drill | Matrix, file: Path | None = None) -> ExperimentEntry:
+    return ExperimentEntry(
+        name=experiment.name,
+        title=experiment.title,
+        teaches=experiment.teaches,
+        seconds=experiment.seconds(quick=False),
+        quick_seconds=experiment.seconds(quick=True),
+        turns=list(experiment.turns),
+        replicas=experiment.replicas,
+        faults=[] if isinstance(experiment, Lab) else list(experiment.faults),
+        systems=list(experiment.systems) if isinstance(experiment, Lab) else [],
+        file=None if file is None else str(file),
+    )
+
+
+# -- what is asked for
+
+_OWNERS: Final = {"rows": "archive", "dump": "bulk-load"}
+"""Flags that are one lab's own."""
+
+
+def lab(call: Call) -> int:
+    """List the labs, or run one and say whether its relations hold."""
+    if call.args.action == "list":
+        return _list(call, LABS)
+    wanted = _lab_asked(call.args)
+    return run_async(_run_on_systems(call, wanted) if wanted.systems else _run_lab(call, wanted))
+
+
+def drill(call: Call) -> int:
+    """List the drills, or run one and say whether it came as expected."""
+    if call.args.action == "list":
+        return _list(call, DRILLS, Matrix())
+    if call.args.name == MATRIX:
+        return run_async(_run_matrix(call, *_matrix_asked(call.args)))
+    return run_async(_run_drill(call, drill_asked(call.args)))
+
+
+def _lab_asked(args: Namespace) -> Lab:
+    """The lab with what its own flags say of it; raises UsageError."""
+    wanted = LABS.named(args.name)
+    for flag, owner in _OWNERS.items():
+        if getattr(args, flag) is not None and wanted.name != owner:
+            raise UsageError(f"--{flag} is for the lab {owner}", f"{wanted.name} has none")
+    if wanted.systems and args.beside:
+        raise UsageError(
+            f"--beside: {wanted.name} makes stacks of its own, whose load nobody else drives", "leave it out"
+        )
+    if args.rows is not None:
+        return archive_of(wanted, args.rows)
+    if args.dump is not None:
+        return bulk_load_of(wanted, partial(rows_of, checked(expanded(args.dump))))
+    return wanted
+
+
+def drill_asked(args: Namespace) -> Drill:
+    """The drill with the settings that were typed; raises UsageError for what cannot be one."""
+    wanted = DRILLS.named(args.name).with_settings(_settings(args))
+    for flag, given in (("--only", args.only), ("--fresh", args.fresh)):
+        if given:
+            raise UsageError(f"{flag}: {wanted.name} is one drill", f"it goes with `drill run {MATRIX}`")
+    return wanted
+
+
+def _settings(args: Namespace) -> list[str]:
+    """All `KEY=VALUE` that were typed; raises UsageError for one that is none."""
+    texts = [text for group in getattr(args, "settings", ()) for text in group]
+    for text in texts:
+        if "=" not in text:
+            raise UsageError(f"--set {text}: no value", "KEY=VALUE")
+        parse_assignment(text, new_roster())
+    return texts
+
+
+def _matrix_asked(args: Namespace) -> tuple[MatrixRun, str]:
+    """The matrix of whatever stack there is, or the cells of it and with the settings that were typed, and
+    the system of a stack that is made for it: the first whose matrix has them. Raises UsageError."""
+    only, failures = tuple(args.only or ()), list[UsageError]()
+    run = MatrixRun((), args.quick, settings=tuple(_settings(args)), only=only, fresh=args.fresh)
+    for system in SYSTEMS:
+        try:
+            cells = chosen_cells(matrix_cells(quick=args.quick, system=system), only)
+        except UsageError as error:
+            failures.append(error)
+            continue
+        for cell in cells:
+            run.drill(cell)
+        return run, system
+    raise failures[0]
+
+
+def command_of(files: _Files, args: Namespace) -> list[str]:
+    """The command that runs the same for somebody else, beside whose files stand in the report."""
+    own = files.own_file(args.name)
+    words = ["replexplorer", files.kind, "run", args.name if own is None else f"./{own.name}"]
+    words += ["--quick"] if args.quick else []
+    for flag in ("rows", "dump", "repeats", "only"):
+        given = getattr(args, flag, None)
+        if given is not None:
+            each = given if isinstance(given, list) else [Path(given).name if flag == "dump" else given]
+            words += [f"--{flag}", *map(str, each)]
+    return [*words, *(word for text in _settings(args) for word in ("--set", text))]
+
+
+# -- running
+
+Begun = tuple[Procedure[LabResult | DrillResult | MatrixResult], Iterable[Value]]
+"""What the session is to run, and the values that it turns knobs to."""
+
+
+async def _run_lab(call: Call, lab: Lab) -> int:
+    def begin(session: Session, narration: Narration) -> Begun:
+        replicas = len(session.sight.node_views()) - 1
+        fitted = lab if session.server is None else fitting(lab, session.server)
+        turned = assignments(fitted, session.console.parse, replicas)
+        run = LabRun(fitted, call.args.quick, narration, repeats=call.args.repeats)
+        return run, [each.value for each in turned]
+
+    return await _carried_out(call, LABS, begin)
+
+
+async def _run_drill(call: Call, drill: Drill) -> int:
+    def begin(_: Session, narration: Narration) -> Begun:
+        if drill.sets:
+            call.console.recount(drill.sets)
+        return DrillRun(drill, call.args.quick, narration), ()
+
+    return await _carried_out(call, DRILLS, begin, drill.systems[0])
+
+
+async def _run_matrix(call: Call, run: MatrixRun, system: str) -> int:
+    """One drill a cell."""
+
+    def begin(_: Session, narration: Narration) -> Begun:
+        run.watch = narration
+        return run, ()
+
+    return await _carried_out(call, DRILLS, begin, system)
+
+
+async def _carried_out(
+    call: Call,
+    files: _Files,
+    begin: Callable[[Session, Narration], Begun],
+    system: str | None = None,
+) -> int:
+    """Run what `begin` returns and deliver its result; `system` is that of a stack that is made for it."""
+    console, args, narration = call.console, call.args, Narration(call.console)
+    directory, own = report_directory(args.report), files.own_file(args.name)
+    up = None if system is None else await for_new_stack(call, UpOptions(system=system))
+    is_matrix = args.name == MATRIX  # its cells fail on purpose, and each says what it came to
+    async with stack_for(call, f"{files.kind} {args.name if own is None else own.stem}", up) as session:
+        run, turned = begin(session, narration)
+        conditions = conditions_of(session, turned)
+        console.narrate(f"starts from: {settings_words(conditions)}")
+        async with session.observed(*(() if is_matrix else (console.hear,))):
+            try:
+                result = await session.console.run(run)
+            except BaseException:
+                narration.tell_the_rest()
+                raise
+    result.conditions, result.again = conditions, again(conditions, command_of(files, args))
+    ticks = [] if directory is None or is_matrix else recorded_ticks(session.file)
+    report = experiment_report(result, ticks)
+    write = None
+    if directory is not None:
+        write = partial(write_report, directory, report, result, session.file, own)
+    code = delivered(console, result, lambda: plain_text(report, console.columns), write)
+    return code or _EXIT_CODES[result.verdict]
+
+
+async def _run_on_systems(call: Call, lab: Lab) -> int:
+    """Run a lab on a stack of its own for each system."""
+    console, args = call.console, call.args
+    directory = report_directory(args.report)
+    names = names_beside(load_configuration_of(call).values.stack, lab.systems)
+    await refuse_found(names.values())
+    sessions: dict[str, str] = {}
+    found: list[Conditions] = []
+
+    async def on_stack(system: System, part: LabRun) -> LabResult:
+        console.recount(f"{system.title}: a stack of its own, '{names[system.name]}'")
+        replicas = lab.replicas if system.name == DEFAULT else None
+        up = UpOptions(replicas=replicas, flavor=system.flavors[0], system=system.name)
+        async with stack_for(call, f"lab {lab.name}", up, names[system.name]) as session:
+            found.append(conditions_of(session))
+            try:
+                async with session.observed(console.hear):
+                    return await session.console.run(part)
+            finally:
+                if session.file is not None:
+                    sessions[system.name] = session.file
+
+    result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeats).run(on_stack)
+    result.conditions = replace(found[0], server=result.server, settings={}, systems=list(lab.systems))
+    result.again = [shlex.join(command_of(LABS, args))]
+    files = () if directory is None else sessions.values()
+    ticks = [tick for file in files for tick in recorded_ticks(file)]
+    report = experiment_report(result, ticks)
+    write = None if directory is None else partial(write_report, directory, report, result, parts=sessions)
+    code = delivered(console, result, lambda: plain_text(report, console.columns), write)
+    return code or _EXIT_CODES[result.verdict]

@@ -1,58 +1,37 @@
-"""Verbs of the knobs: set, get, reset; and the report that they share with scenes."""
+"""Verbs on knobs: set, get, reset, and scene: named sets of them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.arguments import add_json
-from replexplorer.cli.render import render_knobs, render_set, waiting_words
+from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.running import run_async, running_s
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
+from replexplorer.core.knobs.names import (
+    Knob,
+    KnobName,
+    KnobView,
+    Place,
+    Value,
+    addressed,
+    find,
+    parse_assignment,
+)
+from replexplorer.core.text import table
 from replexplorer.core.topology import is_pair, new_roster
-from replexplorer.engine.console import Reset, Turn
 from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.session import Session
+from replexplorer.formats import paths
+from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
 from replexplorer.formats.workload_file import workload_file
-from replexplorer.reports.documents import knob_document, set_report
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-
-
-def set_knobs_arguments(parser: ArgumentParser) -> None:
-    """The knobs with their values."""
-    parser.add_argument(
-        "assignments", nargs="+", metavar="KEY=VALUE", help="such as semi_sync=on, rtt=85ms or rtt@db3=10"
-    )
-    turning_arguments(parser, dry_run=True)
-
-
-def get_arguments(parser: ArgumentParser) -> None:
-    """Which knobs."""
-    parser.add_argument("keys", nargs="*", metavar="KEY", help="without a key: all of them")
-    add_json(parser)
-
-
-def reset_arguments(parser: ArgumentParser) -> None:
-    """What any turning of knobs takes."""
-    turning_arguments(parser)
-
-
-def turning_arguments(parser: ArgumentParser, *, dry_run: bool = False) -> None:
-    """The flags of every verb that turns knobs."""
-    if dry_run:
-        parser.add_argument("--dry-run", action="store_true", help="print the statements and run none")
-    parser.add_argument(
-        "--anyway", action="store_true", help="even while a lab, sweep or drill runs; its result is marked"
-    )
-    add_json(parser)
 
 
 def set_knobs(call: Call) -> int:
@@ -65,7 +44,7 @@ def set_knobs(call: Call) -> int:
 
 def reset(call: Call) -> int:
     """All knobs to their defaults."""
-    return run_async(turn(call, "reset", lambda session: session.console.do(Reset(call.args.anyway))))
+    return run_async(turn(call, "reset", lambda session: session.console.reset(call.args.anyway)))
 
 
 def get(call: Call) -> int:
@@ -82,9 +61,9 @@ async def _get(call: Call) -> int:
         if any(is_pair(name.node) for name in names):
             await session.look_at(names)
         chosen = _chosen(names, session.knobs())
-    knobs = {str(name): knob_document(view, roster.source) for name, view in chosen.items()}
+    knobs = {str(name): view for name, view in chosen.items()}
     if call.console.json:
-        call.console.document({**knobs})
+        call.console.document(knobs)
     else:
         call.console.print(render_knobs(knobs, call.console.columns))
         for key in dict.fromkeys(name.key for name in chosen) if call.args.keys else ():
@@ -110,7 +89,7 @@ def check_without_stack(text: str) -> None:
 async def apply(session: Session, texts: Iterable[str], args: Namespace) -> SetResult:
     """Parse all, then turn all; `--dry-run` and `--anyway` are heard."""
     assignments = tuple(session.console.parse(text) for text in texts)
-    return await session.console.do(Turn(assignments, dry_run=args.dry_run, anyway=args.anyway))
+    return await session.console.set(assignments, dry_run=args.dry_run, anyway=args.anyway)
 
 
 _CONNECTING_IS_SAID_AFTER_S: Final = 2.0
@@ -128,12 +107,11 @@ async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[Se
             async with attached(call, holder, look=False) as session:
                 connecting.cancel()
                 session.narrate = call.console.narrate
-                connected_s = time.monotonic()
                 await session.sight.read_document()
                 written_s = session.sight.requested.written_s
                 result = await change(session)
                 if not result.dry_run:  # its own request hides from now on what restarts took before it
-                    await session.lost.catch_up(written_s)
+                    await session.restorer.catch_up(written_s)
                 source = session.roster.source
                 took_s = time.monotonic() - began_s
         finally:
@@ -141,13 +119,81 @@ async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[Se
     except RolledBack as error:
         call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
         return error.exit_code
-    report = set_report(result, source, took_s * 1000)
-    for warning in report.warnings:
+    report = result.of_verb(source, took_s * 1000)
+    for warning in report.all_warnings:
         call.console.warn(warning)
     if call.console.json:
         call.console.document(report)
     else:
-        call.console.print(render_set(report, [str(name) for name in result.unchanged]))
-        if (line := waiting_words(report, connected_s - began_s)) is not None:
-            call.console.narrate(line)
+        call.console.print(render_set(report))
     return StackUnavailable.exit_code if result.unmet else 0
+
+
+_MOST_NAMED: Final = 6
+
+
+def scene(call: Call) -> int:
+    """One of the three actions."""
+    match call.args.action:
+        case "list":
+            return _list_scenes(call)
+        case "save":
+            for key in call.args.keys:
+                find(key)
+            return run_async(_save(call))
+        case _:
+            scene = find_scene(call.args.name, paths.scenes_directory())
+            return run_async(turn(call, "scene", lambda session: _apply_scene(session, scene, call.args)))
+
+
+def _list_scenes(call: Call) -> int:
+    found = load_scenes(paths.scenes_directory())
+    if call.console.json:
+        call.console.document(found)
+        return 0
+    rows = [
+        (scene.name, scene.origin, scene.title or ", ".join(scene.assignments())[:80])
+        for scene in found
+        if scene.error is None
+    ]
+    call.console.print(table(rows, ("NAME", "ORIGIN", "TITLE")))
+    for scene in found:
+        if scene.error is not None:
+            call.console.warn(f"{scene.error}: this scene cannot be applied")
+    return 0
+
+
+async def _save(call: Call) -> int:
+    async with attached(call, "scene") as session:
+        requested = {name: view.requested for name, view in session.knobs().items()}
+    written = scene_keys(requested)
+    named = {find(key).key for key in call.args.keys}
+    wanted = {key for key in written if _knob(key).key in named} or turned(written)
+    knobs = {key: value for key, value in written.items() if key in wanted}
+    file, replaced = save_scene(call.args.name, call.args.title, knobs, paths.scenes_directory())
+    what = ", ".join(knobs) if len(knobs) <= _MOST_NAMED else f"{len(knobs)} knobs"
+    call.console.narrate(f"{'replaced' if replaced else 'saved'} {file}: {what}")
+    if call.console.json:
+        call.console.document(Scene(call.args.name, call.args.title, "user", file, knobs))
+    return 0
+
+
+def turned(written: Mapping[str, Value]) -> set[str]:
+    """Written keys of what is not at its default, of all replicas where one is not; of all where everything
+    is at its default: a scene that takes all back."""
+    found = {key for key, value in written.items() if value != _knob(key).default}
+    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS and not is_pair(key)}
+    return found | {key for key in written if _knob(key).key in everywhere and not is_pair(key)} or set(
+        written
+    )
+
+
+def _knob(written: str) -> Knob:
+    return find(written.partition("@")[0])
+
+
+async def _apply_scene(session: Session, scene: Scene, args: Namespace) -> SetResult:
+    try:
+        return await apply(session, scene.assignments(), args)
+    except UsageError as error:
+        raise UsageError(f"{scene.file}: {error.message}", error.hint) from None

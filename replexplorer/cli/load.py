@@ -1,112 +1,47 @@
-"""The verb `load`: a load in the foreground, a line a second, a report at the end."""
+"""Verbs of the load: load, in the foreground, and workload, captured at another server."""
 
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from argparse import Namespace
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
-from replexplorer.cli.arguments import add_json
 from replexplorer.cli.output import Output, delivered
 from replexplorer.cli.running import run_async
-from replexplorer.cli.typed import positive, seconds, whole_number
+from replexplorer.cli.server_login import Known, known_login
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.experiment.course import Course
+from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, parse_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN, POISSON
-from replexplorer.core.load.places import places_text, read_places
+from replexplorer.core.text import utc
 from replexplorer.engine.foreground import Foreground
-from replexplorer.formats.json.measured import Conditions
+from replexplorer.formats.files import whole_file
 from replexplorer.formats.workload_file import read_workload
 from replexplorer.ports import LoadSettings
+from replexplorer.reports.capture import render as captured_text
 from replexplorer.reports.conditions import again, conditions_of
-from replexplorer.reports.load import Circumstances, IntervalLines, load_report, render
+from replexplorer.reports.load import IntervalLines, load_course, load_report, render
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.core.event import Event
     from replexplorer.core.loss.ledger import LossLedger
-    from replexplorer.core.tick import Tick
 
 
-_MOST_ROWS: Final = 100_000_000
-"""As of the configuration's table_size."""
-
-
-def _most(key: str) -> float:
-    """The most that a knob takes."""
-    return BY_KEY[key].maximum or float("inf")
-
-
-def run_arguments(parser: ArgumentParser) -> None:
-    """What is typed after the verb."""
-    parser.add_argument(
-        "--clients",
-        type=whole_number(1, int(_most(keys.CLIENTS))),
-        metavar="N",
-        help="connections; default: the value of the knob",
-    )
-    parser.add_argument(
-        "--rate",
-        type=positive(_most(keys.RATE)),
-        metavar="R",
-        help="open loop: this many transactions arrive per second (TPS), however fast the server answers",
-    )
-    parser.add_argument(
-        "--arrivals",
-        choices=("poisson", "even"),
-        metavar="HOW",
-        help="poisson (default) or even gaps; with --rate",
-    )
-    parser.add_argument(
-        "--workload",
-        metavar="W",
-        help="sysbench's update_index, update_non_index, insert, write_only, read_write or point_select; "
-        "employees, foo, ledger; or a file of SQL, one transaction per block; default: the value of the knob",
-    )
-    parser.add_argument(
-        "--statements", action="store_true", help="latency of each class of statements as well"
-    )
-    parser.add_argument(
-        "--duration", type=seconds(positive=True), default=10.0, metavar="S", help="seconds (default 10)"
-    )
-    parser.add_argument(
-        "--warmup",
-        type=seconds(positive=False),
-        default=0.0,
-        metavar="S",
-        help="seconds before, not counted (default 0)",
-    )
-    parser.add_argument(
-        "--table-size", type=whole_number(1, _MOST_ROWS), metavar="N", help="rows of the table"
-    )
-    parser.add_argument(
-        "--processes",
-        metavar="N|HOST=N,...",
-        help="processes of the load's generator, or of a stack on several hosts how many on each; "
-        "default: as many as the load is worth, beside the source",
-    )
-    parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
-    add_json(parser)
-
-
-def run(call: Call) -> int:
+def load(call: Call) -> int:
     """Run the load; flags that were left out take the knobs, and no knob is changed."""
     args = call.args
     for key in (keys.CLIENTS, keys.RATE):
         value = getattr(args, key)
         if value is not None:
             parse_value(BY_KEY[key], f"{value:f}")  # without an exponent
-    if args.processes is not None:
-        read_places(args.processes)
     if args.arrivals is not None and args.rate is None:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None
@@ -124,11 +59,10 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
         raise UsageError("a load in the foreground needs a client", "give --clients N, or set clients=N")
     settings = replace(wanted, clients=clients, by_statement=args.statements)
     if args.processes is not None:
-        settings = replace(settings, processes=read_places(args.processes))
-        if len(settings.processes) > clients:
+        settings = replace(settings, processes=args.processes)
+        if args.processes > clients:
             raise UsageError(
-                f"--processes {args.processes}: {len(settings.processes)} processes for {clients} client"
-                f"{'s' * (clients > 1)}, and each needs one",
+                f"--processes {args.processes} for {clients} client{'s' * (clients > 1)}, and each needs one",
                 "more --clients, or fewer processes",
             )
     if args.rate is not None:
@@ -145,52 +79,11 @@ def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
     if settings.mode == OPEN:
         words += ["--rate", f"{settings.rate_tps:g}", "--arrivals", settings.spacing]
     if args.processes is not None:
-        words += ["--processes", places_text(settings.processes)]
+        words += ["--processes", str(args.processes)]
     words += ["--table-size", str(settings.table_size), "--duration", f"{args.duration:g}"]
     if args.warmup:
         words += ["--warmup", f"{args.warmup:g}"]
     return [*words, *(["--statements"] if args.statements else ())]
-
-
-@dataclass(slots=True)
-class _Witness:
-    """What is seen of a load while it runs, for its report."""
-
-    load: Foreground
-    console: Output
-    lines: IntervalLines
-    course: Course = field(default_factory=Course)
-
-    def show(self, interval: Interval) -> None:
-        """An interval has come."""
-        if (line := self.lines.line(interval)) is not None:
-            self.console.narrate(line)
-        elif interval.state == "preparing":
-            self.console.progress("preparing the table")
-
-    def hear(self, event: Event) -> None:
-        """Something has happened."""
-        if not self.load.is_its_end(event.text):  # that is raised, and told as the verb's error
-            self.console.hear(event)
-
-    def see(self, tick: Tick) -> None:
-        """A look at everything."""
-        self.course.add(tick)
-
-    def circumstances(
-        self, conditions: Conditions, command: Sequence[str], ended: str | None
-    ) -> Circumstances:
-        """All of it, for the report."""
-        from_s, to_s = self.load.span_s
-        return Circumstances(
-            conditions=conditions,
-            passage=self.course.between(from_s, to_s),
-            from_s=from_s,
-            started_wall_s=self.load.started_wall_s,
-            covered_s=self.load.covered_s,
-            again=again(conditions, command, varied=self.load.knobs()),
-            interrupted=ended,
-        )
 
 
 async def _reckoned(load: Foreground, console: Output) -> LossLedger | None:
@@ -212,32 +105,95 @@ async def _load(call: Call, script: str | None) -> int:
         load = session.foreground()
         settings = settings_of(args, load.requested(), script)
         console.progress("preparing the table")
-        seen = _Witness(load, console, IntervalLines(args.warmup, interval_s))
-        async with session.observed(seen.hear, seen.see):
+        lines, course = IntervalLines(args.warmup, interval_s), Course()
+
+        def show(interval: Interval) -> None:
+            if (line := lines.line(interval)) is not None:
+                console.narrate(line)
+            elif interval.state == "preparing":
+                console.progress("preparing the table")
+
+        def hear(event: Event) -> None:
+            if not load.is_its_end(event.text):  # that is raised, and told as the verb's error
+                console.hear(event)
+
+        async with session.observed(hear, course.add):
             await load.drive(settings, lambda done: console.progress("preparing the table", done))
             conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())
             try:
-                await load.measure(duration_s=args.duration, warmup_s=args.warmup, on_interval=seen.show)
+                await load.measure(duration_s=args.duration, warmup_s=args.warmup, on_interval=show)
             except (asyncio.CancelledError, ReplexplorerError) as error:
                 if not load.measured.intervals:
                     raise
                 ended = error  # what was measured until then is reported first
         ledger = None if isinstance(ended, asyncio.CancelledError) else await _reckoned(load, console)
-        why = None if ended is None else (str(ended) or "interrupted")
-        circumstances = seen.circumstances(conditions, command_of(args, settings), why)
     path: Literal["direct", "published"] = "direct" if load.path == "direct" else "published"
     report = load_report(
         load.measured,
         settings,
         path=path,
         anatomy=load.anatomy(),
-        circumstances=circumstances,
         warmup_s=args.warmup,
         ledger=ledger,
         cost=load.cost,
         machine_percent=load.machine_percent,
     )
+    report.started, report.conditions = utc(load.started_wall_s), conditions
+    report.course = load_course(course.between(*load.span_s), load.span_s[0])
+    report.again = again(conditions, command_of(args, settings), varied=load.knobs())
+    report.interrupted = None if ended is None else (str(ended) or "interrupted")
     code = delivered(console, report, partial(render, report))
     if ended is not None:
         raise ended
     return code
+
+
+_MOST_ROWS = 100_000_000
+
+
+def workload(call: Call) -> int:
+    """The one action."""
+    return run_async(_capture(call, known_login(call.args, call.console)))
+
+
+async def _capture(call: Call, known: Known) -> int:
+    from replexplorer.adapters.attached.provider import connection_to
+    from replexplorer.engine.workload_capture.watch import capture
+    from replexplorer.engine.workload_capture.workload_file import write_workload
+
+    args, console = call.args, call.console
+    place = known.source.place
+    sql = connection_to(known.source, place, known.login)
+    try:
+        captured = await capture(
+            sql,
+            address=place,
+            seconds=args.duration,
+            databases=args.database,
+            on_progress=lambda at_s, seen: console.progress(
+                f"watching {place}", min(1.0, at_s / args.duration), f", {seen} statements in order"
+            ),
+        )
+    finally:
+        await sql.close()
+    found = write_workload(captured, most_rows=args.rows)
+    if not found.transactions:
+        if found.left_out:
+            console.narrate(captured_text(found, console.columns))
+        raise UsageError(
+            f"{place} had no statement within {captured.seconds:.0f} s that can be imitated", found.remedy
+        )
+    text = found.workload or ""
+    if args.output is not None:
+        with whole_file(Path(args.output)) as stream:
+            stream.write(text)
+        found = replace(found, file=args.output, workload=None)
+    if console.json:
+        console.document(found)
+    elif args.output is None:
+        console.print(text.rstrip("\n"))
+        console.narrate(captured_text(found, console.columns))
+    else:
+        console.print(captured_text(found, console.columns))
+        console.narrate(f"wrote {args.output}: replexplorer load --workload {args.output}")
+    return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,9 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 
-def schema_arguments(parser: ArgumentParser) -> None:
-    """Which verb's document."""
-    parser.add_argument("document", nargs="*", metavar="VERB", help="only this verb's document")
-
-
 def config(call: Call) -> int:
     """The effective configuration with each value's origin, and the paths."""
-    from replexplorer.formats.json.config import ConfigDocument, ConfigValue
+    from replexplorer.cli.documents import ConfigDocument, ConfigValue
 
     loaded = load_configuration_of(call)
     document = ConfigDocument(
@@ -48,45 +42,29 @@ def config(call: Call) -> int:
 
 def themes(call: Call) -> int:
     """Built-in and own themes; a broken one is named with file and key."""
-    from replexplorer.formats.json.themes import ThemeEntry
     from replexplorer.formats.themes import load_themes
 
-    loaded, failed = load_themes(paths.themes_directory())
-    entries = [
-        ThemeEntry(
-            name=found.theme.name,
-            dark=found.theme.dark,
-            origin="built-in" if found.built_in else "user",
-            file=str(found.file),
-            description=found.theme.description,
-        )
-        for found in loaded
-    ]
-    entries += [
-        ThemeEntry(
-            name=broken.file.stem, dark=None, origin="user", file=str(broken.file), error=broken.reason
-        )
-        for broken in failed
-    ]
+    found = load_themes(paths.themes_directory())
     if call.console.json:
-        call.console.document([*entries])
+        call.console.document(found)
         return 0
     rows = [
-        (entry.name, "dark" if entry.dark else "light", entry.origin, entry.description)
-        for entry in entries
-        if entry.error is None
+        (theme.name, "dark" if theme.dark else "light", theme.origin, theme.description)
+        for theme in found
+        if theme.error is None
     ]
     call.console.print(table(rows, ("NAME", "GROUND", "ORIGIN", "DESCRIPTION")))
-    for broken in failed:
-        call.console.warn(f"{broken}: this theme is not used")
+    for theme in found:
+        if theme.error is not None:
+            call.console.warn(f"{theme.error}: this theme is not used")
     return 0
 
 
 def keys(call: Call) -> int:
     """Every binding with the keys that it has now, and what is wrong with keys.toml."""
-    from replexplorer.formats.json.keys import KeyBinding
+    from replexplorer.cli.documents import KeyBinding
     from replexplorer.formats.keymap import load_keymap
-    from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, key_label, keys_of
+    from replexplorer.ui.actions import ACTIONS, DEFAULT_KEYS, key_label, keys_of
 
     keymap = load_keymap(paths.keys_file(), DEFAULT_KEYS)
     bindings = [
@@ -117,18 +95,19 @@ def keys(call: Call) -> int:
 
 def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
-    from replexplorer.formats.configuration import closest
-    from replexplorer.formats.json.schema import DOCUMENTS, document_schema
-    from replexplorer.formats.json.schema import schema as whole_schema
+    from replexplorer.cli.documents import documents
+    from replexplorer.formats.documents import schema as schema_of
+    from replexplorer.formats.toml_file import closest
 
-    wanted = " ".join(call.args.document)
-    if not wanted:
-        call.console.document(whole_schema())
-        return 0
-    if wanted not in DOCUMENTS:
-        known = ", ".join(DOCUMENTS)
-        raise UsageError(f"no document {wanted!r}", closest(wanted, list(DOCUMENTS)) or f"known: {known}")
-    call.console.document(document_schema(wanted))
+    known, wanted = documents(), " ".join(call.args.document)
+    if wanted and wanted not in known:
+        near = closest(wanted, list(known)) or f"known: {', '.join(known)}"
+        raise UsageError(f"no document {wanted!r}", near)
+    whole = schema_of({wanted: known[wanted]} if wanted else known)
+    if wanted:
+        own = {"$schema": whole["$schema"], "title": f"replexplorer {wanted} --json"}
+        whole = {**own, **whole["properties"][wanted], "$defs": whole["$defs"]}
+    call.console.document(whole)
     return 0
 
 

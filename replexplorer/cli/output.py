@@ -6,21 +6,31 @@ Law: nothing is written here that a terminal would obey, whoever wrote it first 
 from __future__ import annotations
 
 import io
+import re
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.hints import DEFAULT_STACK, with_stack
-from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
-from replexplorer.core.text import folded
+from replexplorer.core.text import (
+    DEFAULT_STACK,
+    LAYOUT,
+    folded,
+    json_escaped,
+    one_line,
+    printable,
+    shortened,
+    with_stack,
+)
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from replexplorer.core.event import Event
 
 _ERASE_LINE = "\r\x1b[K"
+_FIGURES = re.compile(r"[\d.,]+")
+_SAID_AGAIN_S = 10.0
+"""Of a step off a terminal whose figures alone change a line is printed so often."""
 _MOST_SAID = 500
 """Characters of an error's message, and of its hint."""
 
@@ -43,6 +53,7 @@ class Output:
         self._out = out
         self._err = err
         self._progress = ""
+        self._progress_s = 0.0
         self._documented = False
 
     @property
@@ -59,9 +70,9 @@ class Output:
         """A line of data."""
         self._put(printable(text, LAYOUT))
 
-    def document(self, document: BaseModel | dict[str, Any] | list[Any]) -> None:
+    def document(self, document: Any) -> None:
         """The one JSON document of a verb with --json."""
-        from replexplorer.formats.json.text import to_json
+        from replexplorer.formats.documents import to_json
 
         self._documented = True
         self._put(to_json(document))
@@ -99,14 +110,17 @@ class Output:
             self.warn(event.text)
 
     def progress(self, text: str, done: float | None = None, more: str = "") -> None:
-        """What is being done now: one line that is rewritten on a terminal, else a line a step; `more` moves
-        with every call, and stands on a terminal only."""
+        """What is being done now: one line that is rewritten on a terminal, else a line a step, of a long one
+        now and then another; `more` moves with every call, and stands on a terminal only."""
         text = one_line(text)
         if self._is_terminal():
             percent = f" {done:4.0%}" if done is not None else ""
             self._to_err(f"{_ERASE_LINE}{_clip(text + percent + more, self._columns())}")
-        elif text != self._progress:
+        elif _FIGURES.sub("", text) != _FIGURES.sub("", self._progress) or (
+            text != self._progress and time.monotonic() - self._progress_s >= _SAID_AGAIN_S
+        ):
             self._to_err(text + "\n")
+            self._progress_s = time.monotonic()
         self._progress = text
 
     def fail(self, error: ReplexplorerError, **beside: Any) -> None:
@@ -167,7 +181,7 @@ def _clip(text: str, columns: int) -> str:
 
 def delivered(
     console: Output,
-    document: BaseModel | list[Any],
+    document: Any,
     text: Callable[[], str],
     write: Callable[[], str] | None = None,
 ) -> int:

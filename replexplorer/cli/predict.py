@@ -1,14 +1,12 @@
-"""The verb `predict`: what the model expects of settings; nothing is turned, and no stack is needed."""
+"""The verb predict: what the model expects of settings, or which ones meet goals; nothing is turned."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from replexplorer.cli.arguments import add_json
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.output import delivered
 from replexplorer.cli.render import LOSSES, exposure_lines, losses_shortly
@@ -17,9 +15,10 @@ from replexplorer.cli.sweep import scene_texts
 from replexplorer.cli.wiring import attached
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.experiment.sweep import SCENE_KEYS, read_grid
+from replexplorer.core.experiment.sweep import SCENE_KEYS, Grid, read_grid
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
+    SOURCE,
     KnobName,
     Place,
     Value,
@@ -30,10 +29,11 @@ from replexplorer.core.knobs.names import (
     parse_name,
 )
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.advice import Advice, Basis, Goal, advise, expected_exposure, read_goals
 from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.exposure import expected_exposure
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import (
+    READ_ONLY,
     beyond,
     bound_rtt_ms,
     check_known,
@@ -41,57 +41,57 @@ from replexplorer.core.model.operating_point import (
     operating_point_of,
     unacknowledged,
 )
-from replexplorer.core.model.prediction import alone_ms, predict
-from replexplorer.core.system import ASYNC, SYSTEMS, System, system_of, who_has
+from replexplorer.core.model.prediction import alone_ms
+from replexplorer.core.model.prediction import predict as prediction_of
+from replexplorer.core.system import ASYNC, System, system_of, who_has
 from replexplorer.core.text import number, table
 from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
-from replexplorer.formats.json.predict import PredictCalibration, PredictDocument, PredictTerm
-from replexplorer.reports.documents import exposure_document
+from replexplorer.reports.prediction import (
+    AdviseDocument,
+    PredictCalibration,
+    PredictDocument,
+    PredictTerm,
+    advice_report,
+)
+from replexplorer.reports.report import plain_text
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-_NO_STACK = new_roster(1)
-"""The nodes of a stack that is not there."""
+
+class Ground(NamedTuple):
+    """What settings are predicted on: a stack, or one that would be made."""
+
+    requested: Mapping[KnobName, Value]
+    roster: Roster
+    origin: Literal["stack", "defaults"]
+    """Where the knobs that are not named come from."""
+    system: System
+
+    def values(self, named: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
+        """All knobs, with those that are named; raises UsageError for one that the model or the system does
+        not know."""
+        for name in named:
+            if not self.system.has(name.knob):
+                raise UsageError(f"{self.system.title} has no {name.key}", who_has(name.knob))
+        values = {**defaults(self.roster.others), **self.requested, **named}
+        check_known(values, named)
+        return values
 
 
-def run_arguments(parser: ArgumentParser) -> None:
-    """What is typed after the verb."""
-    parser.add_argument(
-        "assignments",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="as `set` takes them; others are the stack's, or the defaults where none runs",
-    )
-    parser.add_argument(
-        "--system",
-        choices=tuple(SYSTEMS),
-        help="predict for a new stack of this system; without it for the stack that runs, else async",
-    )
-    add_json(parser)
-
-
-class _Asked(NamedTuple):
-    """The knobs that a prediction is asked for."""
-
-    values: Mapping[KnobName, Value]
-    named: Sequence[KnobName]
-    replicas: tuple[str, ...]
-    origin: str
-    """Where the knobs that were not named come from."""
-    system: System = ASYNC
-
-
-def run(call: Call) -> int:
-    """Predict for the knobs that are named, the stack's others, else the defaults."""
+def predict(call: Call) -> int:
+    """Predict for the knobs that are named, the stack's others, else the defaults; or say which settings meet
+    goals."""
+    if call.args.goal:
+        return meet_goals(call)
     texts: list[str] = call.args.assignments
-    if any(_is_list(text) for text in texts):
+    if any(map(_is_list, texts)):
         read_grid(texts, partial(parse_assignment, roster=new_roster()), scene_texts)
-        return run_async(_run_list(call, texts))
-    for text in texts:
-        check_without_stack(text)
+    else:
+        for text in texts:
+            check_without_stack(text)
     return run_async(_run(call, texts))
 
 
@@ -101,23 +101,23 @@ def _is_list(text: str) -> bool:
     return "," in value or key.strip() in SCENE_KEYS
 
 
-async def _run_list(call: Call, texts: Sequence[str]) -> int:
-    """Predict for every combination, as `sweep` would measure them."""
-    requested, roster, origin, system = await requested_of(call, "predict", call.args.system)
-    replicas = roster.others
-    grid = read_grid(texts, partial(parse_assignment, roster=roster), scene_texts)
-    _check_system([name for cell in grid.cells for name in cell.values], system)
+async def _run(call: Call, texts: Sequence[str]) -> int:
+    """Predict for the settings, or for every combination of them, as `sweep` would measure them."""
+    ground = await ground_of(call, call.args.system)
+    parse = partial(parse_assignment, roster=ground.roster)
+    grid = read_grid(texts, parse, scene_texts) if any(map(_is_list, texts)) else None
     calibrated = load_calibration(paths.calibration_file())
-    documents = []
-    for cell in grid.cells:
-        values = {**defaults(replicas), **requested, **cell.values}
-        check_known(values, cell.values)
-        documents.append(predicted(_Asked(values, tuple(cell.values), replicas, origin, system), calibrated))
+    cells = [desired_of(map(parse, texts))] if grid is None else [cell.values for cell in grid.cells]
+    documents = [predicted(ground, named, calibrated) for named in cells]
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
         call.console.warn(warning)
-    if call.console.json:
-        call.console.document([*documents])
-        return 0
+    if grid is None:
+        return delivered(call.console, documents[0], partial(render, documents[0]))
+    return delivered(call.console, documents, lambda: _table(grid, documents, call.console.columns))
+
+
+def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None) -> str:
+    """A row a combination, and what the model was fitted to."""
     rows = [
         (
             *cell.labels,
@@ -131,86 +131,59 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
     ]
     first = len(grid.dimensions)
     heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LIMIT")
-    numbers, columns = range(first, first + 3 + len(LOSSES)), call.console.columns
-    call.console.print(table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns))
-    call.console.print("\n" + _origin(documents[0]))
-    return 0
+    numbers = range(first, first + 3 + len(LOSSES))
+    found = table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns)
+    return f"{found}\n\n{_origin(documents[0])}"
 
 
-async def _run(call: Call, texts: Sequence[str]) -> int:
-    requested, roster, origin, system = await requested_of(call, "predict", call.args.system)
-    replicas = roster.others
-    named = desired_of(parse_assignment(text, roster) for text in texts)
-    _check_system(named, system)
-    values = {**defaults(replicas), **requested, **named}
-    check_known(values, named)
-    asked = _Asked(values, tuple(named), replicas, origin, system)
-    calibrated = load_calibration(paths.calibration_file())
-    document = predicted(asked, calibrated)
-    for warning in document.warnings:
-        call.console.warn(warning)
-    return delivered(call.console, document, partial(render, document))
-
-
-async def requested_of(
-    call: Call, verb: str, system: str | None = None
-) -> tuple[Mapping[KnobName, Value], Roster, str, System]:
-    """What is requested of the stack, its nodes, whose values these are, and what it is; of a `system` that
-    is named and not the stack's the defaults."""
+async def ground_of(call: Call, system: str | None = None) -> Ground:
+    """The stack that runs; where none does, or `system` is another, the defaults of a new one."""
     try:
-        async with attached(call, verb) as session:
+        async with attached(call, "predict") as session:
             if system in (None, session.system.name):
                 requested = {name: view.requested for name, view in session.knobs().items()}
-                return requested, session.roster, "stack", session.system
+                return Ground(requested, session.roster, "stack", session.system)
     except (StackUnavailable, MissingPiece):
         pass
     if system is None:
-        return {}, _NO_STACK, "defaults", ASYNC
+        return Ground({}, new_roster(1), "defaults", ASYNC)
     named = system_of(system)
-    return {}, new_roster(named.nodes - 1, mesh=named.mesh), "defaults", named
+    return Ground({}, new_roster(named.nodes - 1, mesh=named.mesh), "defaults", named)
 
 
-def _check_system(named: Iterable[KnobName], system: System) -> None:
-    """Raise UsageError for a knob that the system's servers cannot have."""
-    for name in named:
-        if not system.has(name.knob):
-            raise UsageError(f"{system.title} has no {name.key}", who_has(name.knob))
-
-
-def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
+def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calibrated) -> PredictDocument:
     """The document; raises UsageError when nobody would commit."""
-    values, calibration = asked.values, calibrated.calibration
-    setting = operating_point_of(values, asked.replicas, system=asked.system)
+    values, calibration = ground.values(named), calibrated.calibration
+    replicas, system = ground.roster.others, ground.system
+    setting = operating_point_of(values, replicas, system=system)
     rate_tps = None
     if values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN:
         rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
-    stuck = unacknowledged(values, asked.replicas, asked.system)
-    least_ms = bound_rtt_ms(values, asked.replicas, asked.system)
+    stuck = unacknowledged(values, replicas, system)
+    least_ms = bound_rtt_ms(values, replicas, system)
     ceiling_tps = None if stuck else _ceiling_tps(replace(setting, rtt_ms=least_ms), calibration)
-    prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
+    prediction = prediction_of(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
-    guessed = beyond(setting, values, asked.replicas, calibration)
+    guessed = beyond(setting, values, replicas, calibration)
     warnings = [
         *([calibrated.problem] if calibrated.problem else []),
-        *warnings_for(values, asked.named, asked.replicas),
+        *warnings_for(values, tuple(named), replicas),
         *guessed,
     ]
     return PredictDocument(
         settings={str(name): value for name, value in looked_at(values).items()},
-        others_from="stack" if asked.origin == "stack" else "defaults",
-        tps=None if stuck else round(prediction.tps, 2),
-        latency_ms=None if stuck else round(prediction.latency_ms, 3),
-        ceiling_tps=None if ceiling_tps is None else round(ceiling_tps, 2),
+        others_from=ground.origin,
+        tps=None if stuck else prediction.tps,
+        latency_ms=None if stuck else prediction.latency_ms,
+        ceiling_tps=ceiling_tps,
         terms=[] if stuck else _terms(prediction),
-        exposure=exposure_document(
-            expected_exposure(
-                values,
-                asked.replicas,
-                setting,
-                None if stuck else prediction.tps,
-                least_rtt_ms=calibration.least_rtt_ms,
-            )
+        exposure=expected_exposure(
+            values,
+            replicas,
+            setting,
+            None if stuck else prediction.tps,
+            least_rtt_ms=calibration.least_rtt_ms,
         ),
         limit=stuck or prediction.limit,
         calibrated=not guessed,
@@ -229,7 +202,7 @@ def _ceiling_tps(setting: OperatingPoint, calibration: Calibration) -> float | N
 
 def _terms(prediction: Prediction) -> list[PredictTerm]:
     return [
-        PredictTerm(name=str(term), ms=round(ms, 3), share=round(ms / prediction.latency_ms, 4))
+        PredictTerm(name=str(term), ms=ms, share=ms / prediction.latency_ms)
         for term, ms in prediction.terms.items()
     ]
 
@@ -289,3 +262,80 @@ def _origin(document: PredictDocument) -> str:
         f"{whose}: median error {error} over {source.cells} cells, cross-validated;"
         f" {source.day}, {source.runs} runs, {source.server} on {source.machine}"
     )
+
+
+_CHOSEN: Final = frozenset(
+    {
+        keys.SEMI_SYNC,
+        keys.WAIT_POINT,
+        keys.SEMI_SYNC_REPLICAS,
+        keys.SYNC_BINLOG,
+        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
+    }
+)
+"""Knobs that are chosen where they are not named."""
+
+
+def meet_goals(call: Call) -> int:
+    """Say which settings meet the goals; returns 1 where none does or may."""
+    goals = read_goals(", ".join(call.args.goal))
+    for text in call.args.assignments:
+        check_without_stack(text)
+    return run_async(_meet_goals(call, goals))
+
+
+async def _meet_goals(call: Call, goals: tuple[Goal, ...]) -> int:
+    console = call.console
+    ground = await ground_of(call)
+    if ground.system.is_group:
+        raise UsageError(
+            f"--goal chooses among semi-sync's settings, and {ground.system.title} has none",
+            "without it `replexplorer predict` says what a group should make",
+        )
+    replicas = ground.roster.others
+    named = desired_of(parse_assignment(text, ground.roster) for text in call.args.assignments)
+    values = ground.values(named)
+    if not values[KnobName(keys.CLIENTS, Place.LOAD)]:
+        raise UsageError("clients=0 commits nothing", "--goal takes 1 or more: clients=8")
+    if str(values[KnobName(keys.WORKLOAD, Place.LOAD)]) in READ_ONLY:
+        raise UsageError("this workload commits nothing", "no setting changes that: name another workload")
+    values[KnobName(keys.LOAD_MODE, Place.LOAD)] = "closed"
+    calibrated = load_calibration(paths.calibration_file())
+    basis = Basis(calibrated.calibration, calibrated.runs)
+    chosen = {KnobName(key, SOURCE) for key in _CHOSEN}
+    lacking = chosen - ground.requested.keys() if ground.origin == "stack" else ()
+    advised = advise(goals, values, named, replicas, basis, lacking=lacking)
+    told = [*advised.found, *([advised.closest] if advised.closest is not None else [])]
+    calibration = calibrated.calibration
+
+    def beyond_of(settings: Mapping[KnobName, Value]) -> tuple[str, ...]:
+        turned = {**values, **settings}
+        return beyond(operating_point_of(turned, replicas), turned, replicas, calibration)
+
+    def judged(advice: Advice) -> Advice:
+        return replace(advice, calibrated=not beyond_of(advice.settings))
+
+    document = AdviseDocument(
+        goals=advised.goals,
+        conditions={
+            name: value
+            for name, value in looked_at(values).items()
+            if name.key not in _CHOSEN or name in named
+        },
+        others_from=ground.origin,
+        replicas=len(replicas),
+        looked_at=advised.looked_at,
+        found=[judged(each) for each in advised.found],
+        closest=None if advised.closest is None else judged(advised.closest),
+        calibration=calibration_source(calibrated),
+        warnings=[
+            *([calibrated.problem] if calibrated.problem else []),
+            *warnings_for(values, tuple(named), replicas),
+            *dict.fromkeys(line for each in told for line in beyond_of(each.settings)),
+        ],
+    )
+    for warning in document.warnings:
+        console.warn(warning)
+    found = advice_report(document)
+    delivered(console, document, partial(plain_text, found, console.columns))
+    return 0 if document.found else 1

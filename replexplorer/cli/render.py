@@ -1,46 +1,33 @@
-"""The same documents for people: tables on stdout, built from the JSON shapes alone."""
+"""What `status`, `get` and `set` print for people: the same values that their JSON is made of, as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from replexplorer.core.hints import command
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import (
     BY_KEY,
     Knob,
-    describe_default,
+    KnobView,
+    Value,
     describe_range,
     format_value,
     same_value,
 )
+from replexplorer.core.link import FlapNow, LinkView
+from replexplorer.core.server.disk import DiskView
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.server.state_words import meaning_of, word_of
-from replexplorer.core.server.transfer import Transfer, TransferKind
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection, meaning_of, word_of
 from replexplorer.core.system import system_of
-from replexplorer.core.text import folded, number, table
-from replexplorer.formats.json.fault import FaultJson
-from replexplorer.formats.json.get import GetKnob
-from replexplorer.formats.json.model import Scalar
-from replexplorer.formats.json.set import ChangedKnob, SetReport
-from replexplorer.formats.json.status import (
-    DiskJson,
-    ExposureJson,
-    FlapJson,
-    HostJson,
-    LinkJson,
-    LossJson,
-    NodeJson,
-    ProtectionJson,
-    Status,
-    StatusKnob,
-    StatusLoad,
-    TransferJson,
-    UnknownLossJson,
-)
+from replexplorer.core.text import command, folded, number, table
+from replexplorer.engine.outcome import Changed, DrivenLoad, KnobValues, SetResult, Status
+from replexplorer.ports import HostView
+from replexplorer.reports.report import ReportColumn, ReportTable, block_text
 
-_COLUMNS_AT_LEAST = 3
 _NAMED_UNCHANGED = 3
 _HANGS_AFTER_S = 5.0
 """A commit that is under way for longer has met something else than load."""
@@ -58,8 +45,7 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
         f"stack {status.stack}: {status.state}",
         "",
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
-        *(_errant_line(node, status.stack, mends=mends) for node in status.nodes if node.errant_gtids),
-        *(_diverged_line(node, status.stack, mends=mends) for node in status.nodes if node.diverged),
+        *(line for node in status.nodes for line in _wrong_lines(node, status.stack, mends=mends)),
         *(line for node in status.nodes for line in _thread_lines(node, status.stack, mends=mends)),
         *(_host_line(host) for host in status.hosts),
         "",
@@ -75,34 +61,31 @@ def render_status(status: Status, columns: int | None = None, *, mends: bool = T
         )
     oldest_s = status.oldest_commit_s or 0.0
     if oldest_s > _HANGS_AFTER_S and protection.state != "blocked":
-        parts.append(f"{_LABEL}COMMITS HANG: the oldest under way waits {oldest_s:.0f} s{_why_hung(status)}")
+        parts.append(f"{_LABEL}COMMITS HANG: the oldest under way waits {oldest_s:.0f} s")
     parts += exposure_lines(status.exposure)
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
     parts += [_fault_line(fault, status.stack) for fault in status.faults]
+    if status.interrupted is not None:
+        back = f"{command('up', status.stack)} gives back what it changed"
+        parts.append(f"interrupted {status.interrupted}: its settings are still requested; {back}")
     parts.append(f"load        {_load_words(status.load)}")
     if status.footprint_bytes is not None:
         parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
     flavor = next((node.flavor for node in status.nodes if node.flavor), None)
-    changed = {key: knob for key, knob in status.knobs.items() if _is_worth_telling(key, knob, flavor)}
+    knobs = status.knob_values
+    changed = {key: knob for key, knob in knobs.items() if _is_worth_telling(key, knob, flavor)}
     if changed:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
-    apart = [key for key, knob in status.knobs.items() if _differs(key, knob.effective, knob.requested)]
+    apart = [key for key, knob in knobs.items() if _differs(key, knob.effective, knob.requested)]
     if apart and mends:
         them = "it" if len(apart) == 1 else "them"
         parts.append(f"not in force: {', '.join(apart)}; {command('up', status.stack)} sets {them} again")
     return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
 
 
-def _why_hung(status: Status) -> str:
-    """What is known of why commits hang."""
-    source = next((node.name for node in status.nodes if node.is_source), None)
-    full = any(fault.kind == "disk_full" and fault.node == source for fault in status.faults)
-    return ": the disk is full, and the server tries its write again once a minute" if full else ""
-
-
-def _host_line(host: HostJson) -> str:
+def _host_line(host: HostView) -> str:
     """`host        unix:///a/sock (db1): clock +0.1 ms (within 0.4), manages the swarm`."""
     words = [f"away: {host.fault}"] if host.fault is not None else []
     if host.clock_ms is not None:
@@ -115,17 +98,11 @@ def _host_line(host: HostJson) -> str:
 def _group_lines(status: Status) -> list[str]:
     """What the members say of the group."""
     told = [node for node in status.nodes if node.member is not None]
-    ready = sum(node.member.in_majority for node in told if node.member)
-    acking, needed = status.protection.replicas_acking or 0, status.protection.replicas_required or 0
-    commits = f"; a commit is on {needed} more before it is acknowledged"
-    if not ready:
-        commits = ": nothing can be committed"
-    elif acking < needed:
-        commits = f"; a commit waits until the view of {needed + 1} is without the member that is gone"
-    lines = [f"{_LABEL}{system_of(status.system).title}: {ready} of {len(status.nodes)} take part{commits}"]
+    ready = sum(node.member.is_ready for node in told if node.member)
+    lines = [f"{_LABEL}{system_of(status.system).title}: {ready} of {len(status.nodes)} take part"]
     for node in status.nodes:
         if node.transfer is not None:
-            lines.append(f"joins       {node.name} {_transfer_words(node.transfer)}")
+            lines.append(f"joins       {node.name} {node.transfer.words}")
     for node in told:
         member = node.member
         if member is None or not member.size:
@@ -142,14 +119,6 @@ def _group_lines(status: Status) -> list[str]:
     return lines
 
 
-def _transfer_words(transfer: TransferJson) -> str:
-    kind = None if transfer.kind is None else TransferKind(transfer.kind)
-    found = Transfer(
-        kind, 0.0, transfer.elapsed_s, donor=transfer.donor, done=transfer.done, total=transfer.total
-    )
-    return found.words
-
-
 _FAILURES = (
     ("process_dies", "mysqld dies"),
     ("power_cut", "power cut"),
@@ -161,11 +130,11 @@ LOSSES = ("DIES", "CUT", "LOST")
 """Headings of what is lost when mysqld dies, at a power cut, and when the source is lost."""
 
 
-def losses_shortly(exposure: ExposureJson) -> tuple[str, ...]:
+def losses_shortly(exposure: Exposure) -> tuple[str, ...]:
     """Commits by kind of failure, in the order of `LOSSES`; `?` where it is not known."""
     found = [getattr(exposure, name) for name, _ in _FAILURES]
     return tuple(
-        f"{loss.commits:,}" if isinstance(loss, LossJson) else f">={loss.low:,}" if loss.low else "?"
+        f"{loss.commits:,}" if isinstance(loss, Loss) else f">={loss.low:,}" if loss.low else "?"
         for loss in found
     )
 
@@ -176,7 +145,7 @@ _AFTER_CUT: Final = {
 }
 
 
-def exposure_lines(exposure: ExposureJson) -> list[str]:
+def exposure_lines(exposure: Exposure) -> list[str]:
     """What each kind of failure would lose now, a line each."""
     words = [f"{title}: {_loss_words(getattr(exposure, name))}" for name, title in _FAILURES]
     if exposure.replication_after not in (None, "whole"):
@@ -184,11 +153,11 @@ def exposure_lines(exposure: ExposureJson) -> list[str]:
     return ["would lose  " + words[0], *(_LABEL + each for each in words[1:])]
 
 
-def _loss_words(loss: LossJson | UnknownLossJson) -> str:
+def _loss_words(loss: Loss | Unknown) -> str:
     """`455 commits (443 to 470), the oldest 413 ms old`; `nothing`; `not known: why`."""
-    if isinstance(loss, UnknownLossJson):
+    if isinstance(loss, Unknown):
         least = f"at least {loss.low:,} commits; " if loss.low else ""
-        return f"{least or 'not known: '}{loss.unknown}"
+        return f"{least or 'not known: '}{loss.why}"
     if not loss.high:
         return "nothing"
     commits = "1 commit" if loss.commits == 1 else f"{loss.commits:,} commits"
@@ -205,7 +174,7 @@ def _folded(line: str, columns: int | None) -> str:
     return "\n".join([label + first, *(_LABEL + each for each in more)])
 
 
-def _load_words(load: StatusLoad) -> str:
+def _load_words(load: DrivenLoad) -> str:
     """The load that runs and who drives it."""
     if load.clients is None:
         return f"driven by {load.driver}, which does not say more" if load.driver else "not known"
@@ -218,7 +187,7 @@ def _load_words(load: StatusLoad) -> str:
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
 
 
-def _acking(protection: ProtectionJson) -> str:
+def _acking(protection: Protection) -> str:
     """How many acknowledge, and what the source counts where that is more."""
     acking, counted = protection.replicas_acking, protection.replicas_counted
     if acking is None or counted is None or counted <= acking:
@@ -226,21 +195,23 @@ def _acking(protection: ProtectionJson) -> str:
     return f"{acking} (the source counts {counted}: not all of them are connected)"
 
 
-def _errant_line(node: NodeJson, stack: str, *, mends: bool) -> str:
-    gtids = node.errant_gtids or ""
-    count = gtid_count(gtids)
-    line = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids}"
-    rejoin = command("rejoin", stack, node.name, "--copy")
-    return f"{line}; {rejoin} makes it a copy of the primary" if mends else line
+def _wrong_lines(node: NodeView, stack: str, *, mends: bool) -> list[str]:
+    """What is wrong with a node's data, and why no login reaches it: one whose sidecar alone is away goes on
+    replicating."""
+    found = []
+    copied = f"{command('rejoin', stack, node.name, '--copy')} makes it a copy of the primary"
+    if node.errant_gtids:
+        count = gtid_count(node.errant_gtids)
+        has = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks"
+        found.append((f"{has}: {node.errant_gtids}", copied))
+    if node.diverged:
+        found.append((f"{node.name} DIVERGED: it {node.diverged}", copied))
+    if node.why_down:
+        found.append((node.why_down, f"{command('up', stack)} starts what is away"))
+    return [f"{what}; {remedy}" if mends else what for what, remedy in found]
 
 
-def _diverged_line(node: NodeJson, stack: str, *, mends: bool) -> str:
-    line = f"{node.name} DIVERGED: it {node.diverged}"
-    rejoin = command("rejoin", stack, node.name, "--copy")
-    return f"{line}; {rejoin} makes it a copy of the primary" if mends else line
-
-
-def _thread_lines(node: NodeJson, stack: str, *, mends: bool) -> list[str]:
+def _thread_lines(node: NodeView, stack: str, *, mends: bool) -> list[str]:
     """Why a thread does not run: `db2 SQL thread, error 1062: Duplicate entry ...`."""
     found = (
         ("IO", node.io_thread, node.last_io_errno, node.last_io_error),
@@ -257,9 +228,10 @@ def _thread_lines(node: NodeJson, stack: str, *, mends: bool) -> list[str]:
     return lines
 
 
-def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:
+def render_knobs(knobs: Mapping[str, KnobView], columns: int | None = None) -> str:
     """One line a knob; columns that do not fit into this many characters are left out from the right."""
-    headings = ("KNOB", "REQUESTED", "IN EFFECT", "DEFAULT", "RANGE", "NODE", "SCOPE", "DOES")
+    heads = ("knob", "requested", "in effect", "default", "range", "node", "scope", "does")
+    shown = [ReportColumn(head, rank=max(0, at - 2)) for at, head in enumerate(heads)]
     rows = [
         (
             key,
@@ -273,29 +245,23 @@ def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> st
         )
         for key, knob in knobs.items()
     ]
-    count = len(headings)
-    while True:
-        text = table([row[:count] for row in rows], headings[:count])
-        if columns is None or count <= _COLUMNS_AT_LEAST or max(map(len, text.splitlines())) <= columns:
-            return text
-        count -= 1
+    return block_text(ReportTable(shown, rows), columns)
 
 
-def _default(key: str, knob: GetKnob) -> str:
+def _default(key: str, knob: KnobView) -> str:
     """`96 MiB (server: 100 MiB)`: what the stack begins with, and the server where that is another value."""
     own = knob.server_default
     server = "" if own in (None, knob.default) else f" (server: {_value(key, own)})"
     return _value(key, knob.default) + server
 
 
-def _in_range(key: str, shown: GetKnob) -> Knob:
+def _in_range(key: str, shown: KnobView) -> Knob:
     """The catalogue's row in the range of the server that was asked."""
-    knob, choices = _knob(key), tuple(shown.choices or ())
-    note = knob.range_note if shown.max == knob.maximum else ""
-    return replace(knob, minimum=shown.min, maximum=shown.max, choices=choices, range_note=note)
+    note = _knob(key).range_note if shown.knob.maximum == _knob(key).maximum else ""
+    return replace(shown.knob, range_note=note)
 
 
-def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
+def render_set(report: SetResult) -> str:
     """One line a knob with the statements that ran, or would run, below it."""
     lines = []
     for index, change in enumerate(report.changed):
@@ -303,6 +269,7 @@ def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
         following = report.changed[index + 1 :]
         if not following or following[0].statements != change.statements:
             lines += [f"    {statement};" for statement in change.statements]
+    unchanged = report.unchanged
     if len(unchanged) <= _NAMED_UNCHANGED:
         lines += [f"{key}: unchanged" for key in unchanged]
     else:
@@ -310,19 +277,8 @@ def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def waiting_words(report: SetReport, connecting_s: float) -> str | None:
-    """How long the user waited in all, where that is a second more than the changes themselves took."""
-    whole_s = (report.took_ms or 0.0) / 1000
-    if report.dry_run or all(change.effective is None for change in report.changed):
-        return None
-    if whole_s < 1.0 + sum(change.took_ms for change in report.changed) / 1000:
-        return None
-    connecting = f"{connecting_s:.1f} s of that to start and connect"
-    return f"in effect {whole_s:.1f} s after the command began; {connecting}"
-
-
-def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
-    key = change.name
+def _change_line(change: Changed, *, dry_run: bool) -> str:
+    key = str(change.name)
     before, asked = _value(key, change.before), _value(key, change.requested)
     if dry_run:
         return f"{key}: {before} -> {asked}, not run"
@@ -335,19 +291,10 @@ def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
     return f"{key}: {before} -> {asked}, in effect {effective}{measured}, {change.took_ms:.0f} ms{note}"
 
 
-def knob_catalogue_markdown() -> str:
-    """The table of docs/knobs.md, drawn from the catalogue."""
-    rows = ["| knob | values | default | what it does |", "|---|---|---|---|"]
-    for knob in BY_KEY.values():
-        values = describe_range(knob).replace("|", "\\|")
-        rows.append(f"| `{knob.key}` | {values} | {describe_default(knob)} | {knob.help} |")
-    return "\n".join(rows)
-
-
 _NODE_HEADINGS = ("NODE", "ROLE", "SERVER", "ADDRESS", "PATH", "STATE", "IO", "SQL", "LAG")
 
 
-def _node_row(node: NodeJson) -> tuple[str, ...]:
+def _node_row(node: NodeView) -> tuple[str, ...]:
     server = " ".join(part for part in (node.flavor, node.version) if part) or "-"
     address = f"{node.host}:{node.port}" if node.host else "-"
     lag = "-" if node.lag_s is None else f"{node.lag_s:.1f} s"
@@ -365,15 +312,15 @@ def _node_row(node: NodeJson) -> tuple[str, ...]:
     )
 
 
-def _link_line(link: LinkJson) -> str:
+def _link_line(link: LinkView) -> str:
     parts = [
         (
             f"link        {link.a} <-> {link.b}: asked {_ms(link.rtt_asked_ms)}, "
             f"{_measured(link.rtt_measured_ms, 1)} (bare path {_ms(link.rtt_base_ms, 2)})",
             True,
         ),
-        (f"PARTITION {link.partition}", link.partition not in (None, "none") and not link.flap),
-        (_flap_words(link.flap), link.flap),
+        (f"PARTITION {link.partition}", link.is_cut and not link.flap),
+        (_flap_words(link.flap_now), link.flap),
         ("healed, TCP retries", link.healing),
         (f"jitter {number(link.jitter_ms)} ms", link.jitter_ms),
         (
@@ -389,7 +336,7 @@ def _link_line(link: LinkJson) -> str:
     return ", ".join(text for text, applies in parts if applies)
 
 
-def _flap_words(flap: FlapJson | None) -> str:
+def _flap_words(flap: FlapNow | None) -> str:
     """`FLAPS 2 s down, 2 s up, down now`."""
     if flap is None:
         return ""
@@ -404,26 +351,25 @@ def _fallbacks(count: int | None) -> str:
     return {0: "never fell back", 1: "fell back once"}.get(count, f"fell back {count:,} times")
 
 
-def _fault_line(fault: FaultJson, stack: str) -> str:
+def _fault_line(fault: Fault, stack: str) -> str:
     value = f"={fault.value}" if fault.value else ""
     until = f" until {fault.until}" if fault.until else ""
     clear = f"{command('fault', stack, 'clear', f'{fault.kind}@{fault.node}')} undoes it"
     return f"fault       {fault.kind}{value}@{fault.node} since {fault.since}{until}, by {fault.by}: {clear}"
 
 
-def _disk_line(disk: DiskJson) -> str:
-    counts = disk.fsyncs.model_dump()
-    counted = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-    told = counted or ("unknown" if disk.fsync_delay_ms is None else "none")
+def _disk_line(disk: DiskView) -> str:
+    counted = ", ".join(f"{name} {count}" for name, count in (disk.fsyncs or {}).items() if count)
+    told = counted or ("unknown" if disk.delay_ms is None else "none")
     own = "".join(
-        f" ({kind} {_ms(own_ms)}, {_measured(disk.fsync_measured_by_kind_ms.get(kind), 2)})"
-        for kind, own_ms in (("redo", disk.fsync_delay_redo_ms), ("binlog", disk.fsync_delay_binlog_ms))
+        f" ({kind} {_ms(own_ms)}, {_measured(disk.measured_by_kind_ms.get(kind), 2)})"
+        for kind, own_ms in (("redo", disk.redo_delay_ms), ("binlog", disk.binlog_delay_ms))
         if isinstance(own_ms, float)
     )
-    jitter = f" +- {_ms(disk.fsync_jitter_ms)}" if disk.fsync_jitter_ms else ""
+    jitter = f" +- {_ms(disk.jitter_ms)}" if disk.jitter_ms else ""
     line = (
-        f"disk        {disk.node}: fsync delay asked {_ms(disk.fsync_delay_ms)}{jitter}{own}, "
-        f"{_measured(disk.fsync_measured_ms, 2)}, bare disk {_ms(disk.disk_probe_ms, 2)}, fsyncs {told}"
+        f"disk        {disk.node}: fsync delay asked {_ms(disk.delay_ms)}{jitter}{own}, "
+        f"{_measured(disk.measured_ms, 2)}, bare disk {_ms(disk.probe_p50_ms, 2)}, fsyncs {told}"
     )
     return f"{line}, {disk.fault}" if disk.fault else line
 
@@ -441,7 +387,7 @@ def _knob(key: str) -> Knob:
     return BY_KEY[key.partition("@")[0]]
 
 
-def _is_worth_telling(key: str, knob: StatusKnob, flavor: str | None) -> bool:
+def _is_worth_telling(key: str, knob: KnobValues, flavor: str | None) -> bool:
     """It is not at the default of these servers, asked or in effect; on servers of which nothing is asked,
     each that they have."""
     if knob.requested is None:
@@ -450,18 +396,18 @@ def _is_worth_telling(key: str, knob: StatusKnob, flavor: str | None) -> bool:
     return knob.requested != default or _differs(key, knob.effective, default)
 
 
-def _in_effect(key: str, knob: StatusKnob) -> str:
+def _in_effect(key: str, knob: KnobValues) -> str:
     """The value in effect, with a word where it is another than was requested."""
     value = _value(key, knob.effective)
     return f"{value}, not as requested" if _differs(key, knob.effective, knob.requested) else value
 
 
-def _differs(key: str, effective: Scalar | None, other: Scalar | None) -> bool:
+def _differs(key: str, effective: Value | None, other: Value | None) -> bool:
     """Whether what is in effect is known and another value."""
     return effective is not None and other is not None and not same_value(_knob(key), effective, other)
 
 
-def _value(key: str, value: Scalar | None) -> str:
+def _value(key: str, value: Value | None) -> str:
     return "-" if value is None else format_value(_knob(key), value)
 
 

@@ -1,16 +1,14 @@
-"""Verbs of the stack as a whole: up, down, status, dsn."""
+"""Verbs of the stack as a whole: up, down, status, dsn, check-schema."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from replexplorer.cli.arguments import add_json
-from replexplorer.cli.question import can_ask, says_yes
+from replexplorer.cli.documents import Dsn, SchemaChecked
+from replexplorer.cli.output import delivered
 from replexplorer.cli.render import render_status
-from replexplorer.cli.running import run_async
-from replexplorer.cli.typed import positive, whole_number
+from replexplorer.cli.running import can_ask, run_async, says_yes
 from replexplorer.cli.wiring import (
     attached,
     composed,
@@ -22,116 +20,21 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
-from replexplorer.core.limits import LEAST_MEMORY_MIB, MOST_CPUS, ServerLimits
-from replexplorer.core.system import FLAVORS, SYSTEMS
-from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster
-from replexplorer.engine.session import Session
+from replexplorer.core.machine import ServerLimits
+from replexplorer.core.text import folded
+from replexplorer.core.topology import Roster
+from replexplorer.engine.outcome import Status
 from replexplorer.formats import paths
-from replexplorer.formats.configuration import closest
-from replexplorer.formats.json.dsn import Dsn
-from replexplorer.formats.json.status import Status
+from replexplorer.formats.toml_file import closest
 from replexplorer.ports import UpOptions
-from replexplorer.reports.documents import status_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 
-_OF_NEW_STACK: Final = ("system", "replicas", "nodes", "image", "flavor", "cpus", "memory", "on")
-_CLOCKS_APART_MS: Final = 10.0
-"""From here on the difference between two hosts' clocks is said: it is in each lag between them."""
-
-
 def limits_of(cpus: float | None, memory_mib: int | None) -> ServerLimits:
     """What each server may take, as --cpus and --memory are typed."""
     return ServerLimits(cpus, None if memory_mib is None else memory_mib << 20)
-
-
-def up_arguments(parser: ArgumentParser) -> None:
-    """How many replicas, and of which image."""
-    parser.add_argument(
-        "--system",
-        choices=tuple(SYSTEMS),
-        help="how a new stack's nodes keep the same rows; default: async, with or without semi-sync",
-    )
-    number = parser.add_mutually_exclusive_group()
-    number.add_argument(
-        "--replicas",
-        type=whole_number(1, MOST_REPLICAS),
-        metavar="N",
-        help="how many replicas; without it a live stack keeps its own and a new one has 1",
-    )
-    number.add_argument(
-        "--nodes",
-        type=whole_number(2, MOST_REPLICAS + 1),
-        metavar="N",
-        help="how many nodes in all; without it a live stack keeps its own, and a new group has 3",
-    )
-    server = parser.add_mutually_exclusive_group()
-    server.add_argument(
-        "--image",
-        metavar="REF",
-        help="any image that has a MySQL, Percona or MariaDB server, instead of our own",
-    )
-    server.add_argument(
-        "--flavor",
-        choices=FLAVORS,
-        help="which server a new stack runs; default: mysql, for galera mariadb",
-    )
-    parser.add_argument(
-        "--cpus",
-        type=positive(MOST_CPUS),
-        metavar="N",
-        help="the most cores of each server of a new stack, as 0.5; default: no limit",
-    )
-    parser.add_argument(
-        "--memory",
-        type=whole_number(LEAST_MEMORY_MIB),
-        metavar="MIB",
-        help="the most memory of each server of a new stack, in MiB; default: no limit",
-    )
-    parser.add_argument(
-        "--on",
-        action="append",
-        default=[],
-        metavar="NODE=HOST",
-        help="the Docker host that a node is on, once for each node: unix:///PATH, tcp://HOST:PORT or the"
-        " name of a Docker context; the hosts are in one swarm",
-    )
-    parser.add_argument(
-        "--keep-on",
-        metavar="HOST",
-        help="do nothing but give up the host that keeps what is requested and is away: this one of the stack"
-        " keeps it from now on, and a failover counts the servers there as ended",
-    )
-    add_json(parser)
-
-
-def down_arguments(parser: ArgumentParser) -> None:
-    """Which stacks, and whether to ask."""
-    parser.add_argument("--all", action="store_true", help="every replexplorer stack on this Docker host")
-    parser.add_argument("--yes", action="store_true", help="do not ask, even while a load runs")
-
-
-def dsn_arguments(parser: ArgumentParser) -> None:
-    """Whose address, for whom and in which form."""
-    parser.add_argument(
-        "node", nargs="?", default=SOURCE, metavar="NODE", help="name or role; default: the primary"
-    )
-    parser.add_argument("--published", action="store_true", help="use the port published on this machine")
-    parser.add_argument(
-        "--admin", action="store_true", help="the app's own account, which has all privileges on every node"
-    )
-    parser.add_argument(
-        "--defaults-file",
-        action="store_true",
-        help="write the address to an option file that only you can read and print its path, for "
-        'mysql --defaults-file="$(replexplorer dsn --defaults-file)" and sysbench --config-file="$(...)". '
-        "Every user of the machine can see a command's arguments, so a password must not be among them; "
-        "to a client that only takes a mysql:// address pass it in the environment: "
-        'MYSQL_DSN="$(replexplorer dsn)" mycli',
-    )
-    add_json(parser)
 
 
 def up(call: Call) -> int:
@@ -140,10 +43,6 @@ def up(call: Call) -> int:
 
 
 async def _up(call: Call) -> int:
-    if call.args.keep_on is not None:
-        await _keep_on(call, call.args.keep_on)
-        await _status(call)  # the nodes of the other host are down, which is no news
-        return 0
     replicas = call.args.replicas if call.args.nodes is None else call.args.nodes - 1
     options = UpOptions(
         replicas=replicas,
@@ -161,28 +60,13 @@ async def _up(call: Call) -> int:
         )
         for line in session.repaired:
             call.console.narrate(line)
-        status = await status_of(session, patient=True)
+        status = await session.status(patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = session.unmet()
     for line in without_effect:
         call.console.warn(line)
     print_status(call, status)
     return StackUnavailable.exit_code if without_effect else 0
-
-
-async def _keep_on(call: Call, host: str) -> None:
-    values = load_configuration_of(call).values
-    if others := [name for name in _OF_NEW_STACK if getattr(call.args, name)]:
-        raise UsageError(f"--{others[0]} is not for --keep-on", "one after the other")
-    stack = provider_of(values, slow=call.console.progress)
-    try:
-        await stack.keep_on(host)
-    finally:
-        await stack.close()
-    call.console.narrate(
-        f"what is requested of stack '{stack.name}' is kept by {host} from now on; servers of the"
-        " host that was given up count as ended: see that it is off"
-    )
 
 
 async def _consents(call: Call, lost: Desired) -> bool:
@@ -215,7 +99,7 @@ async def _down(call: Call) -> int:
     for name in names:
         call.console.progress(f"removing stack '{name}'")
         try:
-            removed = await provider_of(values, name, slow=call.console.progress).down(call.console.progress)
+            removed = await provider_of(values, name).down(call.console.progress)
         except StackUnavailable as error:  # a host of this one is away: the others are removed first
             if left is not None:
                 call.console.warn(str(left))
@@ -248,46 +132,17 @@ def status(call: Call) -> int:
 
 async def _status(call: Call) -> int:
     async with composed(call, "status") as session:
-        document = await status_of(session)
+        document = await session.status()
     print_status(call, document)
     down_nodes = [node.name for node in document.nodes if not node.reachable]
     for host in document.hosts:
         if host.fault is not None:
             call.console.narrate(f"the host {host.name} ({', '.join(host.nodes)}) is away: {host.fault}")
-        if host.clock_apart_ms is not None and host.clock_apart_ms > _CLOCKS_APART_MS:
-            ahead = "ahead of" if (host.clock_ms or 0) > 0 else "behind"
-            call.console.warn(
-                f"the clock of {host.name} ({', '.join(host.nodes)}) is at least"
-                f" {host.clock_apart_ms:,.0f} ms {ahead} this machine's:"
-                " lags between hosts are off by it; chrony or ntpd sets clocks"
-            )
     if document.state == "starting":
         call.console.narrate("the servers are starting: `replexplorer up` waits for them")
     elif down_nodes:
         call.console.narrate(f"down: {', '.join(down_nodes)}: `replexplorer up` brings them back")
     return StackUnavailable.exit_code if down_nodes else 0
-
-
-async def status_of(session: Session, *, patient: bool = False) -> Status:
-    """The `status` document, looked at now."""
-    seen = await session.status(patient=patient)
-    return status_document(
-        stack=seen.stack,
-        system=seen.system,
-        state=seen.state,
-        nodes=seen.nodes,
-        protection=seen.protection,
-        links=seen.links,
-        disks=seen.disks,
-        knobs=seen.knobs,
-        driver=str(seen.driver) if seen.driver else None,
-        load=seen.load,
-        footprint_bytes=seen.footprint_bytes,
-        faults=seen.faults,
-        exposure=seen.exposure,
-        hosts=seen.hosts,
-        oldest_commit_s=seen.oldest_commit_s,
-    )
 
 
 def print_status(call: Call, document: Status, *, mends: bool = True) -> None:
@@ -356,3 +211,36 @@ async def _dsn(call: Call) -> int:
     else:
         call.console.print(address if file is None else str(file))
     return 0
+
+
+_HAS_PROBLEMS: Final = 1
+
+
+def check_schema(call: Call) -> int:
+    """Exit code 1 where a problem is found; notes change nothing."""
+    return run_async(_check_schema(call))
+
+
+async def _check_schema(call: Call) -> int:
+    async with attached(call, "check-schema") as session:
+        node = node_named(call.args.node, session.roster)
+        findings = await session.check_schema(node, call.args.databases)
+    problems = sum(each.severity == "problem" for each in findings)
+    document = SchemaChecked(
+        node=node, problems=problems, notes=len(findings) - problems, findings=list(findings)
+    )
+    delivered(call.console, document, lambda: _findings_text(document, call.console.columns))
+    return _HAS_PROBLEMS if problems else 0
+
+
+def _findings_text(found: SchemaChecked, columns: int | None) -> str:
+    """A line or two a finding with its statement below it, and the count."""
+    lines = []
+    for each in found.findings:
+        lines.append(folded(f"{each.severity}: {each.database}.{each.table}: {each.why}", columns))
+        lines.append(f"  {each.statement};")
+    problems, notes = (
+        f"{number:,} {word}{'' if number == 1 else 's'}"
+        for number, word in ((found.problems, "problem"), (found.notes, "note"))
+    )
+    return "\n".join([*lines, f"{found.node}: {problems}, {notes}"])

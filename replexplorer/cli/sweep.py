@@ -1,72 +1,41 @@
-"""The verb `sweep`: every combination of some knobs measured; a table, a heat map and effects."""
+"""The verb sweep: every combination of some knobs measured, and what the model learns of it."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import fields
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from replexplorer.cli.arguments import add_json
-from replexplorer.cli.calibrating import learned
 from replexplorer.cli.output import Output, delivered
 from replexplorer.cli.running import run_async
-from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import attached
-from replexplorer.core.experiment.heat import mapped
-from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.core.experiment.sweep_text import plan_text, run_line, runs_text
-from replexplorer.core.experiment.swept import SweepProgress
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.sweep import Sweep, read_grid, runs_text
+from replexplorer.core.experiment.sweep_result import Swept, mapped
+from replexplorer.core.experiment.sweep_runs import SweepProgress, SweptRun
 from replexplorer.core.knobs.names import parse_assignment
+from replexplorer.core.model.fit import Origin, Region, checks, fit, lacking, regions
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
-from replexplorer.formats.json.sweep import SweepRegion
+from replexplorer.formats.calibration import save_calibration, this_machine
 from replexplorer.formats.scenes import find_scene
 from replexplorer.reports.conditions import conditions_of, settings_words
-from replexplorer.reports.directory import report_directory
-from replexplorer.reports.sweep import render, sweep_document, write_report
+from replexplorer.reports.page import report_directory, write_report
+from replexplorer.reports.report import plain_text
+from replexplorer.reports.sweep_report import sweep_report, under
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
 
 _MOST_TICK_S = 0.5
 _LEAST_TICK_S = 0.1
 _READINGS = 20
 """Intervals in a run, so that there are batches enough for its scatter."""
-
-
-def run_arguments(parser: ArgumentParser) -> None:
-    """What is typed after the verb."""
-    parser.add_argument(
-        "knobs",
-        nargs="+",
-        metavar="KEY=V1,V2,...",
-        help="a knob with its values, as rtt=0,2,10,85 or clients=1,8,32; scene=none,local,network,both",
-    )
-    parser.add_argument(
-        "--duration",
-        type=seconds(positive=True),
-        default=5.0,
-        metavar="S",
-        help="seconds of each run (default 5)",
-    )
-    parser.add_argument(
-        "--repeat",
-        type=whole_number(1),
-        default=1,
-        metavar="N",
-        help="passes over all combinations; with 3 or more, intervals show how runs differ (default 1)",
-    )
-    parser.add_argument("--seed", type=whole_number(0), metavar="N", help="of the random order")
-    parser.add_argument(
-        "--map", metavar="KEY,KEY", help="the heat map's knobs; default: the two with the most values"
-    )
-    parser.add_argument("--fresh", action="store_true", help="start over instead of continuing")
-    parser.add_argument("--report", metavar="DIR", help="write report.md, sweep.svg and result.json there")
-    parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
-    add_json(parser)
 
 
 def run(call: Call) -> int:
@@ -83,26 +52,27 @@ async def _run(call: Call) -> int:
     args, console = call.args, call.console
     keys = None if args.map is None else args.map.split(",")
     mapped(read_grid(args.knobs, partial(parse_assignment, roster=new_roster()), scene_texts), keys)
-    report = report_directory(args.report)
+    directory = report_directory(args.report)
     tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
         grid = read_grid(args.knobs, session.console.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
         conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
         console.narrate(f"starts from: {settings_words(conditions)}")
-        console.narrate(f"{plan_text(wanted)}: {grid.text}")
+        console.narrate(f"{wanted.words}: {grid.text}")
         progress = _Narrator(console)
         try:
-            swept = await session.console.do(Run(SweepRun(wanted, progress.show, args.fresh)))
+            swept = await session.console.run(SweepRun(wanted, progress.show, args.fresh))
         except BaseException:
             progress.tell_the_rest()
             raise
-    document = sweep_document(swept, keys, conditions)
+    swept.keys = keys
+    under(swept, conditions)
     lesson = learned(swept)
-    document.calibration = lesson.told
-    document.prediction = [SweepRegion(**asdict(region)) for region in lesson.regions]
-    write = None if report is None else partial(write_report, report, swept, document, keys)
-    return delivered(console, document, partial(render, swept, document, keys), write)
+    swept.calibration, swept.prediction = lesson.told, lesson.regions
+    report = sweep_report(swept)
+    write = None if directory is None else partial(write_report, directory, report, swept, session.file)
+    return delivered(console, swept, lambda: plain_text(report, console.columns), write)
 
 
 class _Narrator:
@@ -117,7 +87,7 @@ class _Narrator:
         if progress.note is not None:
             self._console.narrate(progress.note)
         elif progress.run is not None:
-            self._console.narrate(run_line(progress.sweep, progress.done, progress.run, progress.left_s))
+            self._console.narrate(progress.run.line(progress.sweep, progress.done, progress.left_s))
             self._last = progress
 
     def tell_the_rest(self) -> None:
@@ -125,3 +95,54 @@ class _Narrator:
         if self._last is not None:
             kept = len(self._last.runs)
             self._console.narrate(f"{runs_text(kept)} kept: the same command continues")
+
+
+MOST_ERROR: Final = 0.25
+"""A model that misses half of the cells by more than this was fitted on a busy machine."""
+_KNOWN: Final = frozenset(each.name for each in fields(OperatingPoint))
+
+
+class Lesson(NamedTuple):
+    """What a sweep taught the model."""
+
+    told: str
+    """In words."""
+    calibration: Calibration | None = None
+    """What predictions rest on from now on; None: what they rested on before."""
+    regions: tuple[Region, ...] = ()
+    """How far off it is, by region; none where nothing was fitted."""
+
+
+def learned(swept: Swept) -> Lesson:
+    """What a finished sweep teaches the model (`taught` by those of its runs that count)."""
+    counted = [run for cell in swept.cells for run in cell.good]
+    return taught(counted, swept.server, swept.ended_wall_s)
+
+
+def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson:
+    """Fit the model to runs and keep that as this machine's calibration. A sweep that cannot tell all
+    parameters, or that the model does not fit, changes nothing; nor does one
+    whose calibration cannot be written."""
+    runs = tuple(run for swept in counted if (run := calibration_run(swept)) is not None)
+    if missing := lacking(runs):
+        return Lesson(f"the model's calibration is unchanged: fitting it takes {missing}")
+    day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
+    calibration, runs = fit(runs, Origin(day, this_machine(), server))
+    checked, found = regions(checks(runs)), calibration.validation
+    if found.median_error > MOST_ERROR:
+        told = f"the model's calibration is unchanged: {found}: was the machine busy?"
+        return Lesson(told, regions=checked)
+    file = paths.calibration_file()
+    try:
+        save_calibration(calibration, runs, file)
+    except UsageError as error:
+        return Lesson(f"the model's calibration is unchanged: {error}")
+    return Lesson(f"this machine's model: {found}; {file}", calibration, checked)
+
+
+def calibration_run(swept: SweptRun) -> CalibrationRun | None:
+    """What the model is fitted to; None where the run says nothing of its settings."""
+    if swept.why is not None or not swept.tps or swept.setting is None:
+        return None
+    setting = {name: value for name, value in swept.setting.items() if name in _KNOWN}
+    return CalibrationRun(OperatingPoint(**setting), round(swept.tps, 3))

@@ -30,7 +30,7 @@ from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent
-    from replexplorer.adapters.attached.journal import ChangeJournal
+    from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider
     from replexplorer.adapters.docker.provider import DockerProvider
     from replexplorer.adapters.doctor import SidecarFacts
@@ -86,32 +86,27 @@ def provider_of(
     values: Configuration,
     name: str | None = None,
     *,
-    slow: Callable[[str], None] | None = None,
     hosts: Mapping[str, str] | None = None,
 ) -> DockerProvider:
-    """The stack that the configuration names, or another one; Docker is not touched yet. `slow` hears what
-    a busy daemon is waited for, `hosts` are those of a new stack's nodes."""
-    from replexplorer.adapters.docker import placement
+    """The stack that the configuration names, or another one; Docker is not touched yet. `hosts` are those of
+    a new stack's nodes."""
+    from replexplorer.adapters.docker import hosts as on_hosts
     from replexplorer.adapters.docker.provider import DockerProvider
 
     stack = name or values.stack
-    placed = placement.read(stack)
+    placed = on_hosts.read(stack)
     if placed is None and hosts:
-        placed = placement.Placement(hosts)
-    if placed is None:
-        return DockerProvider(stack, subnet=values.subnet, slow=slow)
-    from replexplorer.adapters.docker.swarm import SwarmProvider
-
-    return SwarmProvider(stack, placed, subnet=values.subnet, slow=slow)
+        placed = on_hosts.Placement(hosts)
+    return DockerProvider(stack, placed, subnet=values.subnet)
 
 
 def hosts_of(words: Sequence[str]) -> Mapping[str, str]:
     """Node to host of `--on NODE=HOST` words; raises UsageError."""
     if not words:
         return {}
-    from replexplorer.adapters.docker import placement
+    from replexplorer.adapters.docker import hosts as on_hosts
 
-    return placement.asked(words)
+    return on_hosts.asked(words)
 
 
 async def _on_hosts(values: Configuration, stack: str, up: UpOptions) -> UpOptions:
@@ -119,9 +114,9 @@ async def _on_hosts(values: Configuration, stack: str, up: UpOptions) -> UpOptio
 
     A live stack stays where it is; raises UsageError where it is on this machine and hosts are named.
     """
-    from replexplorer.adapters.docker import placement
+    from replexplorer.adapters.docker import hosts as on_hosts
 
-    placed = placement.read(stack)
+    placed = on_hosts.read(stack)
     if placed is None:
         hosts = up.hosts or values.hosts
         if not hosts:
@@ -148,33 +143,42 @@ async def _on_hosts(values: Configuration, stack: str, up: UpOptions) -> UpOptio
     if replicas is None and (placed is None or up.hosts):
         replicas = max(len(hosts) - 1, 1)
     if placed is None and replicas is not None:
-        hosts = placement.checked(hosts, node_names(replicas))
+        hosts = on_hosts.checked(hosts, node_names(replicas))
     return replace(up, hosts=hosts, replicas=replicas)
+
+
+@asynccontextmanager
+async def _agents(
+    values: Configuration, name: str | None = None
+) -> AsyncIterator[list[tuple[NodeAddress, BridgedAgent]]]:
+    """The nodes of a stack with their agents, all closed at the end."""
+    from replexplorer.adapters.agent import BridgedAgent
+
+    stack = provider_of(values, name)
+    agents: list[tuple[NodeAddress, BridgedAgent]] = []
+    try:
+        agents += [(node, BridgedAgent(node.name, stack.open_bridge)) for node in await stack.nodes()]
+        yield agents
+    finally:
+        await asyncio.gather(*(agent.close() for _, agent in agents))
+        await stack.close()
 
 
 async def driver_of(values: Configuration, name: str) -> Lease | None:
     """Who drives a load on a stack; None when nobody does, or there is nobody left to ask."""
-    from replexplorer.adapters.agent import BridgedAgent
-
-    stack = provider_of(values, name)
-    agents: list[BridgedAgent] = []
     try:
-        async with asyncio.timeout(_DRIVER_WITHIN_S):
-            keepers = [node for node in await stack.nodes() if node.keeps]
-            agents += [BridgedAgent(node.name, stack.open_bridge) for node in keepers]
-            return await Keeping(lambda: agents, HostClock()).lease()
+        async with asyncio.timeout(_DRIVER_WITHIN_S), _agents(values, name) as agents:
+            keepers = [agent for node, agent in agents if node.keeps]
+            return await Keeping(lambda: keepers, HostClock()).lease()
     except (ReplexplorerError, TimeoutError):
         return None
-    finally:
-        await asyncio.gather(*(agent.close() for agent in agents))
-        await stack.close()
 
 
 async def stack_names() -> list[str]:
     """Every stack that this program made on this Docker host, and those of this user on named hosts."""
-    from replexplorer.adapters.docker import placement, provider
+    from replexplorer.adapters.docker import hosts, provider
 
-    elsewhere = placement.stacks()
+    elsewhere = hosts.stacks()
     try:
         here = await provider.stack_names()
     except MissingPiece:
@@ -194,7 +198,7 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
     return Outside(
         provider=stack,
         sql=partial(_connection, stack),
-        agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app, witness=stack.witness),
+        agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app),
         load=LoadGroup if stack.load is None else stack.load,
         clock=HostClock(),
         recorder=record,
@@ -206,10 +210,11 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
 
 def outside_of_attached(servers: AttachedProvider, journal: ChangeJournal | None) -> Outside:
     """The adapters around servers that somebody else made; with a `journal` they may be changed."""
-    from replexplorer.adapters.attached.absent import NoSidecar, OwnKeeping
-    from replexplorer.adapters.attached.guard import GuardedSql
+    from replexplorer.adapters.attached.changes import GuardedSql
+    from replexplorer.adapters.attached.provider import NoSidecar
+    from replexplorer.core.wire import Document
 
-    keeping = OwnKeeping()
+    kept: dict[str, Document] = {}
 
     def no_load(_: object) -> NoReturn:
         raise MissingPiece(
@@ -219,7 +224,7 @@ def outside_of_attached(servers: AttachedProvider, journal: ChangeJournal | None
     return Outside(
         provider=servers,
         sql=lambda node, _: GuardedSql(servers.connection(node), journal),
-        agent=lambda node: NoSidecar(node, keeping),
+        agent=lambda node: NoSidecar(node, kept),
         load=no_load,
         clock=HostClock(),
     )
@@ -305,7 +310,7 @@ async def composed(
     stack_name = name or values.stack
     up = await _on_hosts(values, stack_name, up) if up is not None else None
     hosts = up.hosts if up is not None else None
-    stack = provider_of(values, stack_name, slow=call.console.progress, hosts=hosts)
+    stack = provider_of(values, stack_name, hosts=hosts)
     try:
         options = SessionOptions(
             holder=holder,
@@ -352,26 +357,17 @@ async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
 
     Each disk is probed, which takes a part of a second.
     """
-    from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.doctor import SidecarFacts
 
-    stack = provider_of(values)
     try:
-        nodes = [node.name for node in await stack.nodes()]
-        if len(nodes) < 2:
-            return None
-        agents = {name: BridgedAgent(name, stack.open_bridge) for name in nodes}
-        try:
-            one = agents[nodes[0]]
-            link, health = await one.link(nodes[1]), await one.health()
-            disks = {name: await _probed(agent) for name, agent in agents.items()}
-        finally:
-            await asyncio.gather(*(agent.close() for agent in agents.values()))
-        return SidecarFacts(link, health, {name: disk for name, disk in disks.items() if disk is not None})
+        async with _agents(values) as agents:
+            if len(agents) < 2:
+                return None
+            (_, one), (other, _), *_ = agents
+            disks = {node.name: disk for node, agent in agents if (disk := await _probed(agent)) is not None}
+            return SidecarFacts(await one.link(other.name), await one.health(), disks)
     except ReplexplorerError:
         return None
-    finally:
-        await stack.close()
 
 
 async def _probed(agent: BridgedAgent) -> DiskState | None:

@@ -8,13 +8,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.topology import Roster
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.text import utc
+from replexplorer.core.topology import Roster, ends_of
 from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap
 
 
+class FaultPart(Enum):
+    """What of a stack a fault is done to."""
+
+    SERVER = auto()
+    """No login to it succeeds meanwhile."""
+    LINK = auto()
+    THREAD = auto()
+    """A replication thread of a replica."""
+    DISK = auto()
+
+
+@json_keys(
+    hide="on_replicas source_too values unit part do undo caption isolates loses_commits",
+    show="form without_node",
+    key="kind",
+)
 @dataclass(frozen=True, slots=True)
 class FaultKind:
     """One kind of fault: a row of what `fault list` prints."""
@@ -25,14 +44,31 @@ class FaultKind:
     """What happens, to whom."""
     undone: str
     """What `fault clear` does."""
+    part: FaultPart
+    caption: str
+    """One that has just begun, in a sentence with `{node}`, `{source}` and `{value}`, or a line of that for
+    each of its values."""
+    do: tuple[str, ...] = ()
+    """What is carried out beside the knobs that it turns, line by line, with `{node}`, `{value}`, `{link}` (a
+    line for each), and the statements `{stop}` and `{start}` of its thread."""
+    undo: tuple[str, ...] = ()
     on_replicas: bool = False
     """Without `@NODE` it hits every replica; else the source."""
     source_too: bool = False
     """Though it is for replicas the source may be named: all its links."""
+    isolates: bool = False
+    """It cuts all links of its node."""
+    loses_commits: bool = False
+    """Its server may come back without what it, or others, had."""
     values: tuple[str, ...] = ()
     """What may follow `=`; the first is taken where nothing does."""
     unit: str | None = None
     """`ms`: a number of milliseconds follows `=`; `s/s`: two numbers of seconds."""
+
+    @property
+    def without_node(self) -> str:
+        """Whom it hits where no node is named."""
+        return "every replica" if self.on_replicas else "the source"
 
     @property
     def form(self) -> str:
@@ -41,26 +77,59 @@ class FaultKind:
             return f"{self.key}={'|'.join(self.values)}"
         return f"{self.key}={_FORMS[self.unit]}" if self.unit else self.key
 
+    @property
+    def cuts_in_its_window(self) -> bool:
+        """A cut link is in its window, whatever else it does."""
+        return self.isolates or self.key == FLAP_FAULT
+
+    @property
+    def needs_a_server(self) -> bool:
+        """It is done to a server that runs; taking it back would start one that did not."""
+        return self.part is not FaultPart.LINK
+
+    @property
+    def only_turns_knobs(self) -> bool:
+        """Cut links are all it does."""
+        return self.part is FaultPart.LINK and self.key != FLAP_FAULT
+
 
 _FORMS: Final = {"ms": "MS", "s/s": "ON_S/OFF_S"}
 """What may follow `=`, by unit."""
 
+PARTITION_FAULT: Final = "partition"
+"""The kind that a link's own chip and window show."""
+FLAP_FAULT: Final = "flap"
+"""The kind that stands in the agents at both ends of its links."""
+_RECOVERS: Final = ("start mysqld of {node}, wait for crash recovery and a login",)
 
 KINDS: Final = (
     FaultKind(
         "kill",
         "SIGKILL to mysqld: it dies. What it wrote survives in the page cache of the machine",
         "starts the server, which recovers",
+        FaultPart.SERVER,
+        "mysqld of {node} was killed: what it wrote is still in the page cache",
+        ("SIGKILL to mysqld of {node}",),
+        _RECOVERS,
+        loses_commits=True,
     ),
     FaultKind(
         "stop",
         "SIGTERM to mysqld: a clean shutdown",
         "starts the server",
+        FaultPart.SERVER,
+        "mysqld of {node} was shut down in order",
+        ("SIGTERM to mysqld of {node}",),
+        ("start mysqld of {node}, wait for a login",),
     ),
     FaultKind(
         "pause",
         "freezes mysqld: connections stay open and nothing answers",
         "lets it go on",
+        FaultPart.SERVER,
+        "mysqld of {node} is frozen: connections stay open and nothing answers",
+        ("freeze mysqld of {node}: no instruction of it runs",),
+        ("unfreeze mysqld of {node}",),
     ),
     FaultKind(
         "power_cut",
@@ -68,26 +137,46 @@ KINDS: Final = (
         " gone. strict: all of it; aged: all but what is older than 30 s; torn: each block up to a moment of"
         " its own. Needs undo_journal=on beforehand (undo_journal@NODE=on for a replica)",
         "power comes back: starts the server, which recovers, and heals its links",
+        FaultPart.SERVER,
+        "the machine of {node} lost its power: what no fsync made durable is gone",
+        (
+            "SIGKILL to mysqld of {node}",
+            "roll its files back to what was fsynced: powercut.py --mode {value}",
+        ),
+        _RECOVERS,
+        isolates=True,
+        loses_commits=True,
         values=("strict", "aged", "torn"),
     ),
     FaultKind(
         "isolate",
         "the node loses its peers: every packet between it and any other node is dropped, clients reach it",
         "heals its links",
+        FaultPart.LINK,
+        "{node} is cut off from every other node: only its clients reach it",
+        isolates=True,
     ),
     FaultKind(
-        "partition",
+        PARTITION_FAULT,
         "packets between source and replica are dropped: both ways, only the replica's (ack), only the"
         " source's (dump)",
         "heals the link",
+        FaultPart.LINK,
+        "the line between {source} and {node} is cut, both ways\n"
+        "acknowledgements from {node} are lost on their way to {source}\n"
+        "nothing that {source} sends reaches {node}",
         on_replicas=True,
         values=("both", "ack", "dump"),
     ),
     FaultKind(
-        "flap",
+        FLAP_FAULT,
         "the link between source and node goes down and up: ON_S seconds down, OFF_S up, over and over, 2/2"
         " without a value; of the source: all its links. It goes on without the app that injected it",
         "the link stays up",
+        FaultPart.LINK,
+        "the line to {node} goes down and comes up, over and over",
+        ("link {link}: {down} s down, {up} s up, over and over",),
+        ("link {link}: stays up",),
         on_replicas=True,
         source_too=True,
         unit="s/s",
@@ -97,34 +186,45 @@ KINDS: Final = (
         "stops the replica's applier (SQL thread): events still arrive and are acknowledged, and none is"
         " applied",
         "starts the applier",
+        FaultPart.THREAD,
+        "{node} receives and acknowledges every commit and applies none",
+        ("{node}: {stop}",),
+        ("{node}: {start}",),
         on_replicas=True,
     ),
     FaultKind(
         "receiver_stop",
         "stops the replica's receiver (IO thread): no event arrives, nothing is acknowledged",
         "starts the receiver",
+        FaultPart.THREAD,
+        "{node} receives nothing any more, and acknowledges nothing",
+        ("{node}: {stop}",),
+        ("{node}: {start}",),
         on_replicas=True,
     ),
     FaultKind(
         "disk_stall",
         "each fsync of mysqld takes MS milliseconds longer",
         "the disk is as fast as before",
+        FaultPart.DISK,
+        "each fsync of {node} takes {value} ms longer now",
+        ("disk of {node}: each fsync takes {value} ms longer",),
+        ("disk of {node}: each fsync takes as long as before",),
         unit="ms",
     ),
     FaultKind(
         "disk_full",
         "no file of the node's mysqld can grow: its writes fail with ENOSPC",
         "there is room again, and the server tries to write within a minute; starts one that it ended",
+        FaultPart.DISK,
+        "the disk of {node} is full: its writes fail",
+        ("disk of {node}: each write that would extend a file fails with ENOSPC",),
+        ("disk of {node}: files can grow again; start mysqld of {node} if it has ended",),
     ),
 )
-
-PARTITION_FAULT: Final = "partition"
-"""The kind that a link's own chip and window show."""
-FLAP_FAULT: Final = "flap"
-"""The kind that stands in the agents at both ends of its links."""
-CUTTING: Final = frozenset({"isolate", "power_cut", FLAP_FAULT})
-"""Kinds in whose window a cut link is, whatever else they do."""
-_TAKES_DOWN: Final = frozenset({"kill", "stop", "pause", "power_cut"})
+_UNKNOWN: Final = FaultKind("", "", "", FaultPart.LINK, "something was done to {node} on purpose")
+"""Of a record that another version wrote."""
+_BY_KEY: Final = {kind.key: kind for kind in KINDS}
 
 MOST_STALL_MS: Final = 5000.0
 LEAST_STALL_MS: Final = 0.001
@@ -147,6 +247,7 @@ class FaultRequest:
         return written(self.kind.key, self.value)
 
 
+@json_keys(hide="since_wall_s until_wall_s had", show="since until")
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault in force, as it is recorded."""
@@ -175,9 +276,52 @@ class Fault:
         return f"{written(self.kind, self.value)}@{self.node}"
 
     @property
+    def row(self) -> FaultKind:
+        """All about its kind."""
+        return _BY_KEY.get(self.kind, _UNKNOWN)
+
+    @property
+    def takes_down(self) -> bool:
+        """Whether no login to its node succeeds meanwhile."""
+        return self.row.part is FaultPart.SERVER
+
+    @property
+    def since(self) -> str:
+        """Since when, UTC."""
+        return utc(self.since_wall_s)
+
+    @property
+    def until(self) -> str | None:
+        """When whoever injected it ends it, UTC; null: when it is cleared."""
+        return None if self.until_wall_s is None else utc(self.until_wall_s)
+
+    @property
     def id(self) -> tuple[str, str, float]:
         """Which one it is among all that ever were: numbers begin again once none is in force."""
         return (self.kind, self.node, self.since_wall_s)
+
+
+def fault_words(fault: Fault, source: str) -> str:
+    """A fault that has just begun, for a room."""
+    return begun_words(fault.row, fault.value, fault.node, source)
+
+
+def begun_words(kind: FaultKind, value: str | None, node: str, source: str) -> str:
+    """The kind's caption for this value."""
+    words = kind.caption.splitlines()
+    place = kind.values.index(value) if len(words) > 1 and value in kind.values else 0
+    return words[place].format(node=node, value=value, source=source)
+
+
+def acts(
+    lines: Sequence[str], node: str, value: str | None, links: Sequence[str], statements: tuple[str, str]
+) -> list[str]:
+    """A kind's `do` or `undo` as it is carried out, with what stops and starts its thread."""
+    down_s, _, up_s = str(value).partition("/")
+    ends = [" <-> ".join(ends_of(link)) for link in links] or [""]
+    figures = {"node": node, "value": value, "down": down_s, "up": up_s}
+    stop, start = statements
+    return [line.format(**figures, link=link, stop=stop, start=start) for line in lines for link in ends]
 
 
 def written(kind: str, value: str | None) -> str:
@@ -187,10 +331,9 @@ def written(kind: str, value: str | None) -> str:
 
 def kind_of(key: str) -> FaultKind:
     """The kind of this name; raises UsageError."""
-    for kind in KINDS:
-        if kind.key == key:
-            return kind
-    raise UsageError(f"unknown fault '{key}'", f"one of {', '.join(kind.key for kind in KINDS)}")
+    if key not in _BY_KEY:
+        raise UsageError(f"unknown fault '{key}'", f"one of {', '.join(_BY_KEY)}")
+    return _BY_KEY[key]
 
 
 def parse_fault(text: str, roster: Roster) -> FaultRequest:
@@ -237,7 +380,10 @@ def _value(kind: FaultKind, text: str | None) -> str | None:
             raise UsageError(f"{kind.key}: '{value}' is not known", f"one of {', '.join(kind.values)}")
         return value
     if kind.unit == "ms":
-        return f"{_figure(kind, text):g}"
+        if not LEAST_STALL_MS <= (figure := _figure(text or "", "ms")) <= MOST_STALL_MS:
+            limits = f"{LEAST_STALL_MS:g} to {MOST_STALL_MS:g} ms"
+            raise UsageError(f"{kind.key}: '{text or ''}' is out of range", limits)
+        return f"{figure:g}"
     if kind.unit == "s/s":
         down_s, up_s = _two_figures(kind, _EVEN if text is None else text)
         return f"{down_s:g}/{up_s:g}"
@@ -246,26 +392,17 @@ def _value(kind: FaultKind, text: str | None) -> str | None:
     return None
 
 
-def _figure(kind: FaultKind, text: str | None) -> float:
+def _figure(text: str, unit: str) -> float:
+    """What stands before the unit; not a number where that is none."""
     try:
-        figure = float((text or "").strip().removesuffix("ms"))
+        return float(text.strip().removesuffix(unit))
     except ValueError:
-        figure = math.nan
-    if not LEAST_STALL_MS <= figure <= MOST_STALL_MS:
-        raise UsageError(
-            f"{kind.key}: '{text or ''}' is out of range", f"{LEAST_STALL_MS:g} to {MOST_STALL_MS:g} ms"
-        )
-    return figure
+        return math.nan
 
 
 def _two_figures(kind: FaultKind, text: str) -> tuple[float, float]:
     """Seconds down and up; raises UsageError."""
-    figures = []
-    for part in text.split("/"):
-        try:
-            figures.append(float(part.strip().removesuffix("s")))
-        except ValueError:
-            figures.append(math.nan)
+    figures = [_figure(part, "s") for part in text.split("/")]
     if len(figures) != 2 or not all(SHORTEST_FLAP_S <= each <= LONGEST_FLAP_S for each in figures):
         raise UsageError(
             f"{kind.key}: '{text}' is no ON_S/OFF_S",
@@ -310,50 +447,3 @@ def clears(fault: Fault, text: str | None, roster: Roster) -> bool:
     if at and found is None:
         raise UsageError(f"there is no node '{node}'", f"one of {', '.join(roster.names)}")
     return found is None or found == fault.node
-
-
-def takes_down(fault: Fault) -> bool:
-    """Whether no login to its node succeeds meanwhile."""
-    return fault.kind in _TAKES_DOWN
-
-
-def to_record(faults: Sequence[Fault]) -> list[dict[str, Any]]:
-    """Faults in force as the requested document keeps them."""
-    return [
-        {
-            "number": fault.number,
-            "kind": fault.kind,
-            "value": fault.value,
-            "node": fault.node,
-            "since_wall_s": fault.since_wall_s,
-            "until_wall_s": fault.until_wall_s,
-            "by": fault.by,
-            "before": dict(fault.before),
-            "links": list(fault.links),
-            "had": fault.had,
-        }
-        for fault in faults
-    ]
-
-
-def from_record(content: object) -> tuple[Fault, ...]:
-    """The inverse of `to_record`; what cannot be read is left out."""
-    found = []
-    for row in content if isinstance(content, list) else ():
-        try:
-            fault = Fault(
-                int(row["number"]),
-                str(row["kind"]),
-                None if row["value"] is None else str(row["value"]),
-                str(row["node"]),
-                float(row["since_wall_s"]),
-                None if row["until_wall_s"] is None else float(row["until_wall_s"]),
-                str(row["by"]),
-                dict(row["before"]),
-                tuple(map(str, row.get("links", ()))),
-                row.get("had"),
-            )
-        except (KeyError, TypeError, ValueError):
-            continue
-        found.append(fault)
-    return tuple(found)

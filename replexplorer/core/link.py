@@ -6,18 +6,30 @@ are within it, not on top; a round trip below what the path can do is a floor, s
 Every other setting holds for each direction by itself; jitter is that of the round trip, so each
 delayed direction has its share of the variance. Packets keep their order: a direction's jitter stays
 below half its delay (tc-netem(8) reorders beyond).
+
+A link between two nodes: asked, in force and measured.
+
+How the requested document names a knob: what is asked of a link stays with its two nodes.
+
+Law: a link is kept under both its nodes in order of name and its directions run from the first to the
+second, so a document says the same of every wire whichever node is the source. What is asked of the
+source goes with the role, and what is asked of each member of a group stays with its node.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Final, Protocol, cast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, cast
 
+from replexplorer.core.errors import UsageError
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
-from replexplorer.core.wire import PLAIN_KNOBS, EachWay, Shape, hardness
+from replexplorer.core.knobs.names import Backing, KnobName, Place, parse_name
+from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair
+from replexplorer.core.wire import Flap, LinkState, Shape
 
 TOLERATED_MS = 1.0
 TOLERATED_SHARE = 0.05
@@ -48,6 +60,9 @@ _CUTS: Final = {
 """Partition to the directions that are cut: to the replica, to the primary."""
 
 
+PLAIN_FIELDS: Final = {keys.LOSS: "loss_percent", keys.BANDWIDTH: "bandwidth_bps"}
+"""Key of each link knob that goes to both ends as it is, to its field, here and in a Shape."""
+
 _OTHER_WAY: Final = {
     keys.DELAY_TO_REPLICA: keys.DELAY_TO_PRIMARY,
     keys.DELAY_TO_PRIMARY: keys.DELAY_TO_REPLICA,
@@ -62,32 +77,8 @@ def turned_round(key: str, value: Value) -> tuple[str, Value]:
     return _OTHER_WAY.get(key, key), value
 
 
-class Side(Protocol):
-    """One agent's side of a link: `LinkState`, as far as the arithmetic needs it."""
-
-    @property
-    def shape(self) -> Shape:
-        """In force."""
-        ...
-
-    @property
-    def holds(self) -> str | None:
-        """`sent` or `received`: which packets of its peer's this side shapes."""
-        ...
-
-    @property
-    def base_ms(self) -> float | None:
-        """Round trip of the bare path; None when unknown."""
-        ...
-
-    @property
-    def overhead_ms(self) -> float:
-        """What the queue itself adds, one way: the smallest delay there is above none."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class LinkSettings(EachWay):
+class LinkSettings:
     """What is asked of one link: its knobs' values."""
 
     rtt_ms: float = 0.0
@@ -97,6 +88,10 @@ class LinkSettings(EachWay):
     jitter_ms: float = 0.0
     """Standard deviation of the round trip."""
     partition: str = NO_PARTITION
+    loss_percent: float = 0.0
+    """Of packets, each way and each on its own."""
+    bandwidth_bps: int = 0
+    """Bits a second, each way; 0 is no limit."""
 
     @classmethod
     def of(cls, values: Mapping[str, Value | None]) -> LinkSettings:
@@ -108,7 +103,8 @@ class LinkSettings(EachWay):
             delay_to_primary_ms=_override(known.get(keys.DELAY_TO_PRIMARY)),
             jitter_ms=_number(known.get(keys.JITTER)),
             partition=str(known.get(keys.PARTITION, NO_PARTITION)),
-            **{each.name: _carried(each, known.get(key)) for key, each in PLAIN_KNOBS.items()},
+            loss_percent=_number(known.get(keys.LOSS)),
+            bandwidth_bps=int(_number(known.get(keys.BANDWIDTH))),
         )
 
     @property
@@ -145,10 +141,10 @@ class LinkSettings(EachWay):
             )
         if other.jitter_ms <= self.jitter_ms:
             result = replace(result, jitter_ms=other.jitter_ms)
-        for each in PLAIN_KNOBS.values():
-            now, then = getattr(self, each.name), getattr(other, each.name)
-            if hardness(each, then) <= hardness(each, now):
-                result = replace(result, **{each.name: then})
+        if other.loss_percent <= self.loss_percent:
+            result = replace(result, loss_percent=other.loss_percent)
+        if _room(other) >= _room(self):
+            result = replace(result, bandwidth_bps=other.bandwidth_bps)
         if all(
             was or not is_ for was, is_ in zip(_CUTS[self.partition], _CUTS[other.partition], strict=True)
         ):
@@ -166,7 +162,7 @@ class LinkSettings(EachWay):
             keys.DELAY_TO_REPLICA: AUTO if self.delay_to_replica_ms is None else self.delay_to_replica_ms,
             keys.DELAY_TO_PRIMARY: AUTO if self.delay_to_primary_ms is None else self.delay_to_primary_ms,
             keys.JITTER: self.jitter_ms,
-            **{key: getattr(self, each.name) for key, each in PLAIN_KNOBS.items()},
+            **{key: getattr(self, name) for key, name in PLAIN_FIELDS.items()},
             keys.PARTITION: self.partition,
         }
 
@@ -191,19 +187,19 @@ class Installed:
     """Both directions do what the request needs."""
 
 
-def directions(towards: Side, back: Side) -> tuple[Side, Side]:
+def directions(towards: LinkState, back: LinkState) -> tuple[LinkState, LinkState]:
     """The sides that shape what goes to the replica and what goes to the primary, from the primary's
     side (`towards` the replica) and the replica's: netem holds what is sent, NFQUEUE what is received."""
     return (back, towards) if towards.holds == "received" else (towards, back)
 
 
-def base_rtt_ms(towards: Side, back: Side) -> float:
+def base_rtt_ms(towards: LinkState, back: LinkState) -> float:
     """The bare path's round trip: the primary's figure, else the replica's, else nothing."""
     known = towards.base_ms if towards.base_ms is not None else back.base_ms
     return known or 0.0
 
 
-def wanted(settings: LinkSettings, towards: Side, back: Side) -> Wanted:
+def wanted(settings: LinkSettings, towards: LinkState, back: LinkState) -> Wanted:
     """What each direction has to do for these settings, the bare path's share taken off its delay.
 
     What is too little for two queues takes one; what is too little for one is the floor, no delay.
@@ -215,7 +211,13 @@ def wanted(settings: LinkSettings, towards: Side, back: Side) -> Wanted:
     jitter_ms = min(settings.jitter_ms, _jitter_limit_ms(*delays_ms))
     share_ms = jitter_ms / math.sqrt(sum(delay_ms > 0 for delay_ms in delays_ms) or 1)
     shapes = [
-        Shape(delay_ms, share_ms if delay_ms > 0 else 0.0, cut, **settings.each_way())
+        Shape(
+            delay_ms,
+            share_ms if delay_ms > 0 else 0.0,
+            cut,
+            settings.loss_percent,
+            settings.bandwidth_bps,
+        )
         for delay_ms, cut in zip(delays_ms, _CUTS[settings.partition], strict=True)
     ]
     return Wanted(shapes[0], shapes[1], floor_ms)
@@ -245,7 +247,7 @@ def _delays_ms(
     return (0.0, 0.0), base_ms + overhead_ms
 
 
-def installed(requested: LinkSettings, towards: Side, back: Side) -> Installed:
+def installed(requested: LinkSettings, towards: LinkState, back: LinkState) -> Installed:
     """What the two sides have in force, as the knobs say it."""
     to_replica, to_primary = (side.shape for side in directions(towards, back))
     want = wanted(requested, towards, back)
@@ -274,7 +276,8 @@ def installed(requested: LinkSettings, towards: Side, back: Side) -> Installed:
             keys.DELAY_TO_REPLICA: override(requested.delay_to_replica_ms, to_replica),
             keys.DELAY_TO_PRIMARY: override(requested.delay_to_primary_ms, to_primary),
             keys.JITTER: requested.jitter_ms if jitter_as_asked else round(jitter_ms, 3),
-            **{key: _harder(each, to_replica, to_primary) for key, each in PLAIN_KNOBS.items()},
+            keys.LOSS: max(to_replica.loss_percent, to_primary.loss_percent),
+            keys.BANDWIDTH: min(to_replica, to_primary, key=_room).bandwidth_bps,
             keys.PARTITION: next(
                 word for word, cuts in _CUTS.items() if cuts == (to_replica.cut, to_primary.cut)
             ),
@@ -292,10 +295,9 @@ def _alike(one: Shape, other: Shape) -> bool:
     )
 
 
-def _harder(knob: Field[Any], one: Shape, other: Shape) -> Value:
-    """What the side that asks more of its packets has in force."""
-    values: list[Value] = [getattr(shape, knob.name) for shape in (one, other)]
-    return max(values, key=lambda value: hardness(knob, cast(float, value)))
+def _room(limited: LinkSettings | Shape) -> float:
+    """The bandwidth that there is: without a limit, all."""
+    return limited.bandwidth_bps or math.inf
 
 
 def contradiction(
@@ -334,14 +336,205 @@ def _jitter_limit_ms(to_replica_ms: float, to_primary_ms: float) -> float:
     return max(to_replica_ms, to_primary_ms) / 2
 
 
-def _carried(knob: Field[Any], value: Value | None) -> Any:
-    """A plain knob's value, whole where its field is."""
-    return int(_number(value)) if isinstance(knob.default, int) else _number(value)
-
-
 def _number(value: Value | None) -> float:
     return 0.0 if value is None else float(cast(float, value))
 
 
 def _override(value: Value | None) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FlapNow:
+    """A link that goes down and comes up by the clock."""
+
+    down_s: float
+    up_s: float
+    is_down: bool
+    """Now, at one end at least."""
+
+
+@json_keys(
+    hide="replica source settings values as_asked flap is_down",
+    show="a b behind_source rtt_asked_ms jitter_ms loss_percent bandwidth_bps partition flap_now",
+    behind_source="replica",
+    flap_now="flap",
+)
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """The link between the primary and one replica, or between two replicas: asked, in force, measured."""
+
+    replica: str
+    """The replica; of a link between two of them both in order of name, `db2:db3`. Its knobs stand here."""
+    backend: str | None = None
+    """`netem` or `nfqueue`."""
+    settings: LinkSettings = field(default_factory=LinkSettings)
+    """Requested."""
+    values: Mapping[str, Value] | None = None
+    """Knob key to what the agents have in force; None while an agent does not answer."""
+    as_asked: bool = True
+    """What is in force is what the request needs; also True while that is unknown."""
+    rtt_measured_ms: float | None = None
+    """Median of the last 5 probes sent after the last change; None when none answered."""
+    rtt_base_ms: float | None = None
+    probes_lost_percent: float | None = None
+    """Of the probes since the last change; None when there is none yet."""
+    dropped: int | None = None
+    """Packets dropped though no loss was asked."""
+    healing: bool = False
+    """The partition is over and the stream has not moved yet: TCP waits for its next try."""
+    flap: Flap | None = None
+    """It goes down and comes up by the clock, beside what its knobs ask."""
+    is_down: bool = False
+    """Because of that it is down now."""
+    congestion: str | None = None
+    """TCP's congestion control at its ends, `reno`; None while unknown."""
+    fault: str | None = None
+    """What is wrong with the link, in words; None while it does what was asked."""
+    source: str = SOURCE
+    """The node at the other end of a link of the source."""
+
+    @property
+    def a(self) -> str:
+        """The source where it is one of the two, else the first by name."""
+        return ends_of(self.replica)[0] if is_pair(self.replica) else self.source
+
+    @property
+    def b(self) -> str:
+        """The other one."""
+        return ends_of(self.replica)[1] if is_pair(self.replica) else self.replica
+
+    @property
+    def behind_source(self) -> str | None:
+        """`b` where `a` is the source, null for a link between two others."""
+        return None if is_pair(self.replica) else self.replica
+
+    @property
+    def jitter_ms(self) -> float | None:
+        """In force; null while that is not known."""
+        return None if self.values is None else float(self.values[keys.JITTER])
+
+    @property
+    def loss_percent(self) -> float | None:
+        """In force; null while that is not known."""
+        return None if self.values is None else float(self.values[keys.LOSS])
+
+    @property
+    def bandwidth_bps(self) -> int | None:
+        """In force, 0 for no limit; null while that is not known."""
+        return None if self.values is None else int(self.values[keys.BANDWIDTH])
+
+    @property
+    def flap_now(self) -> FlapNow | None:
+        """How it goes down and comes up; null while it does not."""
+        return None if self.flap is None else FlapNow(self.flap.down_s, self.flap.up_s, self.is_down)
+
+    @property
+    def rtt_asked_ms(self) -> float:
+        """The round trip requested, one-way overrides included."""
+        return self.settings.total_ms
+
+    @property
+    def partition(self) -> str | None:
+        """The partition in force, be it a flap's; None while unknown."""
+        if self.is_down:
+            return CUT
+        return None if self.values is None else str(self.values[keys.PARTITION])
+
+    @property
+    def is_cut(self) -> bool:
+        """A partition is in force; False while that is unknown."""
+        return self.partition not in (None, NO_PARTITION)
+
+    @property
+    def is_asked(self) -> bool:
+        """Anything but a bare path is requested."""
+        return self.settings != LinkSettings()
+
+    @property
+    def is_shaped(self) -> bool:
+        """Something is in force; False while that is unknown."""
+        return self.values is not None and LinkSettings.of(self.values) != LinkSettings()
+
+
+def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
+    """The partitions in force: `ack`, or `db3 ack` where not all links of several have the same."""
+    cut = {link.replica: link.partition for link in links if link.is_cut}
+    if len(cut) == len(links) and len(set(cut.values())) == 1:
+        return (str(next(iter(cut.values()))),)
+    return tuple(f"{replica} {partition}" for replica, partition in cut.items())
+
+
+def kept(name: KnobName, value: Value, roster: Roster) -> tuple[str, Value]:
+    """A knob with its value as the document of a stack with these nodes has them."""
+    if name.knob.place is Place.MEMBERS:
+        return f"{name.key}@{roster.source if name.node == SOURCE else name.node}", value
+    if name.knob.backing is not Backing.LINK:
+        return str(name), value
+    link = roster.link(name.node)
+    key, value = _from_first(name.key, value, link, roster)
+    return f"{key}@{link}", value
+
+
+def unkept(text: str, value: Value, roster: Roster) -> tuple[KnobName, Value] | None:
+    """The inverse of `kept`; None for a knob of another version."""
+    try:
+        name = parse_name(text)
+    except UsageError:
+        return None
+    if name.node == Place.LOAD:
+        return name, value
+    if name.knob.backing is not Backing.LINK:
+        return KnobName(name.key, roster.placed(name.node)), value
+    if not is_pair(name.node):
+        return None
+    placed = roster.placed(name.node)
+    key, value = _from_first(name.key, value, roster.link(placed), roster)
+    return KnobName(key, placed), value
+
+
+def kept_all(values: Mapping[KnobName, Value], roster: Roster) -> dict[str, Value]:
+    """Knobs with their values as the document has them."""
+    return dict(kept(name, value, roster) for name, value in values.items())
+
+
+def without(written: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
+    """A document's knobs less those of nodes that are `gone`, and of the links to them."""
+    return {text: value for text, value in written.items() if set(gone).isdisjoint(_nodes_in(text))}
+
+
+def _nodes_in(text: str) -> tuple[str, ...]:
+    """The nodes that a written name speaks of."""
+    _, _, node = text.partition("@")
+    return ends_of(node) if is_pair(node) else (node,)
+
+
+def unkept_all(values: Mapping[str, Value], roster: Roster) -> dict[KnobName, Value]:
+    """The inverse; knobs that this version does not know are left out."""
+    found = (unkept(text, value, roster) for text, value in values.items())
+    return dict(each for each in found if each is not None)
+
+
+def seen_from(values: Mapping[KnobName, Value], before: Roster, now: Roster) -> dict[KnobName, Value]:
+    """The same of the same nodes and wires, named as they are once another node is the source; what is asked
+    of the source is asked of the node that was it and of the one that is."""
+    if before.source == now.source:
+        return dict(values)
+    found: dict[KnobName, Value] = {}
+    for name, value in values.items():
+        if name.knob.backing is Backing.LINK:
+            found |= unkept_all(dict([kept(name, value, before)]), now)
+        elif name.node == Place.LOAD:
+            found[name] = value
+        else:
+            if name.node == SOURCE:
+                found[name] = value
+            if name.knob.place is not Place.SOURCE or name.knob.extra_nodes:
+                node = before.source if name.node == SOURCE else name.node
+                found[KnobName(name.key, now.placed(node))] = value
+    return found
+
+
+def _from_first(key: str, value: Value, link: str, roster: Roster) -> tuple[str, Value]:
+    """Said from the link's first node, where it was said from the source; and back."""
+    return (key, value) if roster.begins(link) == ends_of(link)[0] else turned_round(key, value)

@@ -1,9 +1,29 @@
-"""How busy a machine is: source, replicas and load may share one."""
+"""How busy a machine is, which source, replicas and load may share, and what a server may take of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+
+MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
+"""What lets more servers of a machine set asynchronous I/O aside, as root (docs/classroom.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """The most that each server takes; None: as much as there is."""
+
+    cpus: float | None = None
+    """Cores."""
+    memory_bytes: int | None = None
+    """Above it the kernel kills the server."""
+
+    def __str__(self) -> str:
+        """`0.5 cores and 1024 MiB`."""
+        cores = "no limit of CPU" if self.cpus is None else f"{self.cpus:g} cores"
+        memory = "no limit of memory" if self.memory_bytes is None else f"{self.memory_bytes >> 20} MiB"
+        return f"{cores}, {memory}"
+
 
 BUSY_PERCENT: Final = 90.0
 """CPU of the generator, of one core, or of the machine, from which it is told with a relation."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,
@@ -48,6 +48,7 @@ class RoleStep:
     took_ms: float
 
 
+@json_keys(show="accepted_transactions", accepted="accepted_gtids")
 @dataclass(frozen=True, slots=True)
 class RecoveryPoint:
     """What clients were told is committed, and the source has not."""
@@ -60,6 +61,11 @@ class RecoveryPoint:
     """Why nobody can say how many; None where it is known."""
     accepted: str = ""
     """GTID set that other nodes had and the source has not, of a failover whose loss somebody accepted."""
+
+    @property
+    def accepted_transactions(self) -> int:
+        """How many these are."""
+        return gtid_count(self.accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class RecoveryTime:
     """All three."""
 
 
+@json_keys(hide="kind in_group", source_before="from", source="to")
 @dataclass(frozen=True, slots=True)
 class RoleChange:
     """A change of roles that was carried out."""
@@ -272,30 +279,6 @@ def ending_of(change: UnderWay, *, to_takes_writes: bool, source_answers: bool) 
     if to_takes_writes:
         return Ending.FINISH
     return Ending.TAKE_BACK if source_answers else Ending.LEAVE
-
-
-_FIELDS: Final = ("source", "to", "step", "by")
-
-
-def to_record(change: UnderWay | None) -> dict[str, Any] | None:
-    """As the requested document keeps it."""
-    if change is None:
-        return None
-    words = {name: getattr(change, name) for name in _FIELDS}
-    return {"kind": str(change.kind), **words, "since_wall_s": change.since_wall_s}
-
-
-def from_record(content: object) -> UnderWay | None:
-    """The inverse of `to_record`; None for what cannot be read."""
-    if not isinstance(content, dict):
-        return None
-    try:
-        words = {name: str(content[name]) for name in _FIELDS}
-        return UnderWay(
-            kind=ChangeKind(content["kind"]), since_wall_s=float(content["since_wall_s"]), **words
-        )
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,21 @@
 """The systems that a stack can be: how its nodes keep the same rows, and what follows from that.
 
 Law: who needs to know what differs between systems asks a row of `SYSTEMS`; nothing compares names. Which
-knobs a system's servers have is probed (core/dialect/capabilities.py); the rows here only say in words who
+knobs a system's servers have is probed (core/dialect/dialect.py); the rows here only say in words who
 has what another lacks.
+
+What a figure was measured under, so that it can be judged and run again elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.catalogue import Group, Knob, Restart
+from replexplorer.core.knobs.catalogue import Group, Knob, Restart, Value
 from replexplorer.core.topology import MOST_REPLICAS
 
 DEFAULT: Final = "async"
@@ -26,7 +28,7 @@ class SafeBy(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     """Replicas that acknowledge, as many as are asked for (core/server/protection.py)."""
     MAJORITY = "majority"
-    """A majority of the members answers (core/server/membership.py)."""
+    """A majority of the members answers (core/server/node_view.py)."""
 
 
 class WaitsFor(StrEnum):
@@ -169,10 +171,6 @@ def who_has(knob: Knob) -> str:
     return f"{named} {'has' if len(having) == 1 else 'have'} it"
 
 
-FLAVORS: Final = tuple(dict.fromkeys(flavor for system in SYSTEMS.values() for flavor in system.flavors))
-"""The servers that stacks are made of, the usual one first."""
-
-
 def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tuple[System, str, int]:
     """What a new stack is: its system, its server's flavour, and how many nodes it has beside the first.
 
@@ -194,3 +192,43 @@ def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tup
             f"give {system.least_nodes} to {MOST_REPLICAS + 1}",
         )
     return system, flavor or system.flavors[0], wanted
+
+
+@dataclass(kw_only=True, slots=True)
+class SettingValues:
+    """A knob while something was measured."""
+
+    requested: Value | None
+    effective: Value | None
+
+
+@dataclass(kw_only=True, slots=True)
+class MachineFacts:
+    """The host, which the stack and the load share."""
+
+    words: str
+    """In short."""
+    cores: int
+    memory_bytes: int
+    kernel: str
+    architecture: str
+    cpu: str | None
+
+
+@dataclass(kw_only=True, slots=True)
+class Conditions:
+    """What was measured under, so that it can be judged and run again elsewhere."""
+
+    program: str
+    """Version of replexplorer."""
+    server: str | None
+    replicas: int
+    system: str = DEFAULT
+    """What the stack was."""
+    systems: list[str] = field(default_factory=list)
+    """That had a stack each, one after the other; empty: one stack with `replicas`."""
+    machine: MachineFacts
+    settings: dict[str, SettingValues]
+    """By key@node."""
+    workload_files: dict[str, str] = field(default_factory=dict)
+    """The text of each file of SQL by its path."""

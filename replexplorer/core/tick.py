@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.knobs.names import KnobName, KnobView
+from replexplorer.core.link import LinkView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -47,9 +46,6 @@ class Tick:
     """Those between two other nodes of which something is asked."""
     disks: tuple[DiskView, ...] = ()
     load: LoadView | None = None
-    visitor: LoadView | None = None
-    """A load of this app's on servers that somebody else made, whose `load` is all that their clients do;
-    never recorded."""
     knobs: Mapping[KnobName, KnobView] = field(default_factory=dict)
     """Only knobs that this stack's servers have, in catalogue order."""
     ceiling: Ceiling | None = None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.dialect.flavours import IDENTITY, flavour_of
+from replexplorer.core.dialect.flavours import IDENTITY, Dialect, flavour_of
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.loss.client_log import Rows

@@ -1,180 +1,211 @@
-"""What one does with a stack: commands as data, given to a console by a named actor.
+"""What one does with a live stack, and the rules of who may do what when.
 
-Law: whoever wants something done - a key, a verb, a browser, a second shell - says it in a command, and
-who may do what when is decided by the console alone.
+Law: no rule of that kind stands anywhere else, whoever asks - a key, a verb, a browser, a second shell. A
+change has the turn that all apps share, an experiment keeps everybody else's hands off the knobs, in any
+process, and an undo goes back to what was so when the turn came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TypeVar
 
+from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
-from replexplorer.core.knobs.names import Assignment, KnobName
+from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of
 from replexplorer.core.role_change import RoleChange
-from replexplorer.engine.experiment.rig import Procedure
-from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
-from replexplorer.engine.progress import ProgressCallback
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.restore import Restorer
+from replexplorer.engine.change.roles import RoleChanges
+from replexplorer.engine.experiment.rig import Procedure, Rig
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.outcome import Cleared, Injected, Preview, Progress, ProgressCallback, SetResult
 
 R = TypeVar("R")
 Consent = Callable[[str, str], Awaitable[bool]]
 """Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
-class Command(Generic[R]):
-    """Something to be done; the console answers an R."""
+class Console:
+    """What one actor does with one attached stack.
 
-    __slots__ = ()
+    All of it raises UsageError for what makes no sense here, StackUnavailable for what cannot be now, and
+    ExperimentUnderWay while somebody's experiment turns the knobs, where `anyway` does not say to go on.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Turn(Command[SetResult]):
-    """Turn knobs in the safe order and wait until they are effective, or take all back; can be undone."""
-
-    assignments: tuple[Assignment, ...]
-    dry_run: bool = False
-    """Say what would be done."""
-    anyway: bool = False
-    """Also under somebody's experiment, which is marked in its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reset(Command[SetResult]):
-    """All knobs to their defaults; one undo takes all of it back."""
-
-    anyway: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Undo(Command[SetResult]):
-    """Take back the actor's last turn or reset that was not rolled back yet; cannot be undone itself."""
-
-    anyway: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Inject(Command[tuple[Injected, ...]]):
-    """Do a fault to its nodes; it stays until it is cleared."""
-
-    request: FaultRequest
-    for_s: float | None = None
-    """How long whoever injects it will leave it, for the record."""
-    anyway: bool = False
-    """Also under somebody's experiment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clear(Command[tuple[Cleared, ...]]):
-    """Take back the faults that this text means, `KIND[@NODE]`, all for None; answers which."""
-
-    text: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failover(Command[RoleChange]):
-    """Promote a replica in place of a source that is gone."""
-
-    to: str | None = None
-    """Name or alias of the node; None: the one that lacks least."""
-    since_s: float | None = None
-    """When the source was lost, on the monotonic clock; None: now."""
-    anyway: bool = False
-    """Also under somebody's experiment."""
-    accept_loss: bool = False
-    """Promote `to` without what it lacks and cannot fetch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Switchover(Command[RoleChange]):
-    """Let the source and a replica change places."""
-
-    to: str | None = None
-    """Name or alias of the node; None: the nearest."""
-    anyway: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rejoin(Command[RoleChange]):
-    """Let a node that follows nobody follow the source again."""
-
-    node: str
-    consent: Consent | None = None
-    """Asked before it loses transactions that the source lacks; None: it may."""
-    anyway: bool = False
-    copy: bool = False
-    """It gets a copy of the source's data in any case, also where it follows the source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark(Command[None]):
-    """Put a numbered mark on the charts and into the log; it begins an epoch as a change does."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Select(Command[None]):
-    """Show who watches which knob is selected here; None: none."""
-
-    knob: KnobName | None
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleLoad(Command[bool]):
-    """Stop or start the actor's load; answers whether it runs now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repair(Command[tuple[str, ...]]):
-    """Bring dead nodes back, start stopped threads, re-apply what was requested; answers what was done,
-    nothing when all was well."""
-
-    progress: ProgressCallback = lambda _: None
-
-
-@dataclass(frozen=True, slots=True)
-class Scale(Command[None]):
-    """Bring replicas up, or remove the last ones with their data, until there are this many."""
-
-    replicas: int
-    progress: ProgressCallback = lambda _: None
-
-
-@dataclass(frozen=True, slots=True)
-class GiveBack(Command[None]):
-    """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""
-
-    yes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Run(Command[R]):
-    """Run an experiment: nobody else turns a knob meanwhile, and what it takes is restored whatever
-    happens."""
-
-    experiment: Procedure[R]
-
-
-class Console(Protocol):
-    """Where one actor's commands are taken."""
+    def __init__(
+        self,
+        controls: Controls,
+        driving: Driving,
+        faults: Faults,
+        roles: RoleChanges,
+        restorer: Restorer,
+        rig: Rig,
+        share_mark: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._controls = controls
+        self._turns = controls.turns
+        self._chronicle = controls.chronicle
+        self._driving = driving
+        self._faults = faults
+        self._roles = roles
+        self._restorer = restorer
+        self._rig = rig
+        self._share_mark = share_mark
+        self._undo: list[Desired] = []
+        """What was requested before each change that still stands."""
 
     def parse(self, text: str) -> Assignment:
-        """`KEY[@NODE]=VALUE` checked against this stack; raise UsageError in one line."""
-        ...
+        """`KEY[@NODE]=VALUE` checked against this stack; raises UsageError in one line."""
+        return self._controls.parse(text)
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
-        """What a turn would run and warn of, from what is known, without I/O."""
-        ...
+        """What a `set` would run and warn of, from what is known, without I/O."""
+        return self._controls.preview(desired_of(assignments))
 
     def preview_fault(self, request: FaultRequest) -> Preview:
         """What injecting it would run and why it would be refused, from what is known, without I/O."""
-        ...
+        return self._faults.preview(request)
 
-    async def do(self, command: Command[R]) -> R:
-        """Carry a command out and answer what it found or did.
+    def forget(self) -> None:
+        """Another stack has this one's name: there is nothing to be undone."""
+        self._undo.clear()
 
-        Raise UsageError for what makes no sense here, StackUnavailable for what cannot be now,
-        ExperimentUnderWay while somebody's lab or sweep turns the knobs.
-        """
-        ...
+    # -- knobs
+
+    async def set(
+        self, assignments: Sequence[Assignment], *, dry_run: bool = False, anyway: bool = False
+    ) -> SetResult:
+        """Change settings in the safe order and wait until they are effective, or take all back; can be
+        undone. With `dry_run` only what would be done is returned."""
+        desired = desired_of(assignments)
+        if dry_run:
+            return await self._controls.set(desired, dry_run=True)
+        return await self._change(desired, anyway=anyway)
+
+    async def reset(self, anyway: bool = False) -> SetResult:
+        """All knobs to their defaults; one undo takes all of it back."""
+        return await self._change(self._controls.reset_values(), anyway=anyway)
+
+    async def _change(self, desired: Desired, *, anyway: bool) -> SetResult:
+        """Turn knobs so that it can be undone. What a killed experiment changed is restored first: its
+        settings would pass for requested ones."""
+        self._check_own(anyway)
+        if not anyway:
+            await self._restorer.finish_killed()
+        result = await self._controls.turn(desired, anyway=anyway)
+        if result.changed or result.before != desired:
+            self._undo.append(result.before)
+        return result
+
+    async def undo(self, anyway: bool = False) -> SetResult:
+        """Take back the last change or reset that was not rolled back yet; cannot be undone itself."""
+        self._check_own(anyway)
+        if not self._undo:
+            raise UsageError("nothing to undo", "no knob was turned in this session")
+        before = self._undo.pop()
+        try:
+            return await self._controls.turn(before, "undo: ", anyway=anyway)
+        except BaseException:
+            self._undo.append(before)
+            raise
+
+    def _check_own(self, anyway: bool) -> None:
+        """Raise ExperimentUnderWay while this app's own experiment runs; the turn knows of others'."""
+        if not anyway:
+            self._turns.refuse_meanwhile()
+
+    # -- the load and the stack
+
+    async def toggle_load(self) -> bool:
+        """Stop or start the actor's load; returns whether it runs now."""
+        await self._turns.refuse_under_experiment()
+        return await self._driving.toggle()
+
+    async def repair(self, progress: ProgressCallback = lambda _: None) -> tuple[str, ...]:
+        """Bring dead nodes back, start stopped threads, re-apply what was requested; returns what was done,
+        nothing when all was well."""
+        # It would start threads that a lab has stopped on purpose.
+        await self._turns.refuse_under_experiment()
+        repaired = (await self._restorer.bring_up(progress)).repaired
+        if repaired:
+            self._chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
+        return repaired
+
+    async def scale(self, replicas: int, progress: ProgressCallback = lambda _: None) -> None:
+        """Bring replicas up, or remove the last ones with their data, until there are this many."""
+        await self._turns.refuse_under_experiment()
+        await self._rig.scale(replicas, lambda text, done: progress(Progress(text, done)))
+
+    async def give_back(self, yes: bool) -> None:
+        """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""
+        if yes:
+            await self._turns.refuse_under_experiment()
+        await self._restorer.give_back(yes)
+
+    # -- faults and roles
+
+    async def inject(
+        self, request: FaultRequest, for_s: float | None = None, anyway: bool = False
+    ) -> tuple[Injected, ...]:
+        """Do a fault to its nodes; it stays until it is cleared. `for_s` is how long whoever injects it will
+        leave it, for the record."""
+        if not anyway:
+            await self._turns.refuse_under_experiment()
+        return await self._faults.inject(request, for_s=for_s, anyway=anyway)
+
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        """Take back the faults that this text means, `KIND[@NODE]`, all for None. Never refused: what was
+        broken on purpose can always be mended."""
+        return await self._faults.clear(text)
+
+    async def failover(
+        self,
+        to: str | None = None,
+        since_s: float | None = None,
+        anyway: bool = False,
+        accept_loss: bool = False,
+    ) -> RoleChange:
+        """Promote a replica, the one that lacks least or `to`, in place of a source that is gone, and was
+        lost `since_s` on the monotonic clock (None: now); with `accept_loss` also without what it lacks and
+        cannot fetch."""
+        self._check_own(anyway)
+        return await self._roles.failover(to, since_s=since_s, anyway=anyway, accept_loss=accept_loss)
+
+    async def switchover(self, to: str | None = None, anyway: bool = False) -> RoleChange:
+        """Let the source and a replica, the nearest or `to`, change places."""
+        self._check_own(anyway)
+        return await self._roles.switchover(to, anyway=anyway)
+
+    async def rejoin(
+        self, node: str, consent: Consent | None = None, anyway: bool = False, copy: bool = False
+    ) -> RoleChange:
+        """Let a node that follows nobody follow the source again. `consent` is asked before it loses
+        transactions that the source lacks (None: it may); with `copy` it gets a copy of the source's data in
+        any case."""
+        self._check_own(anyway)
+        return await self._roles.rejoin(node, consent=consent, rebuild=copy, anyway=anyway)
+
+    # -- what changes nothing, or gives it back
+
+    async def mark(self, text: str) -> None:
+        """Put a numbered mark on the charts and into the log, for all who watch; it begins an epoch as a
+        change does."""
+        number = self._chronicle.begin_change(text)
+        self._chronicle.change_effective(number, text, text)
+        await self._share_mark(text)
+
+    async def select(self, knob: KnobName | None) -> None:
+        """Show who watches which knob is selected here; None: none."""
+        await self._driving.point(None if knob is None else str(knob))
+
+    async def run(self, experiment: Procedure[R]) -> R:
+        """Run an experiment: nobody else turns a knob meanwhile, and what it takes is restored whatever
+        happens."""
+        return await experiment.run(self._rig)
+
+
+Command = Callable[[Console], Awaitable[R]]
+"""Something to be done at a console, later."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.dialect.capabilities import Capabilities
-from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.dialect import Capabilities
+from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import (
     MissingPiece,
     NoSuchStack,
@@ -111,6 +111,12 @@ class Member:
     def capabilities(self) -> Capabilities | None:
         """What its server has; None until it was probed."""
         return None if self.probed is None else self.probed.capabilities
+
+    @property
+    def server_uuid(self) -> str | None:
+        """Its server's own, which begins each GTID that it numbers; None where it has none, or was never
+        reached."""
+        return None if self.probed is None else self.probed.capabilities.server_uuid
 
     async def close(self) -> None:
         """Close connections and bridge."""
@@ -238,9 +244,14 @@ class Fleet:
     def connection(self, node: str) -> Sql:
         """A new connection to a node beside its member's own, for whoever closes it; raises
         StackUnavailable when no stack is attached, or there is no such node."""
+        return self.outside.sql(self.member(node).address, self.logins)
+
+    @property
+    def logins(self) -> Credentials:
+        """The accounts of the stack; raises StackUnavailable when none is attached."""
         if self.credentials is None:
             raise StackUnavailable("no stack is attached", "replexplorer up")
-        return self.outside.sql(self.member(node).address, self.credentials)
+        return self.credentials
 
     @property
     def replicas(self) -> tuple[Member, ...]:

@@ -8,8 +8,7 @@ from functools import reduce
 
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.load_view import SERVER, LoadView
+from replexplorer.core.load.interval import SERVER, Interval, LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.server.protection import Protection
@@ -135,45 +134,7 @@ class TickFold:
             return LoadView(
                 clients, 0, workload, None, state=state, prepared=prepared, fault=self.load.fault, mode=mode
             )
-        service, response = last.service, last.response
-        return LoadView(
-            clients=last.clients,
-            connected=last.connected,
-            workload=last.workload,
-            tps=last.tps,
-            n=last.commits,
-            duration_s=last.duration_s,
-            mean_ms=service.mean_ms,
-            p50_ms=service.percentile_ms(50),
-            p95_ms=service.percentile_ms(95),
-            p99_ms=service.percentile_ms(99),
-            max_ms=service.max_ms,
-            errors=last.errors,
-            unknown=last.unknown,
-            reconnects=last.reconnects,
-            cpu_percent=last.cpu_percent,
-            limited=last.limited,
-            state=last.state,
-            prepared=self.load.prepared if last.state == "preparing" else None,
-            fault=last.fault,
-            service=service,
-            mode=last.mode,
-            rate_asked_tps=last.rate_asked_tps,
-            qps=last.queries / last.duration_s if last.duration_s > 0 else None,
-            response=response if last.mode == OPEN else None,
-            response_p50_ms=response.percentile_ms(50),
-            response_p95_ms=response.percentile_ms(95),
-            response_p99_ms=response.percentile_ms(99),
-            response_max_ms=response.max_ms,
-            arrivals=last.arrivals,
-            dropped=last.dropped,
-            backlog=last.backlog,
-            deadlocks=last.deadlocks,
-            lock_timeouts=last.lock_timeouts,
-            conflicts=last.conflicts,
-            lateness_p99_ms=last.lateness_p99_ms,
-            processes=last.processes,
-        )
+        return LoadView.of(last, self.load.prepared)
 
     def _of_server(self) -> LoadView:
         """What other people's clients do, by their server's counters."""

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.commit_cost import CommitCost, CostSample, commit_cost
+from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.engine.live_rig import LiveRig
-from replexplorer.engine.load.driver import LoadDriver, load_knobs
+from replexplorer.engine.load.driver import LoadDriver, load_knobs, measure
 from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.load.measure import measure
-from replexplorer.engine.observe.cost_sample import sample_cost
-from replexplorer.engine.observe.machine import source_machine
-from replexplorer.engine.observe.sample_pair import Gathering
+from replexplorer.engine.observe.cost_sample import sample_cost, source_machine
+from replexplorer.engine.observe.lookback import Gathering
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.ports import LoadSettings
@@ -121,12 +118,11 @@ class Foreground:
         clock = self.sight.fleet.outside.clock
         return clock.wall() - (clock.monotonic() - self.measured.intervals[0].start_s)
 
-    @property
-    def covered_s(self) -> tuple[float, ...]:
-        """From when to when the anatomy counts, in seconds since the first measured interval; empty where
-        there is none."""
-        return tuple(at_s - self.measured.intervals[0].start_s for at_s in self._gathering.covers or ())
-
     def anatomy(self) -> Anatomy | None:
-        """The mean commit taken apart; None before two looks at the source's counters."""
-        return self._gathering.anatomy()
+        """The mean commit taken apart, with from when to when it counts, since the first measured interval;
+        None before two looks at the source's counters."""
+        found, covers = self._gathering.anatomy(), self._gathering.covers
+        if found is None or not covers:
+            return found
+        from_s, to_s = (at_s - self.measured.intervals[0].start_s for at_s in covers)
+        return replace(found, from_s=from_s, to_s=to_s)

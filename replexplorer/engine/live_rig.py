@@ -9,45 +9,38 @@ from dataclasses import replace
 from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
-from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import busy_percent
 from replexplorer.core.role_change import RoleChange
-from replexplorer.core.server.commit_cost import CostSample, commit_cost
-from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.server.exposure_meter import over_time
+from replexplorer.core.server.counters import CostSample, commit_cost
+from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
+from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
-from replexplorer.engine.change.turns import Turns
-from replexplorer.engine.change.unfinished import Unfinished
-from replexplorer.engine.experiment.reckoning import reckoned
+from replexplorer.engine.experiment.foreground import reckoned
 from replexplorer.engine.experiment.rig import Findings
-from replexplorer.engine.experiment.unkept import Unkept
-from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.load.driver import LoadDriver, measure
 from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.load.measure import measure
-from replexplorer.engine.observe.cost_sample import sample_cost
-from replexplorer.engine.observe.machine import source_machine
+from replexplorer.engine.observe.cost_sample import sample_cost, source_machine
+from replexplorer.engine.observe.lookback import SamplePair
 from replexplorer.engine.observe.outlook import Outlook
-from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import Cleared
-from replexplorer.engine.record.chronicle import Chronicle
-from replexplorer.engine.requested import write_owed
+from replexplorer.engine.requested import with_record
 from replexplorer.ports import (
     Ability,
     Clock,
@@ -154,29 +147,23 @@ class LiveRig:
 
     def __init__(
         self,
-        sight: Sight,
-        turns: Turns,
         controls: Controls,
         load: LoadDriver,
         driving: Driving,
-        chronicle: Chronicle,
         outlook: Outlook,
         faults: Faults,
         roles: RoleChanges,
-        unfinished: Unfinished,
-        *,
-        reapplies: bool,
+        restorer: Restorer,
     ) -> None:
-        self._fleet = sight.fleet
-        self._sight = sight
-        self._turns = turns
         self._controls = controls
+        self._fleet = controls.fleet
+        self._sight = controls.sight
+        self._turns = controls.turns
         self._faults = faults
         self._roles = roles
-        self._unfinished = unfinished
-        self._reapplies = reapplies
-        self.load = LiveLoad(sight, load, driving)
-        self.log = chronicle
+        self._restorer = restorer
+        self.load = LiveLoad(controls.sight, load, driving)
+        self.log = controls.chronicle
         self.forecast = outlook
         self._task: asyncio.Task[Any] | None = None
         """Who runs the experiment that is under way."""
@@ -208,6 +195,7 @@ class LiveRig:
             counters={name: sample.counters for name, sample in sight.samples.items()},
             exposure=sight.exposures.exposure(),
             system=self._fleet.system,
+            driver=sight.driver if self._turns.actor.is_other(sight.driver) else None,
         )
 
     async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Sighting:
@@ -249,7 +237,7 @@ class LiveRig:
 
     def lost(self, nodes: Iterable[str]) -> Desired:
         """See `experiment.rig.Rig`."""
-        return self._sight.lost_values(nodes) if self._reapplies else {}
+        return self._sight.lost_values(nodes) if self._restorer.reapplies else {}
 
     # -- nodes
 
@@ -368,14 +356,10 @@ class LiveRig:
 
     # -- the experiment
 
-    async def owe(self, owed: Owed) -> None:
+    async def owe(self, owed: Owed | None) -> None:
         """See `experiment.rig.Rig`."""
-        signed = replace(owed, writer=self._turns.actor.writer)
-        self._sight.requested = await write_owed(self._fleet.keeper, self._fleet.roster, signed)
-
-    async def owe_nothing(self) -> None:
-        """See `experiment.rig.Rig`."""
-        self._sight.requested = await write_owed(self._fleet.keeper, self._fleet.roster, None)
+        signed = None if owed is None else replace(owed, writer=self._turns.actor.writer)
+        await self._sight.write(with_record("owed", signed))
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         """See `experiment.rig.Rig`."""
@@ -387,7 +371,7 @@ class LiveRig:
             raise UsageError("a lab, a sweep or a drill runs already", "stop it first")
         self._task = asyncio.current_task()
         try:
-            await self._unfinished.finish()
+            await self._restorer.finish_killed()
             async with self._turns.measuring(kind, name):
                 yield
         finally:
@@ -399,7 +383,7 @@ class LiveRig:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def journal(self, kind: str, identity: str) -> Journal:
+    def journal(self, kind: str, identity: str) -> Journal | None:
         """See `experiment.rig.Rig`."""
         make = self._fleet.outside.journals
-        return Unkept() if make is None else make(kind, identity)
+        return None if make is None else make(kind, identity)

@@ -1,18 +1,41 @@
-"""What a change did, or would do, or why it was not made."""
+"""What a call of the engine returns, or would do, or why it was not made; and how far it is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
-from replexplorer.core.knobs.common import KeptChange
-from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import KnobName, KnobView, Value
+from replexplorer.core.link import LinkView
+from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.comeback import Comeback
-from replexplorer.core.wire import Experiment
+from replexplorer.core.server.disk import DiskView
+from replexplorer.core.server.exposure import NOT_REACHED, Exposure
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection
+from replexplorer.core.topology import SOURCE
+from replexplorer.core.wire import Experiment, Lease
+from replexplorer.ports import HostView
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A step of long work, for a line on stderr or the start-up screen."""
+
+    text: str
+    """What is being done now, in the present tense: `building the MySQL image`."""
+    done: float | None = None
+    """0..1 when it is known."""
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+@json_keys(hide="source", show="key node")
 @dataclass(frozen=True, slots=True)
 class Changed:
     """One knob that a `set` turned."""
@@ -27,8 +50,21 @@ class Changed:
     measured_ms: float | None = None
     """What is measured since: the round trip of a link, an fsync of a disk; None where neither is
     turned, or nothing could be measured."""
+    source: str = SOURCE
+    """The node that is the source."""
+
+    @property
+    def key(self) -> str:
+        """The knob's own key."""
+        return self.name.key
+
+    @property
+    def node(self) -> str:
+        """The node that has it."""
+        return self.source if self.name.node == SOURCE else self.name.node
 
 
+@json_keys(hide="warnings before unchanged unmet", show="all_warnings", all_warnings="warnings")
 @dataclass(frozen=True, slots=True)
 class SetResult:
     """What a `set`, `reset` or `undo` did."""
@@ -39,12 +75,23 @@ class SetResult:
     dry_run: bool = False
     before: Mapping[KnobName, Value] = field(default_factory=dict)
     """What was requested of these until the change's turn came: what an undo asks for."""
-    before_everywhere: KeptChange = field(default_factory=dict)
-    """What was kept for nodes that join until then, of the keys whose keeping it changed."""
     unchanged: tuple[KnobName, ...] = ()
     """Asked, and already so."""
     unmet: tuple[str, ...] = ()
     """Asked again, set, and without effect: what could not be mended, each in a line."""
+    took_ms: float | None = None
+    """From the verb's start until all was in effect, with connecting and waiting; None: no verb waited."""
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """What to look out for, and what has no effect."""
+        return (*self.warnings, *self.unmet)
+
+    def of_verb(self, source: str, took_ms: float) -> SetResult:
+        """As the verb prints it on a stack with this source, after so long."""
+        return replace(
+            self, changed=tuple(replace(each, source=source) for each in self.changed), took_ms=took_ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +149,75 @@ class ExperimentUnderWay(StackUnavailable):
         self.experiment = experiment
         self.is_own = is_own
         """Whether it is run by this app."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenLoad:
+    """The load that runs, as its driver has it; the knobs say what is requested."""
+
+    driver: str | None
+    """Who drives it: `name (pid N)`; None when no one does."""
+    clients: int | None = None
+    """0 when no load runs, None when its driver does not say."""
+    workload: str | None = None
+    mode: str | None = None
+    """closed or open."""
+    rate_tps: float | None = None
+    """Asked, of an open loop."""
+
+    @classmethod
+    def of(cls, driver: Lease | None, load: Mapping[str, Value] | None) -> DrivenLoad:
+        """From the knobs of the load that runs, by key: empty when none does, None when nothing says."""
+        name = str(driver) if driver is not None else None
+        if not load:
+            return cls(name, None if load is None else 0)
+        mode = str(load[keys.LOAD_MODE])
+        rate_tps = float(load[keys.RATE]) if mode == OPEN else None
+        return cls(name, int(load[keys.CLIENTS]), str(load[keys.WORKLOAD]), mode, rate_tps)
+
+
+@dataclass(frozen=True, slots=True)
+class KnobValues:
+    """A knob in `status`: asked and in effect."""
+
+    requested: Value | None
+    effective: Value | None
+    node: str
+
+
+@json_keys(hide="knobs is_ours", show="knob_values", knob_values="knobs")
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole stack at one moment; what is not known is None."""
+
+    stack: str
+    system: str
+    """async, group or galera: how its nodes keep the same rows."""
+    state: str
+    """starting, up, partial (some nodes are down) or down."""
+    nodes: tuple[NodeView, ...]
+    protection: Protection
+    links: tuple[LinkView, ...]
+    disks: tuple[DiskView, ...]
+    load: DrivenLoad
+    footprint_bytes: int | None
+    knobs: Mapping[KnobName, KnobView]
+    faults: tuple[Fault, ...] = ()
+    """In force, the oldest first."""
+    interrupted: str | None = None
+    """The experiment whose app was killed before it gave back what it changed: `drill power-cut`."""
+    exposure: Exposure = NOT_REACHED
+    oldest_commit_s: float | None = None
+    """Age of the oldest commit under way on the source; None for none, or where it is not known."""
+    hosts: tuple[HostView, ...] = ()
+    """That the nodes are on; none where all are on this machine."""
+    is_ours: bool = True
+    """False: somebody else's servers, of which nothing is requested."""
+
+    @property
+    def knob_values(self) -> Mapping[str, KnobValues]:
+        """What is asked and what is in effect, by key, with the node where it is not the source's."""
+        return {
+            str(name): KnobValues(view.requested if self.is_ours else None, view.effective, view.node)
+            for name, view in self.knobs.items()
+        }

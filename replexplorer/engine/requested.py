@@ -5,25 +5,46 @@ The document is versioned and written compare-and-set, so two apps never lose ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any, Final, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
-from replexplorer.core.fault import Fault, from_record, to_record
-from replexplorer.core.history.kept_mark import KeptMark, marks_from_record, marks_to_record
-from replexplorer.core.kept import kept, kept_all, unkept, without
-from replexplorer.core.knobs.common import KeptChange, changed
+from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
+from replexplorer.core.link import kept, kept_all, unkept, without
 from replexplorer.core.role_change import UnderWay
-from replexplorer.core.role_change import from_record as role_change_from_record
-from replexplorer.core.role_change import to_record as role_change_to_record
+from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Document
 from replexplorer.ports import Keeper
 
-_ATTEMPTS = 5
+T = TypeVar("T")
+Merge = Callable[[dict[str, Any]], None]
+"""A change of the document's content, made again where another app has written meanwhile."""
+
+MOST_MARKS: Final = 20
+"""The newest ones: whoever comes later has not seen the others' charts."""
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMark:
+    """A mark that somebody put on the charts, or one line of what a failure lost."""
+
+    id: str
+    """Drawn by the app that put it: no two are the same."""
+    text: str
+    by: str
+    """Who put it: `tui (pid 4711)`."""
+    loss_of: str = ""
+    """The node whose loss it tells of; empty for a mark."""
+    wall_s: float = 0.0
+    """When that was found, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +68,15 @@ class Requested:
     """A change of roles that has begun and is not over."""
     owed: Owed | None = None
     """What the experiment under way gives back, or one that was killed did not."""
-    marks: tuple[KeptMark, ...] = ()
-    """Those that people put on the charts, the oldest first."""
-    everywhere: Mapping[str, Value] = field(default_factory=dict)
-    """By key: what was asked of every node or link alike, so that one which joins is asked the same."""
+    marks: tuple[SharedMark, ...] = ()
+    """The oldest first."""
     diverged: Mapping[str, str] = field(default_factory=dict)
     """By node: why its rows may not be the source's though its GTIDs do not show it, said of the node
     (`wrote 3 GTIDs again`). Only a copy of the source's data ends it."""
     history: str = ""
     """GTID set that the last node which was promoted had when it was opened for writes."""
+    alone: Alone | None = None
+    """Since when no replica answers, as somebody saw it; None: one does, or it is not known."""
     document: Document | None = field(default=None, compare=False, repr=False)
     """As it came; None where none was read."""
     source: str = field(default="", compare=False)
@@ -63,27 +84,28 @@ class Requested:
 
     @classmethod
     def read(cls, document: Document, roster: Roster) -> Self:
-        """Read a document of a stack with these nodes; knobs that this version does not know are left
-        out, not lost."""
+        """Read a document of a stack with these nodes; what this version does not know, or cannot read, is
+        left out, not lost."""
+        content = document.content
         values: dict[KnobName, Value] = {}
-        for written, value in document.content.get("knobs", {}).items():
+        for written, value in content.get("knobs", {}).items():
             found = None if value is None else unkept(written, value, roster)
             if found is not None and isinstance(value, str) == (found[0].knob.kind is Kind.CHOICE):
                 values[found[0]] = found[1]
         return cls(
             document.version,
             values,
-            document.content.get("yes_tx_at_enabling"),
-            document.content.get("writer", ""),
-            document.content.get("written_s"),
-            document.content.get("enabled_s"),
-            from_record(document.content.get("faults")),
-            role_change_from_record(document.content.get("role_change")),
-            owed_from_record(document.content.get("owed"), roster),
-            marks_from_record(document.content.get("marks")),
-            _everywhere(document.content),
-            _words(document.content.get("diverged")),
-            str(document.content.get("history", "")),
+            content.get("yes_tx_at_enabling"),
+            content.get("writer", ""),
+            content.get("written_s"),
+            content.get("enabled_s"),
+            _all_of(Fault, content.get("faults")),
+            _one_of(UnderWay, content.get("role_change")),
+            _one_of(Owed, content.get("owed")),
+            _all_of(SharedMark, content.get("marks")),
+            _one_of(dict[str, str], content.get("diverged")) or {},
+            str(content.get("history", "")),
+            _one_of(Alone, content.get("alone")),
             document,
             roster.source,
         )
@@ -95,17 +117,49 @@ class Requested:
         return self.read(self.document, roster)
 
 
-def _words(found: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-def _everywhere(content: Mapping[str, Any]) -> dict[str, Value]:
-    found: Mapping[str, Any] = content.get("everywhere", {})
-    return {
-        key: value
-        for key, value in found.items()
-        if key in BY_KEY and isinstance(value, str) == (BY_KEY[key].kind is Kind.CHOICE)
-    }
+def _one_of(kind: Callable[..., T], content: object) -> T | None:
+    """What was written with `asdict`; None for nothing, and for what cannot be read."""
+    try:
+        found: T = _adapter(kind).validate_python(content)
+    except ValidationError:
+        return None
+    return found
+
+
+def _all_of(kind: Callable[..., T], content: object) -> tuple[T, ...]:
+    rows = content if isinstance(content, list) else []
+    return tuple(found for row in rows if (found := _one_of(kind, row)) is not None)
+
+
+# -- what is merged into the document
+
+
+def with_knobs(
+    roster: Roster,
+    values: Mapping[KnobName, Value],
+    *,
+    writer: str,
+    written_s: float | None = None,
+    yes_tx_at_enabling: int | None = None,
+) -> Merge:
+    """These values are requested. `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept
+    counter when given."""
+
+    def merge(content: dict[str, Any]) -> None:
+        before = (_kept_now(key, value, roster) for key, value in content.get("knobs", {}).items())
+        asked = {name: value for name, value in values.items() if name.key in BY_KEY}
+        content["knobs"] = {**dict(before), **kept_all(asked, roster)}
+        content["writer"] = writer
+        if written_s is not None:
+            content["written_s"] = written_s
+        _enabled(content, yes_tx_at_enabling, written_s)
+
+    return merge
 
 
 def _kept_now(text: str, value: Any, roster: Roster) -> tuple[str, Any]:
@@ -114,96 +168,92 @@ def _kept_now(text: str, value: Any, roster: Roster) -> tuple[str, Any]:
     return (text, value) if found is None else kept(*found, roster)
 
 
-async def read_requested(keeper: Keeper, roster: Roster) -> Requested:
-    """The document of a stack with these nodes as it stands."""
-    return Requested.read(await keeper.document(), roster)
+def _enabled(content: dict[str, Any], yes_tx: int | None, written_s: float | None) -> None:
+    if yes_tx is not None:
+        content |= {"yes_tx_at_enabling": yes_tx, "enabled_s": written_s}
 
 
-async def write_requested(
-    keeper: Keeper,
-    roster: Roster,
-    values: Mapping[KnobName, Value],
-    *,
-    writer: str,
-    written_s: float | None = None,
-    yes_tx_at_enabling: int | None = None,
-    everywhere: KeptChange | None = None,
-) -> Requested:
-    """Merge these values into the document, whoever writes meanwhile.
-
-    `everywhere` is the change of what was asked of all nodes; restored values say nothing of it.
-
-    `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept counter when given.
-    Raises StackUnavailable when the document changes faster than it can be written, or when no
-    agent answers.
-    """
-
-    def merge(content: dict[str, Any]) -> None:
-        before = (_kept_now(key, value, roster) for key, value in content.get("knobs", {}).items())
-        asked = {name: value for name, value in values.items() if name.key in BY_KEY}
-        content["knobs"] = {**dict(before), **kept_all(asked, roster)}
-        if everywhere:
-            content["everywhere"] = changed(_everywhere(content), everywhere)
-        content["writer"] = writer
-        if written_s is not None:
-            content["written_s"] = written_s
-        if yes_tx_at_enabling is not None:
-            content["yes_tx_at_enabling"] = yes_tx_at_enabling
-            content["enabled_s"] = written_s
-
-    return await _write(keeper, roster, merge)
-
-
-async def forget_nodes(keeper: Keeper, roster: Roster, gone: Collection[str]) -> Requested:
-    """Drop what was asked of nodes that the stack has no longer. Raises StackUnavailable."""
+def without_nodes(gone: Collection[str]) -> Merge:
+    """Nothing is asked any more of nodes that the stack has no longer."""
 
     def merge(content: dict[str, Any]) -> None:
         content["knobs"] = without(content.get("knobs", {}), gone)
-        kept_diverged = _words(content.get("diverged")).items()
-        content["diverged"] = {node: why for node, why in kept_diverged if node not in gone}
+        with_diverged(dict.fromkeys(gone))(content)
 
-    return await _write(keeper, roster, merge)
+    return merge
 
 
-async def write_faults(
-    keeper: Keeper, roster: Roster, change: Callable[[Sequence[Fault]], Sequence[Fault]]
-) -> Requested:
-    """Change which faults are in force, whoever writes meanwhile. Raises StackUnavailable."""
+def with_faults(change: Callable[[Sequence[Fault]], Iterable[Fault]]) -> Merge:
+    """Other faults are in force."""
 
     def merge(content: dict[str, Any]) -> None:
-        content["faults"] = to_record(change(from_record(content.get("faults"))))
+        content["faults"] = [asdict(each) for each in change(_all_of(Fault, content.get("faults")))]
 
-    return await _write(keeper, roster, merge)
-
-
-async def write_owed(keeper: Keeper, roster: Roster, owed: Owed | None) -> Requested:
-    """Keep what an experiment owes the stack, or None: nothing any more. Raises StackUnavailable."""
-
-    def merge(content: dict[str, Any]) -> None:
-        content["owed"] = owed_to_record(owed, roster)
-
-    return await _write(keeper, roster, merge)
+    return merge
 
 
-async def write_mark(keeper: Keeper, roster: Roster, mark: KeptMark) -> Requested:
-    """Keep a mark for all who watch, whoever writes meanwhile. Raises StackUnavailable."""
+def with_marks(marks: Sequence[SharedMark], *, unless_since_s: float | None = None) -> Merge:
+    """These marks are for all who watch; losses of a node not where another app has kept some of it since
+    this moment, in seconds since 1970."""
 
     def merge(content: dict[str, Any]) -> None:
-        known = [each for each in marks_from_record(content.get("marks")) if each.id != mark.id]
-        content["marks"] = marks_to_record([*known, mark])
+        ids, nodes = {mark.id for mark in marks}, {mark.loss_of for mark in marks}
+        known = [each for each in _all_of(SharedMark, content.get("marks")) if each.id not in ids]
+        if unless_since_s is None or not any(
+            each.loss_of in nodes and each.wall_s >= unless_since_s for each in known
+        ):
+            content["marks"] = [asdict(mark) for mark in (*known, *marks)][-MOST_MARKS:]
 
-    return await _write(keeper, roster, merge)
+    return merge
 
 
-async def write_diverged(keeper: Keeper, roster: Roster, change: Mapping[str, str | None]) -> Requested:
-    """Keep which nodes differ from the source, and why; None: this one does not any more. Raises
-    StackUnavailable."""
+def with_diverged(change: Mapping[str, str | None]) -> Merge:
+    """These nodes differ from the source, and why; None: this one does not any more."""
 
     def merge(content: dict[str, Any]) -> None:
-        found = {**_words(content.get("diverged")), **change}
+        found = {**(_one_of(dict[str, str], content.get("diverged")) or {}), **change}
         content["diverged"] = {node: why for node, why in found.items() if why is not None}
 
-    return await _write(keeper, roster, merge)
+    return merge
+
+
+def with_record(key: str, record: Owed | UnderWay | Alone | None) -> Merge:
+    """What stands under `owed`, `role_change` or `alone`; None: nothing any more."""
+
+    def merge(content: dict[str, Any]) -> None:
+        content[key] = None if record is None else asdict(record)
+
+    return merge
+
+
+def with_roles_moved(
+    change: UnderWay,
+    moved: tuple[str, str],
+    *,
+    written_s: float,
+    yes_tx_at_enabling: int | None,
+    history: str | None,
+) -> Merge:
+    """The roles have `moved`: of the node that is the source now and the one that was, what was asked of the
+    first as a replica is asked of the second. `yes_tx_at_enabling` and `history` replace what is kept when
+    given."""
+
+    def merge(content: dict[str, Any]) -> None:
+        with_record("role_change", change)(content)
+        if history is not None:
+            content["history"] = history
+        content["knobs"] = {_moved(key, *moved): value for key, value in content.get("knobs", {}).items()}
+        _enabled(content, yes_tx_at_enabling, written_s)
+
+    return merge
+
+
+def _moved(written: str, source: str, before: str) -> str:
+    """The key of what is asked of one node's server or disk, after these two have changed places."""
+    key, at, node = written.partition("@")
+    knob = BY_KEY.get(key)
+    is_of_node = knob is not None and knob.backing in (Backing.SERVER, Backing.DISK)
+    return f"{key}{at}{before}" if is_of_node and node == source else written
 
 
 async def claim_run(keeper: Keeper, roster: Roster, least: int) -> int:
@@ -217,49 +267,14 @@ async def claim_run(keeper: Keeper, roster: Roster, least: int) -> int:
         claimed = max(least, last + 1) if isinstance(last, int) else least
         content["ledger_run"] = claimed
 
-    await _write(keeper, roster, merge)
+    await write_document(keeper, roster, merge)
     return claimed
 
 
-async def write_role_change(
-    keeper: Keeper,
-    roster: Roster,
-    change: UnderWay | None,
-    *,
-    moved: tuple[str, str] | None = None,
-    written_s: float | None = None,
-    yes_tx_at_enabling: int | None = None,
-    history: str | None = None,
-) -> Requested:
-    """Keep the change of roles that is under way, or None: there is none. With `moved`, the node that is the
-    source now and the one that was, what was asked of the first as a replica is asked of the second;
-    `yes_tx_at_enabling` and `history` replace what is kept when given. Raises StackUnavailable."""
-
-    def merge(content: dict[str, Any]) -> None:
-        content["role_change"] = role_change_to_record(change)
-        if history is not None:
-            content["history"] = history
-        if moved is not None:
-            knobs: Mapping[str, Any] = content.get("knobs", {})
-            content["knobs"] = {_moved(key, *moved): value for key, value in knobs.items()}
-        if yes_tx_at_enabling is not None:
-            content["yes_tx_at_enabling"] = yes_tx_at_enabling
-            content["enabled_s"] = written_s
-
-    return await _write(keeper, roster, merge)
-
-
-def _moved(written: str, source: str, before: str) -> str:
-    """The key of what is asked of one node's server or disk, after these two have changed places."""
-    key, at, node = written.partition("@")
-    knob = BY_KEY.get(key)
-    is_of_node = knob is not None and knob.backing in (Backing.SERVER, Backing.DISK)
-    return f"{key}{at}{before}" if is_of_node and node == source else written
-
-
-async def _write(keeper: Keeper, roster: Roster, merge: Callable[[dict[str, Any]], None]) -> Requested:
+async def write_document(keeper: Keeper, roster: Roster, merge: Merge) -> Requested:
     """Write what `merge` makes of the document. A write whose answer was lost may have been done: it is
-    made again, which merges to the same."""
+    made again, which merges to the same. Raises StackUnavailable when the document changes faster than it can
+    be written, or when no agent answers."""
     lost: StackUnavailable | None = None
     for _ in range(_ATTEMPTS):
         document = await keeper.document()

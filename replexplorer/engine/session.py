@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -18,53 +16,44 @@ from functools import partial
 from typing import Final
 
 from replexplorer import __version__
-from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.dialect import Capabilities
+from replexplorer.core.dialect.schema import SchemaFinding
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sighting import Sighting
-from replexplorer.core.hints import command
-from replexplorer.core.history.kept_mark import KeptMark
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.link_view import partition_words
-from replexplorer.core.machine import Machine
+from replexplorer.core.knobs.names import KnobName, KnobView
+from replexplorer.core.link import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.system import System
-from replexplorer.core.tables.check import TablesReport
+from replexplorer.core.text import command
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Lease
-from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.bringup import connect
-from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.effect import unmet
+from replexplorer.engine.change.controls import Controls, unmet
 from replexplorer.engine.change.faults import Faults
-from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.restore import Consent, Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Actor, Turns
-from replexplorer.engine.change.unfinished import Unfinished
-from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.console import Console
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import TickFold
 from replexplorer.engine.foreground import Foreground
-from replexplorer.engine.incidents.lost import Lost
-from replexplorer.engine.incidents.repair import Consent, Repairer
 from replexplorer.engine.incidents.responder import Onlooker, Responder
 from replexplorer.engine.incidents.watcher import Watcher
-from replexplorer.engine.live_console import LiveConsole
 from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
-from replexplorer.engine.observe.machine import source_machine
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.observe.status import Status, take_status
-from replexplorer.engine.observe.tables import tables_report
-from replexplorer.engine.progress import Progress, ProgressCallback
+from replexplorer.engine.observe.status import take_status
+from replexplorer.engine.observe.tables import schema_findings
+from replexplorer.engine.outcome import Progress, ProgressCallback, Status
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
-from replexplorer.engine.requested import claim_run, write_mark
+from replexplorer.engine.requested import SharedMark, claim_run, with_marks
+from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
 
 
@@ -91,8 +80,6 @@ class SessionOptions:
     """Write a heartbeat a second while our load runs (observe/heartbeat.py); the dashboard alone does."""
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
-    rests: bool = False
-    """Our load waits until somebody starts it."""
     watches: bool = False
     """Nothing is brought up, driven or restored (`spectator.Spectator`)."""
 
@@ -118,59 +105,28 @@ class Session:
         self.chronicle = Chronicle(outside.clock)
         self.sight = Sight(self.fleet, self.load)
         self.turns = Turns(self.fleet, Actor(options.holder), self._tell_step)
-        self.accounts = Accounts(self.sight, self.turns)
-        self.controls = Controls(self.sight, self.turns, self.accounts, self.load, self._tell_step)
-        self.changes = MarkedChanges(self.controls, self.chronicle)
+        self.controls = Controls(self.sight, self.turns, self.load, self.chronicle, self._tell_step)
         driver = Driver(options.holder, options.beside, options.table_size, options.processes)
         self.driving = Driving(driver, self.sight, self.load, self.chronicle)
-        self.lost = Lost(
-            self.sight, self.turns, self.controls, self.changes, self.chronicle,
-            reapply=options.reapply, asks=options.asks,
-        )  # fmt: skip
-        faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle, self._tell_step)
-        self.roles = roles = RoleChanges(
-            self.sight, self.turns, self.changes, self.driving, self.chronicle, self._tell_step
-        )
-        self._unfinished = Unfinished(
-            self.sight, self.turns, self.controls, self.changes, faults, roles, self.chronicle
-        )
-        self._repairer = repairer = Repairer(
-            self.sight, self.changes, self.lost, faults, roles, self._unfinished, options.up
+        faults = Faults(self.controls)
+        self.roles = RoleChanges(self.controls, self.driving)
+        self.restorer = Restorer(
+            self.controls, faults, self.roles, options.up, reapply=options.reapply, asks=options.asks
         )
         responder = (Onlooker if options.watches else Responder)(
-            self.sight, self.accounts, self.lost, self.load, self.driving, faults, self.chronicle
+            self.controls, self.restorer, self.load, self.driving, faults
         )
-        self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
+        self.watcher = Watcher(self.controls, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
         self._picture = TickFold(
             self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
         )
         self.rig = LiveRig(
-            self.sight,
-            self.turns,
-            self.controls,
-            self.load,
-            self.driving,
-            self.chronicle,
-            self.outlook,
-            faults,
-            roles,
-            self._unfinished,
-            reapplies=options.reapply == "auto",
+            self.controls, self.load, self.driving, self.outlook, faults, self.roles, self.restorer
         )
         """What experiments work with."""
-        self.console = LiveConsole(
-            self.turns,
-            self.controls,
-            self.changes,
-            self.driving,
-            self.chronicle,
-            repairer,
-            self.lost,
-            faults,
-            roles,
-            self.rig,
-            self._share_mark,
+        self.console = Console(
+            self.controls, self.driving, faults, self.roles, self.restorer, self.rig, self._share_mark
         )
         responder.on_remade = self.console.forget
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
@@ -205,12 +161,12 @@ class Session:
 
         Answers whether this call created it.
         """
-        return (await self._repairer.bring_up(progress, consent)).created
+        return (await self.restorer.bring_up(progress, consent)).created
 
     @property
     def repaired(self) -> tuple[str, ...]:
         """What `up` started again, undid or re-applied, in words; empty for a new stack."""
-        return self._repairer.repaired
+        return self.restorer.repaired
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look; servers that are not ours to
@@ -225,17 +181,16 @@ class Session:
             progress(Progress("attaching to the running stack"))
             await self.attach()
             if self.fleet.source.capabilities is None:
-                await self.up(progress, self._repairer.later if self.lost.asks else None)
+                await self.up(progress, self.restorer.later if self.restorer.asks else None)
             else:
                 await self.roles.settle()
-                await self._unfinished.finish()
+                await self.restorer.finish_killed()
         else:
             await self.up(progress)
-        await self.lost.catch_up(self.sight.requested.written_s)
+        await self.restorer.catch_up(self.sight.requested.written_s)
         await self._begin_recording()
         self.watcher.start()
-        if not self.options.rests:
-            self.driving.begin()
+        self.driving.begin()
 
     async def watch(self, progress: ProgressCallback) -> None:
         """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""
@@ -312,7 +267,7 @@ class Session:
         name = self.outside.provider.name
         if not self.fleet.can(Ability.OWN):
             return ""
-        if self._repairer.created and self.options.on_quit == "remove" and not keep:
+        if self.restorer.created and self.options.on_quit == "remove" and not keep:
             await self.outside.provider.down()
             return f"stack '{name}' is removed"
         if not nodes:
@@ -329,8 +284,7 @@ class Session:
             lease = await self.fleet.keeper.lease()
         except ReplexplorerError:
             return None
-        ours = lease is not None and (lease.pid, lease.host) == (os.getpid(), socket.gethostname())
-        return None if ours else lease
+        return lease if self.turns.actor.is_other(lease) else None
 
     def _broken(self) -> str:
         """What stays broken on purpose, as last seen, with what mends it; empty where nothing does."""
@@ -369,7 +323,9 @@ class Session:
     # -- the load
 
     async def drive(self, settings: LoadSettings) -> None:
-        """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""
+        """Run a load of our own, after restoring what a killed experiment changed; raises StackUnavailable
+        naming the driver when another app drives."""
+        await self.restorer.finish_killed()
         await self.driving.drive(settings)
 
     def load_settings(self) -> LoadSettings:
@@ -386,10 +342,10 @@ class Session:
 
     async def _share_mark(self, text: str) -> None:
         """Keep a mark with the stack, for all who watch."""
-        mark = KeptMark(uuid.uuid4().hex, text, self.turns.actor.writer)
-        self.accounts.marked(mark)
+        mark = SharedMark(uuid.uuid4().hex, text, self.turns.actor.writer)
+        self.controls.drift.marks.add(mark.id)
         with contextlib.suppress(ReplexplorerError):  # it stands on our own charts
-            await write_mark(self.fleet.keeper, self.fleet.roster, mark)
+            await self.sight.write(with_marks([mark]))
 
     # -- the picture
 
@@ -404,7 +360,7 @@ class Session:
             self.load.inbox.arrived.clear()
             tick = self._picture.tick()
             self.recording.take(tick)
-            yield replace(tick, lost=self.lost.words())
+            yield replace(tick, lost=self.restorer.words())
             try:
                 # A running load sets the pace; an interval that is a little late brings no second tick.
                 async with asyncio.timeout(self.options.tick_s * (1.5 if self.load.is_running else 1.0)):
@@ -457,14 +413,10 @@ class Session:
         """Every knob that the servers have, requested and effective, as last looked at."""
         return self.sight.views()
 
-    async def machine(self) -> Machine | None:
-        """What the source's machine has worked so far; None where nobody counts."""
-        return await source_machine(self.fleet)
-
-    async def check_tables(self, node: str, databases: Sequence[str] = ()) -> TablesReport:
+    async def check_schema(self, node: str, databases: Sequence[str] = ()) -> tuple[SchemaFinding, ...]:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises
         UsageError for a database that is not there, StackUnavailable when the node is down."""
-        return await tables_report(self.fleet.member(node), databases)
+        return await schema_findings(self.fleet.member(node), databases)
 
     def unmet(self) -> tuple[str, ...]:
         """What is requested, set and without effect, each in a line."""

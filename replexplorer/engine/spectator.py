@@ -10,7 +10,7 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
 from replexplorer.engine.fleet import Outside
-from replexplorer.engine.progress import Progress, ProgressCallback
+from replexplorer.engine.outcome import Progress, ProgressCallback
 from replexplorer.engine.session import Session, SessionOptions
 
 HOLDER: Final = "view"

@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.model.fitted import Calibration, CalibrationRun
-from replexplorer.formats.configuration import first_error
-from replexplorer.formats.small_file import read_text
-from replexplorer.formats.whole_file import whole_file
+from replexplorer.formats.files import read_text, whole_file
+from replexplorer.formats.toml_file import first_error
 
 VERSION: Final = 3
 """Of the file's shape and of what its parameters mean."""
@@ -82,16 +81,10 @@ def shipped_file() -> Path:
 
 
 def save_calibration(calibration: Calibration, runs: Sequence[CalibrationRun], file: Path) -> None:
-    """Write whole or not at all, a run a line; raises UsageError when that cannot be."""
+    """Write whole or not at all; raises UsageError when that cannot be."""
     content = _CalibrationFile(version=VERSION, calibration=calibration, runs=tuple(runs))
-    head = content.model_dump_json(indent=1, include={"version", "calibration"}, exclude_defaults=True)
-    lines = [
-        content.model_dump_json(include={"runs": {index}}, exclude_defaults=True)[len('{"runs":[') : -2]
-        for index in range(len(content.runs))
-    ]
-    text = head.removesuffix("\n}") + ',\n "runs": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
     with whole_file(file, parents=True) as stream:
-        stream.write(text)
+        stream.write(content.model_dump_json(indent=1, exclude_defaults=True) + "\n")
 
 
 def this_machine() -> str:

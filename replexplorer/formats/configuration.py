@@ -7,28 +7,20 @@ names the file (or the variable) and the key. Nothing is read or created at impo
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.load.places import MOST_PROCESSES
-from replexplorer.core.printable import one_line
+from replexplorer.core.load.pacing import MOST_PROCESSES
 from replexplorer.core.topology import MOST_REPLICAS, node_number
 from replexplorer.formats.paths import is_there
-from replexplorer.formats.small_file import read_toml
+from replexplorer.formats.toml_file import closest, first_error, read_toml
 
 ENV_PREFIX: Final = "REPLEXPLORER_"
 """The prefix of our environment variables."""
@@ -39,12 +31,6 @@ STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 PLACE_PATTERN: Final = r"^[A-Za-z0-9._:\[\]-]+:[0-9]{1,5}$"
 """A server, as `host:port`."""
 
-
-_SHOWN: Final = 60
-"""Characters of a wrong value that an error repeats."""
-_MOST_WORDS: Final = 200
-
-_TABLE: Final = "is a table: set its keys one by one"
 
 _OTHER_VARIABLES: Final = frozenset({"REPLEXPLORER_DEBUG", "REPLEXPLORER_CONFIG"})
 
@@ -78,16 +64,10 @@ class WorkloadSettings(BaseModel):
     """Generator processes; 0: as many as the load is worth."""
 
 
-class Configuration(BaseSettings):
+class Configuration(BaseModel):
     """Every key of config.toml."""
 
-    model_config = SettingsConfigDict(
-        extra="forbid",
-        env_prefix=ENV_PREFIX,
-        env_nested_delimiter="_",
-        env_nested_max_split=1,
-        env_ignore_empty=True,
-    )
+    model_config = ConfigDict(extra="forbid")
 
     stack: Annotated[str, Field(pattern=STACK_NAME_PATTERN)] = "default"
     """Name of the stack that a verb addresses."""
@@ -122,26 +102,9 @@ class Configuration(BaseSettings):
     workload: WorkloadSettings = WorkloadSettings()
     """The background load's table and its processes."""
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take only what `load_configuration` merged: it keeps the origin of each value."""
-        return (init_settings,)
 
-
-_TABLES: Final = tuple(
-    name for name, field in Configuration.model_fields.items() if field.annotation is WorkloadSettings
-)
-
-
-_HOSTS: Final = "hosts"
-"""The table whose keys are nodes."""
+_HOSTS: Final = f"{ENV_PREFIX}HOSTS_"
+"""Begins the variable of a node's host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,118 +136,62 @@ def load_configuration(
     `flags` are dotted keys; None means that a flag was not given. A missing file is an error
     only where the user named it.
     """
-    from_file = _read_file(file, named_by_user=named_by_user)
-    from_environment = _read_environment()
+    there = named_by_user or is_there(file)
+    from_file = _flatten(read_toml(file, "configuration file")) if there else {}
+    known = _flatten(Configuration().model_dump())
+    variables = {ENV_PREFIX + key.replace(".", "_").upper(): key for key in known}
+    from_environment: dict[str, Any] = {
+        key: _read(os.environ[name]) for name, key in variables.items() if os.environ.get(name)
+    }
+    if hosts := {name: host for name, host in os.environ.items() if name.startswith(_HOSTS)}:
+        from_environment["hosts"] = {name.removeprefix(_HOSTS).lower(): host for name, host in hosts.items()}
     from_flags = {key: value for key, value in (flags or {}).items() if value is not None}
     merged: dict[str, Any] = {}
-    origins: dict[str, str] = dict.fromkeys(_flatten(Configuration.model_construct().model_dump()), "default")
+    origins = dict.fromkeys(known, "default")
+    origin_of_key = {key: f"environment: {name}" for name, key in variables.items()}
     for layer, origin in (
-        (from_file or {}, f"file: {file}"),
-        (from_environment, "environment: {variable}"),
-        (from_flags, "flag"),
+        (from_file, dict.fromkeys(from_file, f"file: {file}")),
+        (from_environment, origin_of_key),
+        (from_flags, dict.fromkeys(from_flags, "flag")),
     ):
-        layer_origins = {key: origin.replace("{variable}", _variable(key)) for key in layer}
-        _validated(layer, layer_origins, file)  # also what another layer covers must be right
+        _validated(layer, origin)  # also what another layer covers must be right
         merged |= layer
-        origins |= layer_origins
-    values = _validated(merged, origins, file)
-    known = {_variable(key) for key in _flatten(values.model_dump())} | _OTHER_VARIABLES
-    hosts = f"{_variable(_HOSTS)}_"
+        origins |= {key: origin[key] for key in layer}
     unknown = sorted(
-        name
-        for name in os.environ
-        if name.startswith(ENV_PREFIX) and not name.startswith(hosts) and name not in known
+        {name for name in os.environ if name.startswith(ENV_PREFIX)} - {*variables, *hosts, *_OTHER_VARIABLES}
     )
-    return LoadedConfiguration(values, origins, file, from_file is not None, tuple(unknown))
+    return LoadedConfiguration(_validated(merged, origins), origins, file, there, tuple(unknown))
 
 
-def _validated(flat: Mapping[str, Any], origins: Mapping[str, str], file: Path) -> Configuration:
+def _read(text: str) -> Any:
+    """A variable's value: of a list or a table its JSON."""
     try:
-        return Configuration(**_nest(flat))
-    except ValidationError as error:
-        raise _configuration_error(error, origins, file) from None
-
-
-def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
-    """Where the first error is and what is wrong, in words without pydantic's own."""
-    problem = error.errors(include_url=False)[0]
-    where = tuple(str(part) for part in problem["loc"])
-    context = problem.get("ctx", {})
-    value = problem.get("input")
-    given = one_line(str(value) if isinstance(value, date) else repr(value), _SHOWN)
-    words = {
-        "extra_forbidden": "no such key",
-        "missing": "is missing",
-        "model_type": _TABLE,
-        "string_type": "must be text" if isinstance(value, Mapping | list) else f"must be text, not {given}",
-        "literal_error": f"must be {context.get('expected')}, not {given}",
-        "string_pattern_mismatch": f"must match {context.get('pattern')}, not {given}",
-        "value_error": one_line(str(context.get("error", "")), _MOST_WORDS),
-    }.get(problem["type"])
-    if words is None:
-        words = problem["msg"].removeprefix("Input ")[:1].lower() + problem["msg"].removeprefix("Input ")[1:]
-        words += f", not {given}" if not isinstance(value, Mapping | list) else ""
-    return where, words
-
-
-def closest(word: str, known: Sequence[str]) -> str:
-    """`; did you mean X?` where one of the known words is near, else nothing."""
-    import difflib
-
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else ""
-
-
-def _read_file(file: Path, *, named_by_user: bool) -> dict[str, Any] | None:
-    if not named_by_user and not is_there(file):
-        return None
-    return _flatten(read_toml(file, "configuration file"))
-
-
-def _read_environment() -> dict[str, Any]:
-    try:
-        return _flatten(EnvSettingsSource(Configuration)())
-    except (SettingsError, RecursionError):
-        given = [_variable(name) for name in (*_TABLES, _HOSTS) if _variable(name) in os.environ]
-        raise UsageError(given[0] if given else ENV_PREFIX, _TABLE) from None
-
-
-def _variable(key: str) -> str:
-    return ENV_PREFIX + key.replace(".", "_").upper()
+        return json.loads(text) if text[0] in "[{" else text
+    except (ValueError, RecursionError):
+        return text
 
 
 def _flatten(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted key to value; a table where there is none is a value as any other, to be refused as one."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping) and key in _TABLES:
-            flat |= {f"{key}.{inner}": each for inner, each in value.items()}
-        else:
-            flat[key] = value
+    """Dotted key to value; of the one table that has keys of its own, where it is a table."""
+    flat = dict(table)
+    if isinstance(table.get("workload"), Mapping):
+        flat |= {f"workload.{key}": value for key, value in flat.pop("workload").items()}
     return flat
 
 
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for dotted, value in flat.items():
-        *tables, key = dotted.split(".")
-        inner = nested
-        for table in tables:
-            if not isinstance(inner.setdefault(table, {}), dict):
-                inner[table] = {}
-            inner = inner[table]
-        inner[key] = value
-    return nested
-
-
-def _configuration_error(error: ValidationError, origins: Mapping[str, str], file: Path) -> UsageError:
-    where, words = first_error(error)
+def _validated(flat: Mapping[str, Any], origins: Mapping[str, str]) -> Configuration:
+    nested = {key: value for key, value in flat.items() if not key.startswith("workload.")}
+    workload = {key.partition(".")[2]: value for key, value in flat.items() if key not in nested}
+    try:
+        return Configuration(**({"workload": workload} if workload else {}) | nested)
+    except ValidationError as error:
+        where, words = first_error(error)
     key = ".".join(where)
-    origin = origins.get(key) or next((o for k, o in origins.items() if k.startswith(key)), f"file: {file}")
-    known = list(_flatten(Configuration.model_construct().model_dump()))
-    hint = closest(key, known) if words == "no such key" else ""
+    origin = origins.get(key) or origins[where[0]]
     if origin == "flag":
-        return UsageError(f"--{key}", words)
-    if origin.startswith("environment: "):
-        return UsageError(origin.removeprefix("environment: "), words)
-    return UsageError(f"{file}: {key}", f"{words}; {hint}" if hint else words)
+        raise UsageError(f"--{key}", words)
+    known = [*_flatten(Configuration().model_dump())]
+    hint = closest(key, known) if words == "no such key" else ""
+    name = origin.removeprefix("environment: ").removeprefix("file: ")
+    told = f"{name}: {key}" if origin.startswith("file: ") else name
+    raise UsageError(told, f"{words}; {hint}" if hint else words)

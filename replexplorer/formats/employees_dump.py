@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.small_file import opened
+from replexplorer.formats.files import opened
 
 _MOST_LINE_CHARACTERS: Final = 1 << 24
 """mysqldump ends a line at 16 MB at the latest."""

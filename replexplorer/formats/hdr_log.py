@@ -17,9 +17,9 @@ from itertools import chain
 from typing import Final
 
 from replexplorer.core.event import Event
-from replexplorer.core.load.load_view import LoadView
-from replexplorer.core.printable import one_line
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.stats.histogram import Histogram, slot_middle_us
+from replexplorer.core.text import one_line
 from replexplorer.core.tick import Tick
 
 _DIGITS: Final = 3

@@ -5,18 +5,17 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.printable import one_line
+from replexplorer.core.text import one_line
+from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import is_there
-from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
-from replexplorer.formats.toml_place import line_of
+from replexplorer.formats.toml_file import MOST_TOML_BYTES, WrongToml, line_of, parse_toml
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "meta", "hyper")
-_NAMED: Final = frozenset((
+NAMED_KEYS: Final = frozenset((
     "up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete",
     "backspace", "enter", "escape", "tab", "space", "add", "subtract", "multiply", "divide",
     "decimal", "equal", "separator", "kp_begin", "menu", "pause", "print_screen", "caps_lock",
@@ -103,7 +102,7 @@ def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
 def why_no_key(written: str) -> str:
     """Why no action can have this key, in words; "" when one can."""
     name = key_name(written)
-    if not _is_key(name):
+    if not is_key(name):
         return f"`{written.strip()}` is not a key"
     return f"`{written.strip()}` cannot be given away: {_TAKEN[name]}" if name in _TAKEN else ""
 
@@ -126,29 +125,22 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, obje
     return found
 
 
-def _is_key(name: str) -> bool:
+def is_key(name: str) -> bool:
+    """Whether that is the name of a key, with its modifiers."""
     *modifiers, last = name.split("+")
-    is_one = (len(last) == 1 and last.isalnum()) or last in _NAMED or _is_character(last)
+    is_one = (len(last) == 1 and last.isalnum()) or last in NAMED_KEYS or _is_character(last)
     return is_one and all(word in MODIFIERS for word in modifiers)
 
 
 def _is_character(name: str) -> bool:
-    """Whether it is what Textual calls a character: Unicode's name with `_` for blanks and hyphens."""
-    return name in _keyboard_characters() or _named(name.replace("_", " ")) == name
-
-
-@cache
-def _keyboard_characters() -> frozenset[str]:
-    """Those of Latin keyboards, hyphens in their names or not."""
-    return frozenset(filter(None, (_character_name(chr(code)) for code in range(0x20, 0x250))))
-
-
-def _named(words: str) -> str:
-    """The name of the character that Unicode calls this; "" where there is none."""
+    """Whether it is what Textual calls a character: Unicode's name with `_` for blanks, of ASCII also for
+    hyphens."""
+    if any(_character_name(chr(code)) == name for code in range(0x20, 0x7F)):
+        return True
     try:
-        return _character_name(unicodedata.lookup(words))
+        return bool(unicodedata.lookup(name.replace("_", " ")))
     except KeyError:
-        return ""
+        return False
 
 
 def _without_clashes(

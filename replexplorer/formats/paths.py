@@ -140,11 +140,6 @@ def journal(kind: str, stack: str, identity: str) -> Path:
     return state_directory() / directory / f"{stack}-{identity}.jsonl"
 
 
-def sweeps_directory() -> Path:
-    """The journals of all stacks' sweeps."""
-    return journal("sweep", "any", "any").parent
-
-
 def ledgers_directory(stack: str) -> Path:
     """The client logs of a stack's `ledger` loads, a directory a run."""
     return state_directory() / "ledgers" / stack
@@ -183,6 +178,11 @@ def cache_directory() -> Path:
 def shipped_tour() -> Path:
     """The recorded tour that ships inside the package."""
     return Path(str(files("replexplorer"))) / "recordings" / "tour.rxs"
+
+
+def shipped_labs() -> Path:
+    """The labs that ship inside the package."""
+    return Path(str(files("replexplorer"))) / "labs"
 
 
 def shipped_drills() -> Path:

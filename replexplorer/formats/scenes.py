@@ -6,24 +6,24 @@ The shipped modes are those of "Semi-sync replication is not slow!" (docs/labs.m
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from importlib import resources
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
 from replexplorer.core.topology import is_pair
-from replexplorer.formats.configuration import closest, first_error
+from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import is_there, toml_files
-from replexplorer.formats.small_file import read_toml
-from replexplorer.formats.whole_file import whole_file
+from replexplorer.formats.toml_file import closest, placed, read_tables
 
 SHIPPED: Final = ("none", "local", "network", "both")
 """The scenes that ship, in the order of `scene list`."""
@@ -42,62 +42,52 @@ class _SceneFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A named set of knobs."""
+    """A named set of knobs; one with an error cannot be applied."""
 
     name: str
     title: str
+    origin: Literal["shipped", "user"]
+    file: Path
     knobs: Mapping[str, Value]
     """Written key (`rtt`, `rtt@db3`) to a value in the knob's own unit."""
-    file: Path
-    shipped: bool
+    error: str | None = None
 
     def assignments(self) -> tuple[str, ...]:
         """The scene as `KEY=VALUE` texts, in the file's order."""
         return tuple(f"{key}={_typed(value)}" for key, value in self.knobs.items())
 
 
-@dataclass(frozen=True, slots=True)
-class FailedScene:
-    """A scene file that cannot be used, and why."""
-
-    name: str
-    file: Path
-    shipped: bool
-    reason: str
+def load_scenes(user_directory: Path) -> tuple[Scene, ...]:
+    """Every scene: the shipped ones first, then the user's by name; one that is broken has an error."""
+    own = [file for file in toml_files(user_directory) if file.stem not in SHIPPED]
+    return (*map(_shipped, SHIPPED), *map(_own, own))
 
 
-def load_scenes(user_directory: Path) -> tuple[tuple[Scene, ...], tuple[FailedScene, ...]]:
-    """Every scene: the shipped ones first, then the user's by name; and those that failed."""
-    loaded: list[Scene] = []
-    failed: list[FailedScene] = []
-    files = [(shipped_directory() / f"{name}.toml", True) for name in SHIPPED]
-    files += [(file, False) for file in toml_files(user_directory) if file.stem not in SHIPPED]
-    for file, shipped in files:
-        try:
-            loaded.append(read_scene(file, shipped=shipped))
-        except UsageError as error:
-            failed.append(FailedScene(file.stem, file, shipped, str(error)))
-    return tuple(loaded), tuple(failed)
+def _shipped(name: str) -> Scene:
+    return replace(read_scene(shipped_directory() / f"{name}.toml"), origin="shipped")
+
+
+def _own(file: Path) -> Scene:
+    try:
+        return read_scene(file)
+    except UsageError as error:
+        return Scene(file.stem, "", "user", file, {}, str(error))
 
 
 def find_scene(name: str, user_directory: Path) -> Scene:
     """The scene of this name; raise UsageError with the nearest name, or naming file and key."""
     if name in SHIPPED:
-        return read_scene(shipped_directory() / f"{name}.toml", shipped=True)
+        return _shipped(name)
     file = user_directory / f"{name}.toml"
     if _NAME.fullmatch(name) and is_there(file):
-        return read_scene(file, shipped=False)
+        return read_scene(file)
     near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(user_directory))])
     raise UsageError(f"unknown scene {name!r}", near or "`replexplorer scene list` shows them")
 
 
-def read_scene(file: Path, *, shipped: bool = False) -> Scene:
+def read_scene(file: Path) -> Scene:
     """Read and check one scene file; raise UsageError naming the file and the first wrong key."""
-    try:
-        content = _SceneFile.model_validate(read_toml(file, "scene file"))
-    except ValidationError as error:
-        where, words = first_error(error)
-        raise UsageError(f"{file}: {'.'.join(where[:2])}", words) from None
+    content, lines = read_tables(file, "scene file", _SceneFile)
     knobs: dict[str, Value] = {}
     for written, value in content.knobs.items():
         key, at, node = written.partition("@")
@@ -106,8 +96,8 @@ def read_scene(file: Path, *, shipped: bool = False) -> Scene:
             knob = find(key)
             knobs[f"{knob.key}{at}{node.strip()}"] = parse_value(knob, text)
         except UsageError as error:
-            raise UsageError(f"{file}: knobs.{written}: {error.message}", error.hint) from None
-    return Scene(file.stem, content.title, knobs, file, shipped)
+            raise placed(file, lines, ("knobs", written), error) from None
+    return Scene(file.stem, content.title, "user", file, knobs)
 
 
 def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
@@ -134,9 +124,9 @@ def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory
         raise UsageError(f"{name!r} is no name for a scene", "use a-z, 0-9, - and _, at most 40 characters")
     file = user_directory / f"{name}.toml"
     replaced = file.exists()
-    lines = [f"title = {_quoted(title)}", "", "[knobs]"]
+    lines = [f"title = {_written(title)}", "", "[knobs]"]
     for key, value in knobs.items():
-        lines.append(f"{key if '@' not in key else _quoted(key)} = {_written(value)}")
+        lines.append(f"{key if '@' not in key else _written(key)} = {_written(value)}")
     with whole_file(file, parents=True) as stream:
         stream.write("\n".join(lines) + "\n")
     return file, replaced
@@ -153,9 +143,5 @@ def _typed(value: Value) -> str:
 
 
 def _written(value: Value) -> str:
-    return _quoted(value) if isinstance(value, str) else repr(value)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    """A value of TOML, whose texts are JSON's but for one character that must be escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,14 +1,24 @@
-"""The address of a server that somebody else made, as it is typed: `mysql://user@host:port`."""
+"""Where a server of somebody else's is and how one logs in there: the address as it is typed,
+`mysql://user@host:port`, and the option files of MySQL's and MariaDB's own clients.
+
+Law: option files are read as the clients read them (MySQL manual, "Using Option Files"): `[client]`, dashes
+and underscores are one, a later value beats an earlier one, `!include` and `!includedir` are followed.
+Options of others are not looked at.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.printable import one_line
+from replexplorer.core.text import one_line
+from replexplorer.formats.files import read_text
 
 PORT: Final = 3306
 _SCHEMES: Final = ("mysql", "mariadb")
@@ -74,3 +84,77 @@ def node_names(places: list[ServerUrl]) -> list[str]:
         + (f"-{place.port}" if hosts.count(place.host) > 1 else "")
         for place in places
     ]
+
+
+OPTIONS: Final = (
+    "host", "port", "user", "password", "ssl-mode", "ssl-ca",
+    "server-public-key-path", "get-server-public-key",
+)  # fmt: skip
+"""What is read."""
+_GROUPS: Final = ("client", "client-server", "client-mariadb", "replexplorer")
+_MOST_BYTES: Final = 1 << 16
+_MOST_FILES: Final = 32
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", "\\": "\\", '"': '"', "'": "'"}
+_QUOTED: Final = re.compile(r"""(['"])((?:\\.|(?!\1).)*)""")
+_PLACES: Final = ("/etc/my.cnf", "/etc/mysql/my.cnf")
+
+
+def standard_files(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The files that the clients read by themselves and that are there, in their order."""
+    home = environment.get("HOME")
+    places = [Path(place) for place in _PLACES]
+    if home:
+        places.append(Path(home) / ".my.cnf")
+    return tuple(place for place in places if os.access(place, os.R_OK) and place.is_file())
+
+
+def read_option_files(files: Iterable[Path]) -> dict[str, str]:
+    """The options of these files by their names with dashes; raises UsageError naming a file that cannot be
+    read."""
+    found: dict[str, str] = {}
+    group = ""
+    for line in _lines(files, set()):
+        if line.startswith("["):
+            group = line[1:].partition("]")[0].strip().lower()
+        elif group in _GROUPS:
+            name, _, value = line.partition("=")
+            name = name.strip().lower().replace("_", "-").removeprefix("loose-")
+            if name in OPTIONS:
+                found[name] = _value(value.strip())
+    return found
+
+
+def _lines(files: Iterable[Path], read: set[Path]) -> Iterator[str]:
+    """What the files and those that they include say, each `read` once; a file begins in no group."""
+    for file in files:
+        if file in read:
+            continue
+        if len(read) >= _MOST_FILES:
+            raise UsageError(f"{file}: more than {_MOST_FILES} option files", "include fewer")
+        read.add(file)
+        group = "[]"
+        yield group
+        for raw in read_text(file, "option file", _MOST_BYTES).splitlines():
+            line = raw.strip()
+            if line.startswith("!"):
+                yield from _lines(_included(file, line), read)
+                yield group
+            elif line and line[0] not in "#;":
+                group = line if line.startswith("[") else group
+                yield line
+
+
+def _included(file: Path, line: str) -> list[Path]:
+    """The files that a directive names."""
+    word, _, place = line.partition(" ")
+    path = file.parent / place.strip()
+    if word == "!includedir" and path.is_dir():
+        return sorted(each for each in path.iterdir() if each.suffix in (".cnf", ".ini"))
+    return [path] if word == "!include" else []
+
+
+def _value(text: str) -> str:
+    """A value without quotes, with its escapes read; a comment behind it is none of it."""
+    quoted = _QUOTED.match(text)
+    inner = quoted[2] if quoted else text.partition("#")[0].rstrip()
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), inner)

@@ -11,31 +11,126 @@ from __future__ import annotations
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, SOURCE, Knob, KnobName
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, SOURCE, Knob, KnobName, KnobView
+from replexplorer.core.link import LinkView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.stats.histogram import Histogram, slot_of
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import Role, is_pair
-from replexplorer.formats.packed_histogram import UnreadableRow, packed, unpacked
+from replexplorer.core.topology import is_pair
+
+MOST_HISTOGRAM_BYTES: Final = 1 << 16
+"""Of a histogram once it is inflated; one with every slot of 64 bits has fewer."""
+_LONGEST_NUMBER_BITS: Final = 63
+_HIGHEST_SLOT: Final = slot_of(2**_LONGEST_NUMBER_BITS - 1)
+
+
+class UnreadableRow(ValueError):
+    """A row that is no such row; the text says of what and why."""
+
+
+def packed(histogram: Histogram | None) -> bytes | None:
+    """A histogram as bytes: LEB128 numbers, each zero or positive, deflated (RFC 1951): slots that lie side
+    by side with few counts shrink to two fifths.
+
+    sum_us, least_us, greatest_us, then for each slot that has any, in order: its distance to the slot
+    before, its count. Least and greatest are absent in an empty histogram, which is one zero.
+    """
+    if histogram is None:
+        return None
+    numbers = [histogram.sum_us]
+    if histogram.count:
+        numbers += [histogram.min_us or 0, histogram.max_us or 0]
+    last = 0
+    for slot in sorted(histogram.counts):
+        numbers += [slot - last, histogram.counts[slot]]
+        last = slot
+    return zlib.compress(b"".join(map(_leb128, numbers)), wbits=-zlib.MAX_WBITS)
+
+
+def unpacked(blob: bytes | None) -> Histogram | None:
+    """What `packed` made; raises UnreadableRow."""
+    if blob is None:
+        return None
+    if not isinstance(blob, bytes):
+        raise UnreadableRow("a histogram that is no blob")
+    numbers = _numbers(_inflated(blob))
+    if not numbers:
+        raise UnreadableRow("an empty histogram")
+    if len(numbers) == 1:
+        return Histogram(sum_us=numbers[0])
+    if len(numbers) < 5 or len(numbers) % 2 == 0:
+        raise UnreadableRow("a histogram that is cut off")
+    if numbers[1] > numbers[2]:
+        raise UnreadableRow("a histogram whose least is above its greatest")
+    counts: dict[int, int] = {}
+    slot = 0
+    for distance, count in zip(numbers[3::2], numbers[4::2], strict=True):
+        slot += distance
+        if slot > _HIGHEST_SLOT or slot in counts or not count:
+            raise UnreadableRow("a histogram with a slot that there is not")
+        counts[slot] = count
+    return Histogram(counts, sum(counts.values()), *numbers[:3])
+
+
+def _inflated(blob: bytes) -> bytes:
+    """The bytes of a blob, of which there are not too many whatever it holds."""
+    inflating = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        found = inflating.decompress(blob, MOST_HISTOGRAM_BYTES + 1)
+    except zlib.error:
+        raise UnreadableRow("a histogram that cannot be inflated") from None
+    if len(found) > MOST_HISTOGRAM_BYTES:
+        raise UnreadableRow(f"a histogram of more than {MOST_HISTOGRAM_BYTES >> 10} KB")
+    if not inflating.eof or inflating.unused_data:
+        raise UnreadableRow("a histogram that cannot be inflated")
+    return found
+
+
+def _leb128(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _numbers(blob: bytes) -> list[int]:
+    if len(blob) > MOST_HISTOGRAM_BYTES:
+        raise UnreadableRow(f"a histogram of more than {MOST_HISTOGRAM_BYTES >> 10} KB")
+    numbers, number, shift = [], 0, 0
+    for byte in blob:
+        if shift >= _LONGEST_NUMBER_BITS:
+            raise UnreadableRow("a histogram with a number of more than 63 bits")
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            numbers.append(number)
+            number = shift = 0
+    if shift:
+        raise UnreadableRow("a histogram that is cut off")
+    return numbers
+
 
 HISTOGRAMS: Final = ("service", "response")
 """Columns of the load that are blobs in `packed`'s form."""
@@ -74,8 +169,9 @@ _PLACE: Final = {knob.key: place for place, knob in enumerate(CATALOGUE)}
 """Where a knob is in the catalogue."""
 _LARGEST_FIGURE: Final = 1e18
 """Of any duration, rate or share."""
-_SUSPECT: Final = re.compile(r"NaN|Infinity|[eE][+]?[0-9]{2}|(?<![.0-9])[0-9]{18}")
-"""In JSON that may hold a number which is not finite, or larger than any."""
+_NO_FIGURE: Final = re.compile(r"NaN|Infinity|[eE][+]?(1[89]|[2-9][0-9]|[0-9]{3})|(?<![.0-9])[0-9]{21}")
+"""In JSON a number which is not finite, or larger than any."""
+_TEXT_IN_JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 _YEAR_10000_S: Final = 253_402_300_800
 _LOAD: Final = TypeAdapter(LoadView)
 _EPOCH: Final = TypeAdapter(Epoch)
@@ -159,13 +255,6 @@ class Writing:
                 rows.epochs[epoch.number] = _EPOCH.dump_json(epoch, exclude_defaults=True).decode()
 
 
-def _with_source(nodes: tuple[NodeView, ...]) -> tuple[NodeView, ...]:
-    """The nodes as they are; of a session from before roles were observed, the primary is the source."""
-    if any(node.is_source for node in nodes):
-        return nodes
-    return tuple(replace(node, is_source=node.role == Role.PRIMARY) for node in nodes)
-
-
 def _tick_columns(tick: Tick) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "at_s": tick.at_s,
@@ -184,8 +273,6 @@ class Reading:
     """Rows to ticks: what did not change stays as it was."""
 
     stack: str
-    is_deflated: bool = True
-    """Histograms are: from format 2 on."""
     _fields: dict[str, Any] = field(default_factory=dict)
     _knobs: dict[KnobName, KnobView] = field(default_factory=dict)
     _epochs: dict[int, Epoch] = field(default_factory=dict)
@@ -202,7 +289,6 @@ class Reading:
             return
         found = self._fields[name] = _read(adapter, text, name)
         if name == "nodes":
-            self._fields[name] = _with_source(found)
             self._found_flavor(next((node.flavor for node in found if node.flavor), None))
         for link in found if name in ("links", "pairs") else ():
             if link.values is not None and keys.PARTITION not in link.values:
@@ -256,7 +342,7 @@ class Reading:
                 stack=self.stack,
                 state=_text(columns["stack_state"], "a tick's state"),
                 viewer=bool(columns["viewer"]),
-                load=_load_of(columns, is_deflated=self.is_deflated),
+                load=_load_of(columns),
                 knobs=self._knobs_now,
                 epochs=self._epochs_now,
                 events=tuple(events),
@@ -266,7 +352,7 @@ class Reading:
             raise UnreadableRow(f"a tick without {error}") from None
 
 
-def _load_of(columns: Mapping[str, Any], *, is_deflated: bool) -> LoadView | None:
+def _load_of(columns: Mapping[str, Any]) -> LoadView | None:
     if columns.get("clients") is None:
         return None
     known = {name: columns[name] for name in LOAD_COLUMNS if columns.get(name) is not None}
@@ -277,15 +363,15 @@ def _load_of(columns: Mapping[str, Any], *, is_deflated: bool) -> LoadView | Non
     figures = (getattr(load, name) for name in LOAD_COLUMNS)
     if not all(abs(each) <= _LARGEST_FIGURE for each in figures if isinstance(each, int | float)):
         raise UnreadableRow("a tick with a number that is not finite, or larger than any")
-    service, response = (unpacked(columns.get(name), is_deflated=is_deflated) for name in HISTOGRAMS)
+    service, response = (unpacked(columns.get(name)) for name in HISTOGRAMS)
     return replace(load, service=service, response=response)
 
 
 def _read(adapter: TypeAdapter[Any], text: str, what: str) -> Any:
     try:
         found = adapter.validate_json(_text(text, what))
-        if _SUSPECT.search(text):
-            _check_numbers(found, what)
+        if _NO_FIGURE.search(text) and _NO_FIGURE.search(_TEXT_IN_JSON.sub("", text)):
+            raise UnreadableRow(f"{what} with a number that is not finite, or larger than any")
         return found
     except ValidationError as error:
         first = error.errors()[0]
@@ -332,25 +418,6 @@ def _is_value(knob: Knob, value: Any) -> bool:
     if isinstance(value, str):
         return 0 < len(value) <= _LONGEST_WORD if knob.choices else value in dict(knob.words).values()
     return not knob.choices and isinstance(value, int | float) and math.isfinite(value)
-
-
-def _check_numbers(value: Any, what: str) -> None:
-    """Raise UnreadableRow where a number within is not finite, larger than any or of more than 64 bits."""
-    if isinstance(value, float):
-        if not abs(value) <= _LARGEST_FIGURE:
-            raise UnreadableRow(f"{what} with a number that is not finite, or larger than any")
-    elif isinstance(value, int):
-        if not -2 * _LARGEST < value < 2 * _LARGEST:
-            raise UnreadableRow(f"{what} with a number of more than 64 bits")
-    elif is_dataclass(value):
-        for each in fields(value):
-            _check_numbers(getattr(value, each.name), what)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            _check_numbers(inner, what)
-    elif isinstance(value, tuple | list):
-        for inner in value:
-            _check_numbers(inner, what)
 
 
 def event_of(columns: Mapping[str, Any]) -> Event:

@@ -11,16 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.limits import ServerLimits
-from replexplorer.core.printable import one_line
+from replexplorer.core.machine import ServerLimits
 from replexplorer.core.topology import node_name, node_number
-from replexplorer.formats.small_file import read_text
-
-SERVICE_NETWORK: Final = "service:"
-"""How `network_mode` names the service whose network namespace is joined."""
+from replexplorer.formats.files import read_text
+from replexplorer.formats.toml_file import first_error
 
 LABEL: Final = "dev.replexplorer."
 """The prefix of all our labels."""
@@ -34,11 +31,7 @@ _FIRST: Final = node_name(1)
 _FURTHER: Final = node_name(2)
 """The nodes that the file has: one that follows nobody at first, and a pattern for all others."""
 
-MOST_BYTES: Final = 1 << 16
-"""Of the file."""
-_MOST_DEPTH: Final = 16
-_MOST_VALUES: Final = 10_000
-
+_MOST_BYTES: Final = 1 << 16
 _VARIABLE: Final = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
 
@@ -60,19 +53,7 @@ class Mount(_Strict):
             return value
         volume, _, rest = value.partition(":")
         path, _, mode = rest.partition(":")
-        if (
-            not re.fullmatch(r"[A-Za-z0-9][\w.-]*", volume)
-            or not path.startswith("/")
-            or mode not in ("", "ro", "rw")
-        ):
-            raise ValueError("a volume is written NAME:/PATH or NAME:/PATH:ro; host paths are not mounted")
         return {"volume": volume, "path": path, "read_only": mode == "ro"}
-
-
-def _loopback_port(value: str) -> str:
-    if not re.fullmatch(r"127\.0\.0\.1:(\d{1,5})?:\d{1,5}", value):
-        raise ValueError("ports are published on 127.0.0.1 only: 127.0.0.1::PORT or 127.0.0.1:PORT:PORT")
-    return value
 
 
 class Build(_Strict):
@@ -113,7 +94,7 @@ class Service(_Strict):
     stop_signal: str | None = None
     network_mode: Annotated[str, Field(pattern=r"^service:.+")] | None = None
     networks: dict[str, OnNetwork] = {}
-    ports: tuple[Annotated[str, AfterValidator(_loopback_port)], ...] = ()
+    ports: tuple[str, ...] = ()
     volumes: tuple[Mount, ...] = ()
     labels: dict[str, str] = {}
 
@@ -126,13 +107,6 @@ class Service(_Strict):
     def node(self) -> str:
         """`db1`, `db2`, ..."""
         return self.labels[f"{LABEL}node"]
-
-    @model_validator(mode="after")
-    def _labelled(self) -> Service:
-        for key in ("stack", "node", "role", "version"):
-            if f"{LABEL}{key}" not in self.labels:
-                raise ValueError(f"the label {LABEL}{key} is missing")
-        return self
 
 
 class Network(_Strict):
@@ -156,25 +130,6 @@ class StackFile(_Strict):
     services: dict[str, Service]
     networks: dict[str, Network]
     volumes: dict[str, NamedVolume] = {}
-
-    @model_validator(mode="after")
-    def _whole(self) -> StackFile:
-        for name, service in self.services.items():
-            mounted = {mount.volume for mount in service.volumes}
-            if missing := mounted - self.volumes.keys():
-                raise ValueError(f"services.{name}.volumes: no volume {sorted(missing)[0]}")
-            if missing := service.networks.keys() - self.networks.keys():
-                raise ValueError(f"services.{name}.networks: no network {sorted(missing)[0]}")
-            owner = (service.network_mode or "").removeprefix(SERVICE_NETWORK)
-            if owner and owner not in self.services:
-                raise ValueError(f"services.{name}.network_mode: no service {owner}")
-        if len(self.networks) != 1:
-            raise ValueError("networks: a stack has exactly one")
-        for node in (_FIRST, _FURTHER):
-            for role in ("sidecar", "mysqld"):
-                if not any((s.node, s.role) == (node, role) for s in self.services.values()):
-                    raise ValueError(f"services: no {role} of the node {node}")
-        return self
 
     def service(self, node: str, role: str) -> Service:
         """The service of a node in a role; that of db3 and on is made from db2's."""
@@ -246,73 +201,26 @@ def _renamed(service: Service, node: str) -> Service:
 
 
 def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> StackFile:
-    """Read, interpolate `${NAME:-default}` from `variables`, check.
-
-    Raises UsageError in one line that names the file and the key.
-    """
+    """Read it with `variables` in place of `${NAME:-default}`; raises UsageError naming file and key."""
     import yaml  # half the time that all else of this module takes, and only `up` reads the file
 
-    text = read_text(file, "stack file", MOST_BYTES)
     try:
-        document = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise UsageError(f"{file}{line} is not YAML", str(error.problem)) from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not YAML", str(error).splitlines()[0]) from None
-    except RecursionError:
-        raise UsageError(f"{file} is nested too deeply", "correct the file") from None
-    except ValueError as error:
-        raise UsageError(f"{file} is not YAML", one_line(str(error), 200)) from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{file} is not a stack", "it needs the keys services, networks and volumes")
-    _refuse_bombs(document, file)
-    kept = {key: value for key, value in document.items() if not str(key).startswith("x-")}
-    try:
-        return StackFile.model_validate(_interpolate(kept, variables or {}, str(file), ""))
+        document = yaml.safe_load(read_text(file, "stack file", _MOST_BYTES))
+        kept = {key: value for key, value in dict(document).items() if not str(key).startswith("x-")}
+        return StackFile.model_validate(_filled(kept, variables or {}))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        what = (
-            "unknown key"
-            if first["type"] == "extra_forbidden"
-            else first["msg"].removeprefix("Value error, ")
-        )
-        raise UsageError(f"{file}: {key}: {what}" if key else f"{file}: {what}", "correct the file") from None
+        where, words = first_error(error)
+        raise UsageError(f"{file}: {'.'.join(where)}", words) from None
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise UsageError(f"{file} is not a stack", " ".join(str(error).split())) from None
 
 
-def _refuse_bombs(document: object, file: Path) -> None:
-    """Raise UsageError for what a few aliases make deeper or larger than any stack is."""
-    waiting, seen = [(document, 0)], 0
-    while waiting:
-        value, depth = waiting.pop()
-        seen += 1
-        if depth > _MOST_DEPTH or seen > _MOST_VALUES:
-            raise UsageError(f"{file} is nested too deeply, or too large", "correct the file")
-        if isinstance(value, dict):
-            waiting += [(inner, depth + 1) for inner in value.values()]
-        elif isinstance(value, list):
-            waiting += [(inner, depth + 1) for inner in value]
-
-
-def _interpolate(value: Any, variables: Mapping[str, str], file: str, key: str) -> Any:
+def _filled(value: Any, variables: Mapping[str, str]) -> Any:
+    """With each variable's value, or its default, in its place."""
     if isinstance(value, dict):
-        return {
-            str(name): _interpolate(item, variables, file, f"{key}.{name}".lstrip("."))
-            for name, item in value.items()
-        }
+        return {str(name): _filled(item, variables) for name, item in value.items()}
     if isinstance(value, list):
-        return [_interpolate(item, variables, file, f"{key}.{index}") for index, item in enumerate(value)]
+        return [_filled(item, variables) for item in value]
     if not isinstance(value, str):
         return value
-
-    def replaced(match: re.Match[str]) -> str:
-        dollar, name, default = match.groups()
-        if dollar:
-            return "$"
-        found = variables.get(name) or default
-        if found is None:
-            raise UsageError(f"{file}: {key}: ${{{name}}} is not set and has no default", "correct the file")
-        return found
-
-    return _VARIABLE.sub(replaced, value)
+    return _VARIABLE.sub(lambda found: "$" if found[1] else variables.get(found[2]) or found[3] or "", value)

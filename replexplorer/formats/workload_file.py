@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from replexplorer.core.load.script import LARGEST_BYTES, read_script
+from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.small_file import read_text
 
 
 def read_workload(path: Path) -> str:

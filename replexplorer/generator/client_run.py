@@ -17,9 +17,8 @@ from typing import Final
 
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.workload import Draw, Transaction
-from replexplorer.generator.connection import Build, Connection, query_packet
+from replexplorer.generator.connection import Build, Connection, Refusal, query_packet
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher
-from replexplorer.generator.reply import Refusal
 from replexplorer.generator.tally import CHANGED, CONFLICT, DEADLOCK, LOCK_TIMEOUT
 
 READ_ONLY: Final = frozenset({1290, 1836})

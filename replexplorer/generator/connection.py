@@ -3,6 +3,12 @@
 Law: one command is under way at most. asyncmy logs in; then the socket is read by the event loop
 directly, since the driver's own result objects cost twice the CPU of a commit and 256 KiB of
 buffer a connection. Rows are received and never looked at.
+
+Where the server's reply to one command ends, whatever it holds and however it is cut.
+
+Law: only headers are read; rows are skipped unread. Both forms of a result's end are known (an
+EOF packet, and the OK packet that newer servers send instead), so it does not matter which the
+login negotiated (MySQL protocol, "Text Resultset", CLIENT_DEPRECATE_EOF).
 """
 
 from __future__ import annotations
@@ -10,17 +16,157 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from enum import Enum, auto
+from typing import Final, NamedTuple
 
-from replexplorer.adapters.mysql import LOST_NUMBERS, log_in, tls_of
+from replexplorer.adapters.mysql import LOST_NUMBERS, log_in
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.load.workload import Statement, Values
-from replexplorer.generator.relay import near_end
-from replexplorer.generator.reply import ERR, Refusal, Reply, refusal
+from replexplorer.core.server.gtid import spans_of, unite_gtids, write_gtids
 from replexplorer.ports import LoadTarget
+
+OK: Final = 0x00
+ERR: Final = 0xFF
+_END: Final = 0xFE
+_EOF_BYTES: Final = 5
+_LARGEST: Final = 0xFFFFFF
+_MORE_RESULTS: Final = 0x08
+_LEAST_WITH_GTID: Final = 27
+"""Bytes of MariaDB's OK packet: 7, an empty text's length, 3 that say what follows, `last_gtid` and `0-1-1`
+each behind its length. MySQL's has a UUID."""
+_UUID: Final = 36
+_GTIDS: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9a-z_:, -]+")
+_LAST_GTID: Final = b"\x09last_gtid"
+
+
+class Refusal(NamedTuple):
+    """An ERR packet."""
+
+    number: int
+    text: str
+
+
+class _Stage(Enum):
+    HEAD = auto()
+    COLUMNS = auto()
+    FIRST = auto()
+    """Behind the columns: an EOF packet may stand here that ends them, not the rows."""
+    ROWS = auto()
+
+
+class Reply:
+    """Follows one reply; `feed` until it answers."""
+
+    __slots__ = ("_columns", "_on_gtid", "_rest", "_stage")
+
+    def __init__(self, on_gtid: Callable[[bytes], None] | None = None) -> None:
+        """`on_gtid` hears each OK packet that is large enough to carry a GTID (`acknowledged_gtids`)."""
+        self._on_gtid = on_gtid
+        self._begin()
+
+    def _begin(self) -> None:
+        """Wait for the next reply."""
+        self._rest = b""
+        self._stage = _Stage.HEAD
+        self._columns = 0
+
+    def feed(self, received: bytes) -> bool | Refusal:
+        """Take what was received: True at the end, False while more must come, or the refusal.
+
+        After an end or a refusal the next reply can be fed.
+        """
+        if self._stage is _Stage.HEAD and not self._rest:
+            # A commit's whole reply in one piece, which is nearly every reply there is.
+            size = len(received) - 4
+            if size > 0 and received[4] == OK and received[:3] == size.to_bytes(3, "little"):
+                if size >= _LEAST_WITH_GTID and self._on_gtid is not None:
+                    self._on_gtid(received)
+                return True
+            data = received
+        else:
+            data = self._rest + received
+        at, end = 0, len(data)
+        is_among_rows = self._stage is _Stage.ROWS
+        while at + 4 < end:
+            size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+            after = at + 4 + size
+            if after > end:
+                break
+            if is_among_rows and data[at + 4] < _END:  # a row: most packets of a reply are
+                at = after
+                continue
+            ended = self._take(data, at + 4, size)
+            if ended is not False:
+                self._begin()
+                return ended
+            is_among_rows = self._stage is _Stage.ROWS
+            at = after
+        self._rest = data[at:]
+        return False
+
+    def _take(self, data: bytes, at: int, size: int) -> bool | Refusal:
+        """One whole packet."""
+        first, stage = data[at], self._stage
+        if stage is _Stage.COLUMNS:
+            self._columns -= 1
+            if not self._columns:
+                self._stage = _Stage.FIRST
+            return False
+        if first == ERR:
+            return refusal(data[at : at + size])
+        if stage is _Stage.HEAD:
+            if first == OK:
+                if size >= _LEAST_WITH_GTID and self._on_gtid is not None:
+                    self._on_gtid(data[at : at + size])
+                return True
+            self._columns = first if first < 0xFB else int.from_bytes(data[at + 1 : at + 3], "little")
+            self._stage = _Stage.COLUMNS
+            return False
+        self._stage = _Stage.ROWS
+        if first != _END or size == _LARGEST or (size == _EOF_BYTES and stage is _Stage.FIRST):
+            return False
+        if data[at + 3] & _MORE_RESULTS:
+            self._stage = _Stage.HEAD
+            return False
+        return True
+
+
+def refusal(payload: bytes) -> Refusal:
+    """Number and text of an ERR packet's payload, on one line."""
+    (number,) = struct.unpack_from("<H", payload, 1)
+    text = payload[9:] if payload[3:4] == b"#" else payload[3:]
+    return Refusal(number, " ".join(text.decode("utf-8", "replace").split()))
+
+
+def acknowledged_gtids(packets: Iterable[bytes]) -> str:
+    """The GTID set that OK packets tell of (MySQL protocol, "OK_Packet"): of MySQL a text behind its length,
+    and behind it at most the transaction's state; of MariaDB the variable `last_gtid`, written here as
+    `core.dialect.mariadb` does. Most have the same UUID, or domain and server, and a number, and nothing else
+    of those is read."""
+    key, numbers, others = b"-", set[int](), list[str]()
+    for each in packets:
+        if (at := each.rfind(_LAST_GTID)) >= 0:
+            begins = at + len(_LAST_GTID) + 1
+            source, _, number = each[begins : begins + each[begins - 1]].rpartition(b"-")
+            if source == key:
+                numbers.add(int(number))
+            elif source:
+                others.append(f"{source.decode()}:{int(number)}")
+                key = source if key == b"-" else key
+            continue
+        at = each.rfind(b":")
+        begins = at - _UUID
+        if each[begins:at] == key and (number := each[at + 1 : begins + each[begins - 1]]).isdigit():
+            numbers.add(int(number))
+        elif (found := _GTIDS.search(each)) is not None:
+            others.append(found[0].decode())
+            key = found[0][:_UUID] if key == b"-" else key
+    return unite_gtids(*others, write_gtids({key.decode(): spans_of((number, number) for number in numbers)}))
+
 
 _PING: Final = 0x0E
 _STMT_PREPARE: Final = 0x16
@@ -32,7 +178,6 @@ _TYPES: Final = {"i": b"\x03\x80", "l": b"\x08\x00", "s": b"\xfd\x00"}
 _PACKED: Final = {"i": "I", "l": "q"}
 _LENGTH_IN_ONE: Final = 251
 _RECEIVE_BYTES: Final = 16_384
-_TRACK: Final = "SET SESSION session_track_gtids = OWN_GTID"
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
 """Seconds, seconds, probes: a host that vanished is noticed in 11 s; a paused server still answers."""
 
@@ -54,8 +199,6 @@ class Connection:
         The driver logs in on one descriptor of the socket and closes it; the connection lives on
         in the other.
         """
-        if target.ssl_mode is not None:
-            return await cls._open_elsewhere(target, database, timeout_s)
         where = f"{target.host}:{target.port}"
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         twin: socket.socket | None = None
@@ -67,7 +210,7 @@ class Connection:
                 twin = sock.dup()
                 connection = await log_in(
                     target.host, target.port, target.user, target.password, database=database, sock=sock,
-                    first=_TRACK if target.tracks_gtids else None, tracks=target.tracks_gtids,
+                    first=target.tracking, tracks=target.tracking is not None,
                 )  # fmt: skip
                 connection.close()
         except TimeoutError:
@@ -81,26 +224,7 @@ class Connection:
         except BaseException:
             _close_all(sock, twin)
             raise
-        return cls(twin, tracks_gtids=target.tracks_gtids)
-
-    @classmethod
-    async def _open_elsewhere(cls, target: LoadTarget, database: str, timeout_s: float) -> Connection:
-        """Log in as any client does, with TLS where that is wanted, behind a socket of this process."""
-        where = f"{target.host}:{target.port}"
-        tls = tls_of(target.ssl_mode, target.ssl_ca)
-        logged_in: Any = None
-        try:
-            async with asyncio.timeout(timeout_s):
-                logged_in = await log_in(
-                    target.host, target.port, target.user, target.password, database=database, tls=tls
-                )
-                return cls(await near_end(logged_in))
-        except TimeoutError:
-            _abandon(logged_in)
-            raise ServerUnreachable(f"no login at {where} within {timeout_s:g} s") from None
-        except BaseException:
-            _abandon(logged_in)
-            raise
+        return cls(twin, tracks_gtids=target.tracking is not None)
 
     async def prepare(self, statement: Statement, *, timeout_s: float) -> Prepared:
         """Prepare a statement; answers what builds its executions.
@@ -320,12 +444,6 @@ def _close_all(*socks: socket.socket | None) -> None:
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.close()
-
-
-def _abandon(logged_in: Any) -> None:
-    """Close a driver's connection, if there is one."""
-    if logged_in is not None:
-        logged_in.close()
 
 
 def _split(received: bytes) -> tuple[list[tuple[int, bytes]], bool]:

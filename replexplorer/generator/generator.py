@@ -19,18 +19,14 @@ from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.load_share import LoadShare
 from replexplorer.core.load.pacing import CLOSED, Pace, Schedule
+from replexplorer.core.load.processes import LoadShare
 from replexplorer.core.load.workload import LEDGER, Workload
-from replexplorer.generator.alarm import Alarm
-from replexplorer.generator.client_log import ClientLog, LogHealth
-from replexplorer.generator.clients import Clients
-from replexplorer.generator.dispatcher import ClientJob, Dispatcher
-from replexplorer.generator.outbox import Outbox
-from replexplorer.generator.plan import check_script, course_of, workload_of
-from replexplorer.generator.readers import Reader, readers_of
+from replexplorer.generator.client_log import ClientLog, LogHealth, Reader, readers_of
+from replexplorer.generator.clients import Alarm, Clients
+from replexplorer.generator.dispatcher import ClientJob, Dispatcher, check_script, course_of, workload_of
 from replexplorer.generator.tables import Tables
-from replexplorer.generator.tally import Gauges, Tally
+from replexplorer.generator.tally import Gauges, Outbox, Tally
 from replexplorer.ports import LoadSettings, LoadTarget
 
 STOP_COMMITS_S: Final = 0.8
@@ -273,8 +269,6 @@ class Generator:
             return Pace()
         part = self._part
         pace = Pace.open(settings.rate_tps, settings.spacing, part.share, part.phase)
-        if not settings.catches_up:
-            pace = replace(pace, bound=part.clients)
         return pace if part.rate_tps is None else replace(pace, rate_tps=part.rate_tps)
 
     def _set_pace(self, dispatcher: Dispatcher) -> None:

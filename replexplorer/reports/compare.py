@@ -1,125 +1,175 @@
-"""Two stacks, or two recordings, beside each other: as JSON and as text."""
+"""Two stacks, or two recordings, next to each other: as JSON and as text."""
 
 from __future__ import annotations
 
-from replexplorer.core.epochs.epoch import EpochSide
-from replexplorer.core.epochs.table import loss_figure, with_interval
-from replexplorer.core.history.pair import ComparedStretch, PairComparison, StackSide, differences, footing
-from replexplorer.core.knobs.knob import Knob
-from replexplorer.core.knobs.names import Value, format_value
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from replexplorer.core.epochs.epochs import Epoch, EpochSide
+from replexplorer.core.epochs.table import effect_words, loss_figure, verdict_words, with_interval
+from replexplorer.core.history.comparison import ComparedRun, KnobDifference, changes, compared, differences
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.knobs.names import format_value
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.server.state_words import word_of
+from replexplorer.core.server.protection import word_of
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import table
-from replexplorer.formats.json.compare import (
-    CompareDocument,
-    ComparedSideJson,
-    DifferenceJson,
-    FigureJson,
-    StretchJson,
-)
-from replexplorer.reports.documents import exposure_document
-
-_LACKED = "(none)"
-"""How the value of a knob is written that a side does not have."""
 
 
-def compare_document(
-    a: StackSide,
-    b: StackSide,
-    found: PairComparison,
+@dataclass(kw_only=True, slots=True)
+class ComparedFigures:
+    """One of the two; figures have 95 % intervals of their own."""
+
+    name: str
+    """The stack, or the recording's file name without its ending."""
+    server: str
+    stretch: tuple[float, float] | None
+    """What of a recording is compared, in seconds since its first tick, as in `export`; null for a stack, and
+    where a recording has none."""
+    figures: EpochSide
+    protection: str | None
+
+
+@json_keys(hide="epoch", show="ratio verdict")
+@dataclass(slots=True)
+class ChangeEffect:
+    """What a change did to one of the two."""
+
+    epoch: Epoch
+
+    @property
+    def ratio(self) -> Estimate:
+        """After divided by before, of TPS, or of response p95 in the open loop."""
+        return Estimate(self.epoch.ratio, self.epoch.low_ratio, self.epoch.high_ratio)
+
+    @property
+    def verdict(self) -> str:
+        """Faster, slower, no difference shown, or why nothing is said."""
+        return self.epoch.verdict
+
+    @property
+    def words(self) -> str:
+        """The ratio with its interval, else the verdict."""
+        return effect_words(self.epoch) or self.epoch.verdict
+
+
+@dataclass(kw_only=True, slots=True)
+class RecordedChange:
+    """A change that was recorded."""
+
+    title: str
+    a: ChangeEffect | None
+    """Null where it was not made."""
+    b: ChangeEffect | None
+
+
+@dataclass(kw_only=True, slots=True)
+class CompareDocument:
+    """`compare A B --json`."""
+
+    a: ComparedFigures
+    b: ComparedFigures
+    tested: Literal["tps", "response_p95_ms"]
+    """TPS in the closed loop, else response p95."""
+    ratio: Estimate
+    """B's divided by A's, with its 95 % interval; null: not compared."""
+    verdict: str
+    """Faster, slower (of B), no difference shown, or why nothing is said."""
+    turns: int
+    """How often each had the machine for itself; 0: recordings."""
+    footing: str
+    """What the ratio rests on, in words."""
+    differences: tuple[KnobDifference, ...]
+    changes: list[RecordedChange]
+    """Of recordings, what each change did to either."""
+
+
+_FIGURES: Final = (("TPS", "tps"), ("p50 ms", "p50_ms"), ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms"))
+_LOSSES: Final = (("mysqld dies", "process_dies"), ("power cut", "power_cut"), ("source lost", "source_lost"))
+
+
+def compare_report(
+    a: ComparedRun,
+    b: ComparedRun,
     *,
-    at_once: bool,
     turns: int = 0,
-    cores: int | None = None,
-    percent: float | None = None,
-) -> CompareDocument:
-    """The whole comparison; `percent` is the CPU of all cores of A's machine meanwhile."""
-    knobs = [{} if side.tick is None else side.tick.knobs for side in (a, b)]
-    return CompareDocument(
-        a=_side(a, found.a),
-        b=_side(b, found.b),
-        tested="tps" if found.epoch.mode == CLOSED else "response_p95_ms",
-        ratio=FigureJson(value=found.ratio, low=found.bounds[0], high=found.bounds[1]),
-        verdict=found.verdict,
-        at_once=at_once,
+    epochs: tuple[Sequence[Epoch], Sequence[Epoch]] = ((), ()),
+) -> tuple[CompareDocument, str]:
+    """The comparison as a document and as text; without `turns` it is of recordings with these `epochs`."""
+    found = compared(a, b)
+    whole = ChangeEffect(found)
+    footing = (
+        f"in turns, {'once' if turns == 1 else f'{turns} times'} each: while one ran the other rested"
+        if turns
+        else "two recordings: each ran by itself, and nothing says whether their machines were alike"
+    )
+    document = CompareDocument(
+        a=_side(a, found.before, recorded=not turns),
+        b=_side(b, found.after, recorded=not turns),
+        tested="tps" if found.mode == CLOSED else "response_p95_ms",
+        ratio=whole.ratio,
+        verdict=whole.verdict,
         turns=turns,
-        cores=cores,
-        machine_percent=None if percent is None else round(percent, 1),
-        footing=footing(at_once=at_once, turns=turns, cores=cores, percent=percent),
-        differences=[
-            DifferenceJson(knob=str(one.name), a=one.a, b=one.b) for one in differences(knobs[0], knobs[1])
+        footing=footing,
+        differences=differences(a, b),
+        changes=[
+            RecordedChange(title=title, a=_effect(of_a), b=_effect(of_b))
+            for title, of_a, of_b in changes(*epochs)
         ],
     )
-
-
-def compare_text(a: StackSide, b: StackSide, found: PairComparison, document: CompareDocument) -> str:
-    """The same as a table of two columns and what follows from it."""
-    knobs = [{} if side.tick is None else side.tick.knobs for side in (a, b)]
-    rows: list[tuple[str, ...]] = [("server", document.a.server, document.b.server)]
-    stretches = document.a.stretch, document.b.stretch
-    if any(stretches):
-        rows.append(("stretch taken", *map(_span, stretches)))
-    for word, name in (("TPS", "tps"), ("p50 ms", "p50_ms"), ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms")):
-        rows.append((word, *(with_interval(getattr(side, name)) for side in (found.a, found.b))))
-    rows.append(("commits", *(f"{side.n:,} in {side.length_s:.1f} s" for side in (found.a, found.b))))
-    for word, name in (
-        ("mysqld dies", "process_dies"), ("power cut", "power_cut"), ("source lost", "source_lost"),
-    ):  # fmt: skip
-        losses = [
-            None if side.exposure is None else getattr(side.exposure, name) for side in (found.a, found.b)
-        ]
-        rows.append((f"lost if {word}", *map(loss_figure, losses)))
-    rows.append(("protection", *(word_of(side.protection or "-") for side in (document.a, document.b))))
-    for one in differences(knobs[0], knobs[1]):
-        rows.append((str(one.name), *(_value(one.name.knob, value) for value in (one.a, one.b))))
     tested = "TPS" if document.tested == "tps" else "response p95"
-    return "\n".join(
-        [
-            table(rows, ("", f"A: {a.name}", f"B: {b.name}")),
-            "",
-            f"B against A, {tested}: {found.words()}",
-            f"Footing: {document.footing}.",
-            *(
-                f"{letter}'s stretch is {one.why}."
-                for letter, one in zip("AB", stretches, strict=True)
-                if one is not None
-            ),
-            "Brackets: 95 % confidence intervals.",
-        ]
+    word = f"B is {verdict_words(found)}" if found.verdict in ("faster", "slower") else verdict_words(found)
+    lines = [
+        table(_rows(document), ("", f"A: {a.name}", f"B: {b.name}")),
+        "",
+        f"B against A, {tested}: {': '.join(filter(None, (effect_words(found), word)))}",
+        f"Basis: {footing}.",
+        "Brackets: 95 % confidence intervals.",
+    ]
+    return document, "\n".join(lines)
+
+
+def _effect(epoch: Epoch | None) -> ChangeEffect | None:
+    return None if epoch is None else ChangeEffect(epoch)
+
+
+def _side(run: ComparedRun, figures: EpochSide | None, *, recorded: bool) -> ComparedFigures:
+    tick, stretch = run.tick, None
+    if tick is not None and recorded:
+        stretch = round(run.from_s - run.zero_s, 1), round(tick.at_s - run.zero_s, 1)
+    return ComparedFigures(
+        name=run.name,
+        server=run.server,
+        stretch=stretch,
+        figures=figures or EpochSide(),
+        protection=None if tick is None else tick.protection.state.value,
     )
 
 
-def _span(stretch: StretchJson | None) -> str:
-    return "none" if stretch is None else f"{stretch.from_s:.1f} to {stretch.to_s:.1f} s"
+def _rows(document: CompareDocument) -> list[tuple[str, ...]]:
+    """A figure, a knob or a change a row."""
+    both = document.a, document.b
+    sides = [side.figures for side in both]
+    rows: list[tuple[str, ...]] = [("server", *(side.server for side in both))]
+    if not document.turns:
+        rows.append(("stretch", *(_span(side.stretch) for side in both)))
+    rows += [(word, *(with_interval(getattr(side, name)) for side in sides)) for word, name in _FIGURES]
+    rows.append(("commits", *(f"{side.n:,} in {side.length_s:.1f} s" for side in sides)))
+    for word, name in _LOSSES:
+        losses = [None if side.exposure is None else getattr(side.exposure, name) for side in sides]
+        rows.append((f"lost if {word}", *map(loss_figure, losses)))
+    rows.append(("protection", *(word_of(side.protection or "-") for side in both)))
+    for one in document.differences:
+        values = (
+            "(none)" if value is None else format_value(one.name.knob, value) for value in (one.a, one.b)
+        )
+        rows.append((str(one.name), *values))
+    for change in document.changes:
+        effects = ("not changed" if each is None else each.words for each in (change.a, change.b))
+        rows.append((change.title, *effects))
+    return rows
 
 
-def _side(side: StackSide, figures: EpochSide) -> ComparedSideJson:
-    return ComparedSideJson(
-        name=side.name,
-        server=side.server,
-        stretch=_stretch(side.stretch_taken),
-        tps=_figure(figures.tps),
-        p50_ms=_figure(figures.p50_ms),
-        p95_ms=_figure(figures.p95_ms),
-        p99_ms=_figure(figures.p99_ms),
-        commits=figures.n,
-        measured_s=round(figures.length_s, 2),
-        protection=None if side.tick is None else side.tick.protection.state.value,
-        exposure=None if figures.exposure is None else exposure_document(figures.exposure),
-    )
-
-
-def _stretch(found: ComparedStretch | None) -> StretchJson | None:
-    if found is None or found.to_s < found.from_s:
-        return None
-    from_s, to_s = (round(at_s - found.zero_s, 1) for at_s in (found.from_s, found.to_s))
-    return StretchJson(from_s=from_s, to_s=to_s, why=found.why)
-
-
-def _figure(estimate: Estimate) -> FigureJson:
-    return FigureJson(value=estimate.value, low=estimate.low, high=estimate.high)
-
-
-def _value(knob: Knob, value: Value | None) -> str:
-    return _LACKED if value is None else format_value(knob, value)
+def _span(stretch: tuple[float, float] | None) -> str:
+    return "none" if stretch is None else f"{stretch[0]:.1f} to {stretch[1]:.1f} s"

@@ -6,6 +6,7 @@ import os
 import platform
 import shlex
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,11 +14,12 @@ from replexplorer import __version__
 from replexplorer.core.experiment.sighting import UNKNOWN
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
-from replexplorer.core.system import DEFAULT, system_of
+from replexplorer.core.server.counters import CommitCost
+from replexplorer.core.system import DEFAULT, Conditions, MachineFacts, SettingValues, system_of
+from replexplorer.core.text import number, utc, utc_for_people
 from replexplorer.formats.calibration import this_machine
-from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
-from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.workload_file import workload_file
+from replexplorer.reports.report import ReportColumn, numbers
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
@@ -38,17 +40,17 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
         system=seen.system.name,
         machine=machine(),
         settings={
-            str(name): SettingJson(requested=view.requested, effective=view.effective)
+            str(name): SettingValues(requested=view.requested, effective=view.effective)
             for name, view in seen.knobs.items()
         },
         workload_files=dict(workload_file(file) for file in files),
     )
 
 
-def machine() -> MachineJson:
+def machine() -> MachineFacts:
     """This host, on which the stack, the load and we run."""
     pages = "SC_PAGE_SIZE", "SC_PHYS_PAGES"
-    return MachineJson(
+    return MachineFacts(
         words=this_machine(),
         cores=os.cpu_count() or 1,
         memory_bytes=os.sysconf(pages[0]) * os.sysconf(pages[1]),
@@ -71,7 +73,13 @@ def _cpu() -> str | None:
 def others(conditions: Conditions, varied: Container[str]) -> Conditions:
     """The same with those settings alone that were not varied."""
     settings = {name: value for name, value in conditions.settings.items() if name not in varied}
-    return conditions.model_copy(update={"settings": settings})
+    return replace(conditions, settings=settings)
+
+
+def measured_on(server: str, began_wall_s: float, *, quick: bool = False) -> str:
+    """`mysql 9.7.4, 2026-11-21 15:04:05 UTC, shortened (--quick)`."""
+    began = utc_for_people(utc(began_wall_s))
+    return f"{server}, {began}, replexplorer {__version__}{', shortened (--quick)' * quick}"
 
 
 def rows(conditions: Conditions) -> list[tuple[str, str]]:
@@ -103,7 +111,7 @@ def _flavor(conditions: Conditions) -> str | None:
     return conditions.server.partition(" ")[0] if conditions.server else None
 
 
-def _setting(name: str, setting: SettingJson, default: Value) -> str | None:
+def _setting(name: str, setting: SettingValues, default: Value) -> str | None:
     """`rtt@db2 85 ms`; None at the default."""
     knob = parse_name(name).knob
     requested, effective = setting.requested, setting.effective
@@ -141,6 +149,46 @@ def again(conditions: Conditions, command: Sequence[str], varied: Container[str]
     return told
 
 
-def _short(settings: Mapping[str, SettingJson]) -> dict[str, Scalar]:
+def _short(settings: Mapping[str, SettingValues]) -> dict[str, Value]:
     """What was requested, by written name."""
     return {name: each.requested for name, each in settings.items() if each.requested is not None}
+
+
+COST_HEADINGS: Final = ("CPU us", "replica CPU us", "redo B", "binlog B", "sent B")
+"""Of `cost_cells`."""
+COST_TITLE: Final = "what a commit cost the servers"
+"""Over a table of them."""
+COST_NOTE: Final = (
+    "CPU of the source's server and of each replica's, bytes written to redo log and binlog and sent to each"
+    " replica: all that was done meanwhile over the commits that the source wrote to its binlog."
+)
+
+
+def cost_columns() -> tuple[ReportColumn, ...]:
+    """Of a table of `cost_cells`."""
+    return numbers(*COST_HEADINGS)
+
+
+def cost_line(cost: CommitCost) -> str:
+    """`CPU us: db1 812, db2 640; bytes: redo 1,210, binlog 480, to db2 505 (of 9,312 commits)`."""
+    cpu = ", ".join(f"{name} {number(value, 0)}" for name, value in cost.cpu_us.items())
+    sent = "".join(f", to {name} {number(value, 0)}" for name, value in cost.sent_bytes.items())
+    logs = f"redo {number(cost.redo_bytes, 0)}, binlog {number(cost.binlog_bytes, 0)}"
+    return f"CPU us: {cpu}; bytes: {logs}{sent} (of {cost.commits:,} commits)"
+
+
+def cost_cells(cost: CommitCost | None) -> tuple[str, ...]:
+    """Under `COST_HEADINGS`, several replicas' apart by a stroke; dashes where nothing is known."""
+    if cost is None:
+        return ("-",) * len(COST_HEADINGS)
+    return (
+        number(cost.cpu_us.get(cost.source), 0),
+        _each(value for name, value in cost.cpu_us.items() if name != cost.source),
+        number(cost.redo_bytes, 0),
+        number(cost.binlog_bytes, 0),
+        _each(cost.sent_bytes.values()),
+    )
+
+
+def _each(values: Iterable[float | None]) -> str:
+    return " / ".join(number(value, 0) for value in values) or "-"

@@ -2,40 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Final, Literal
 
-from replexplorer.core.experiment.course import Passage
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.experiment.drill_result import Passage
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.commit_cost import CommitCost
-from replexplorer.core.server.load_limit import limit_of
-from replexplorer.core.server.state_words import word_of
-from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.text import number, table
-from replexplorer.formats.json.ledger import LossLedgerJson
-from replexplorer.formats.json.load import (
-    ClientLogHealth,
-    Course,
-    CourseEvent,
-    GeneratorHealth,
-    LimitJson,
-    LoadAnatomy,
-    LoadInterval,
-    LoadReport,
-    ProcessShare,
-    StatementLatency,
-)
-from replexplorer.formats.json.measured import Conditions, Latency
+from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
+from replexplorer.core.server.counters import CommitCost
+from replexplorer.core.server.protection import word_of
+from replexplorer.core.stats.histogram import Histogram, Latency
+from replexplorer.core.system import Conditions
+from replexplorer.core.text import number, table, utc, utc_for_people
 from replexplorer.ports import LoadSettings
-from replexplorer.reports.commit_cost import cost_document, cost_line
+from replexplorer.reports.conditions import cost_line
 from replexplorer.reports.conditions import rows as condition_rows
 
+
+@dataclass(kw_only=True, slots=True)
+class ClientLogHealth:
+    """What the client log of the workload `ledger` costs."""
+
+    fsyncs: int
+    fsync_ms: float | None
+    """Mean."""
+    fsync_p99_ms: float | None
+    wait_ms: float | None
+    """Mean, of each transaction, before it was sent: in no latency."""
+    wait_p99_ms: float | None
+    wait_percent: float | None
+    """Of a client's time: wait / (wait + latency)."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ProcessShare:
+    """What one process of the generator did of the load."""
+
+    process: int
+    """From 1; the first one prepares the tables."""
+    clients: int
+    commits: int
+    tps: float
+    share_percent: float | None
+    """Of the load's commits; null where there are none."""
+    cpu_percent: float
+    """Of one core."""
+
+
+@dataclass(kw_only=True, slots=True)
+class GeneratorHealth:
+    """The load generator's own health."""
+
+    processes: int
+    cpu_percent: float | None
+    lateness_p99_ms: float | None
+    backlog_max: int | None = None
+    dropped: int | None = None
+    arrivals: int | None = None
+    limited: str | None = None
+    path: Literal["direct", "published"] | None
+    client_log: ClientLogHealth | None = None
+    shares: list[ProcessShare] = field(default_factory=list)
+    """Of each process; they add up to the load."""
+
+
+@dataclass(kw_only=True, slots=True)
+class LoadInterval:
+    """One second of a load."""
+
+    t_s: float
+    tps: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    errors: int
+    qps: float
+    response_p50_ms: float | None
+    response_p95_ms: float | None
+    response_p99_ms: float | None
+    backlog: int | None
+    dropped: int | None
+    unknown: int
+    reconnects: int
+
+
+@dataclass(kw_only=True, slots=True)
+class StatementLatency:
+    """One class of statements of the workload."""
+
+    name: str
+    n: int
+    latency_ms: Latency
+
+
+@dataclass(kw_only=True, slots=True)
+class CourseEvent:
+    """Something that happened in a measurement: a knob turned, a fault, a change of state."""
+
+    t_s: float
+    """Since the measurement began."""
+    at: str
+    severity: str
+    text: str
+
+
+@dataclass(kw_only=True, slots=True)
+class LoadCourse:
+    """What a measurement went through."""
+
+    protection_s: dict[str, float]
+    """Seconds in each protection state."""
+    fallbacks: int | None
+    """Falls back to asynchronous by a timeout."""
+    unprotected_commits: int | None
+    """Acknowledged while semi-sync was on and no replica had them, by the server's count."""
+    events: list[CourseEvent]
+
+
+@dataclass(kw_only=True, slots=True)
+class LoadReport:
+    """`load --json`."""
+
+    workload: str
+    mode: Literal["closed", "open"]
+    clients: int
+    rate_asked_tps: float | None
+    duration_s: float
+    commits: int
+    errors: int
+    unknown: int
+    reconnects: int
+    tps: float
+    latency_ms: Latency
+    response_ms: Latency | None
+    generator: GeneratorHealth
+    intervals: list[LoadInterval]
+    qps: float
+    queries: dict[Literal["read", "write", "other"], int]
+    deadlocks: int
+    lock_timeouts: int
+    conflicts: int = 0
+    """Transactions that were retried because another changed a row first: a group's certification refused
+    them, or MariaDB's snapshot isolation did."""
+    errors_by_number: dict[str, int]
+    statements: list[StatementLatency] | None
+    anatomy: Anatomy | None
+    """Where the time of the mean commit went, by the server's counters."""
+    commit_cost: CommitCost | None = None
+    """Null where it is not known: a workload that reads, an early end."""
+    hides: str
+    started: str | None = None
+    warmup_s: float = 0.0
+    table_size: int | None = None
+    """Rows; null with a file of one's own."""
+    workload_text: str | None = None
+    """Of a file of one's own."""
+    interrupted: str | None = None
+    """Why it ended before its time."""
+    conditions: Conditions | None = None
+    course: LoadCourse | None = None
+    ledger: LossLedger | None = None
+    """Of the workload `ledger`: what became of its rows, the source the survivor."""
+    limit: Limit | None = None
+    """Null where nothing shows what it was."""
+    again: list[str] = field(default_factory=list)
+    """The commands that run the same elsewhere."""
+
+
+_NOTHING: Final = Interval(
+    0.0, 0.0, Histogram(), errors=0, unknown=0, reconnects=0, clients=0, connected=0, workload="",
+    cpu_percent=0.0, lateness_p99_ms=0.0,
+)  # fmt: skip
+"""A load that ended before its first interval."""
 _LEAST_SHARE = 0.5
 """Of the run's commits: an anatomy of fewer is not shown."""
 _MOST_EVENTS = 12
@@ -44,28 +183,12 @@ _EXCESS_FROM_MS = 0.005
 """By how much the parts must be more than the mean to be seen in two digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What a load ran under and went through."""
-
-    conditions: Conditions
-    passage: Passage
-    from_s: float
-    """When it began, as the events count."""
-    started_wall_s: float
-    covered_s: tuple[float, ...] = ()
-    """From when to when the server's counters were read, since it began."""
-    again: Sequence[str] = ()
-    interrupted: str | None = None
-
-
 def load_report(
     measured: Measurement,
     settings: LoadSettings,
     *,
     path: Literal["direct", "published"] | None,
     anatomy: Anatomy | None = None,
-    circumstances: Circumstances | None = None,
     warmup_s: float = 0.0,
     ledger: LossLedger | None = None,
     cost: CommitCost | None = None,
@@ -78,87 +201,76 @@ def load_report(
     for interval in measured.intervals:
         elapsed_s += interval.duration_s
         rows.append(_interval_shape(interval, elapsed_s))
-    total = measured.total
+    total = measured.total or _NOTHING
     is_open = settings.mode == OPEN
     limited = _limit(measured)
-    limit = (
-        None
-        if total is None
-        else limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
-    )
+    limit = None
+    if measured.total is not None:
+        limit = limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
     return LoadReport(
         workload=settings.workload,
         mode="open" if is_open else "closed",
         clients=settings.clients,
         rate_asked_tps=settings.rate_tps if is_open else None,
-        duration_s=round(measured.duration_s, 3),
+        duration_s=measured.duration_s,
         commits=measured.commits,
         errors=measured.errors,
         unknown=measured.unknown,
         reconnects=measured.reconnects,
-        tps=round(measured.tps, 2),
-        latency_ms=latency(measured.service),
-        response_ms=latency(total.response) if is_open and total is not None else None,
+        tps=measured.tps,
+        latency_ms=measured.service.latency,
+        response_ms=total.response.latency if is_open else None,
         generator=GeneratorHealth(
             processes=max((each.processes for each in measured.intervals), default=1),
-            cpu_percent=None if measured.cpu_percent is None else round(measured.cpu_percent, 1),
-            lateness_p99_ms=_rounded(measured.lateness_p99_ms),
-            backlog_max=total.backlog_max if total is not None else None,
-            dropped=total.dropped if total is not None else None,
-            arrivals=total.arrivals if is_open and total is not None else None,
+            cpu_percent=measured.cpu_percent,
+            lateness_p99_ms=measured.lateness_p99_ms,
+            backlog_max=total.backlog_max,
+            dropped=total.dropped,
+            arrivals=total.arrivals if is_open else None,
             limited=limited,
             path=path,
-            client_log=_client_log(total) if total is not None else None,
-            shares=[] if total is None else _shares(total),
+            client_log=_client_log(total),
+            shares=_shares(total),
         ),
-        limit=None if limit is None else LimitJson(by=limit.by, words=limit.words),
+        limit=limit,
         intervals=rows,
-        qps=round(_rate(total.queries, measured.duration_s), 2) if total is not None else 0.0,
+        qps=_rate(total.queries, measured.duration_s),
         queries={
-            "read": total.reads if total is not None else 0,
-            "write": total.writes if total is not None else 0,
-            "other": total.others if total is not None else 0,
+            "read": total.reads,
+            "write": total.writes,
+            "other": total.others,
         },
-        deadlocks=total.deadlocks if total is not None else 0,
-        lock_timeouts=total.lock_timeouts if total is not None else 0,
-        conflicts=total.conflicts if total is not None else 0,
-        errors_by_number=dict(total.errors_by_number) if total is not None else {},
-        statements=_statements(total) if settings.by_statement and total is not None else None,
-        anatomy=_anatomy(anatomy, circumstances) if anatomy is not None else None,
-        commit_cost=cost_document(cost),
+        deadlocks=total.deadlocks,
+        lock_timeouts=total.lock_timeouts,
+        conflicts=total.conflicts,
+        errors_by_number=dict(total.errors_by_number),
+        statements=_statements(total) if settings.by_statement else None,
+        anatomy=anatomy,
+        commit_cost=cost,
         hides=HIDES[settings.mode],
-        started=_moment(circumstances.started_wall_s) if circumstances else None,
         warmup_s=warmup_s,
-        ledger=None if ledger is None else LossLedgerJson.of(ledger),
+        ledger=ledger,
         table_size=settings.table_size if settings.script is None else None,
         workload_text=settings.script,
-        interrupted=circumstances.interrupted if circumstances else None,
-        conditions=circumstances.conditions if circumstances else None,
-        course=_course(circumstances) if circumstances else None,
-        again=list(circumstances.again) if circumstances else [],
     )
 
 
-def _course(circumstances: Circumstances) -> Course:
-    passage = circumstances.passage
-    return Course(
-        protection_s={state: round(seconds, 1) for state, seconds in passage.seconds.items()},
+def load_course(passage: Passage, from_s: float) -> LoadCourse:
+    """What a measurement that began at `from_s`, as the events count, went through."""
+    return LoadCourse(
+        protection_s=passage.seconds,
         fallbacks=passage.fallbacks,
         unprotected_commits=passage.unprotected,
         events=[
             CourseEvent(
-                t_s=round(event.at_s - circumstances.from_s, 1),
-                at=_moment(event.wall_s),
+                t_s=event.at_s - from_s,
+                at=utc(event.wall_s),
                 severity=event.severity.value,
                 text=event.text,
             )
             for event in passage.events
         ],
     )
-
-
-def _moment(wall_s: float) -> str:
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _limit(measured: Measurement) -> str | None:
@@ -174,12 +286,11 @@ def _shares(total: Interval) -> list[ProcessShare]:
     return [
         ProcessShare(
             process=each.number,
-            host=each.place or None,
             clients=each.clients,
             commits=each.commits,
-            tps=round(each.tps, 2),
-            share_percent=round(100 * each.commits / total.commits, 1) if total.commits else None,
-            cpu_percent=round(each.cpu_percent, 1),
+            tps=each.tps,
+            share_percent=100 * each.commits / total.commits if total.commits else None,
+            cpu_percent=each.cpu_percent,
         )
         for each in total.work
     ]
@@ -188,24 +299,9 @@ def _shares(total: Interval) -> list[ProcessShare]:
 def _statements(total: Interval) -> list[StatementLatency]:
     """Each class of statements with its own distribution."""
     return [
-        StatementLatency(name=name, n=found.count, latency_ms=latency(found))
+        StatementLatency(name=name, n=found.count, latency_ms=found.latency)
         for name, found in total.statements.items()
     ]
-
-
-def _anatomy(found: Anatomy, circumstances: Circumstances | None) -> LoadAnatomy:
-    covered = circumstances.covered_s if circumstances else ()
-    from_s, to_s = (round(each, 1) for each in covered) if covered else (None, None)
-    return LoadAnatomy(
-        from_s=from_s,
-        to_s=to_s,
-        duration_s=round(found.duration_s, 3),
-        commits=found.commits,
-        mean_ms=round(found.mean_ms, 3),
-        parts_ms={part.value: round(ms, 3) for part, ms in found.parts.items()},
-        excess_ms=round(found.excess_ms, 3),
-        untimed=[part.value for part in found.untimed],
-    )
 
 
 class IntervalLines:
@@ -230,18 +326,6 @@ class IntervalLines:
         if self._from_s is None:
             self._from_s = interval.start_s
         return interval_line(interval, round((interval.end_s - self._from_s) / self._interval_s))
-
-
-def latency(histogram: Histogram) -> Latency:
-    """A distribution in milliseconds."""
-    return Latency(
-        mean=_rounded(histogram.mean_ms),
-        min=_rounded(histogram.min_ms),
-        p50=_rounded(histogram.percentile_ms(50)),
-        p95=_rounded(histogram.percentile_ms(95)),
-        p99=_rounded(histogram.percentile_ms(99)),
-        max=_rounded(histogram.max_ms),
-    )
 
 
 def interval_line(interval: Interval, second: int) -> str:
@@ -332,10 +416,9 @@ def render(report: LoadReport) -> str:
 
 def _share(share: ProcessShare) -> str:
     """One process in one line."""
-    where = "" if share.host is None else f" on {share.host}"
     part = "" if share.share_percent is None else f" ({number(share.share_percent, 1)} %)"
     return (
-        f"{share.clients} client{'s' * (share.clients != 1)}{where}: {number(share.tps, 2)} TPS{part}, "
+        f"{share.clients} client{'s' * (share.clients != 1)}: {number(share.tps, 2)} TPS{part}, "
         f"CPU {number(share.cpu_percent, 0)} %"
     )
 
@@ -348,15 +431,15 @@ def _client_log(total: Interval) -> ClientLogHealth | None:
     spent_us = wait_us + service_us
     return ClientLogHealth(
         fsyncs=total.log_sync.count,
-        fsync_ms=_rounded(total.log_sync.mean_ms),
-        fsync_p99_ms=_rounded(total.log_sync.percentile_ms(99)),
-        wait_ms=_rounded(total.log_wait.mean_ms),
-        wait_p99_ms=_rounded(total.log_wait.percentile_ms(99)),
-        wait_percent=round(100 * wait_us / spent_us, 1) if spent_us else None,
+        fsync_ms=total.log_sync.mean_ms,
+        fsync_p99_ms=total.log_sync.percentile_ms(99),
+        wait_ms=total.log_wait.mean_ms,
+        wait_p99_ms=total.log_wait.percentile_ms(99),
+        wait_percent=100 * wait_us / spent_us if spent_us else None,
     )
 
 
-def _ledger(ledger: LossLedgerJson) -> str:
+def _ledger(ledger: LossLedger) -> str:
     """What became of each row, on one line."""
     told = f"{ledger.acknowledged:,} acknowledged, {ledger.failed:,} failed, {ledger.unknown:,} unknown"
     lacks = "; ".join(f"{name} lacks {node.missing:,}" for name, node in ledger.nodes.items())
@@ -366,13 +449,11 @@ def _ledger(ledger: LossLedgerJson) -> str:
 
 def _until(report: LoadReport) -> str:
     """When it began, and why it did not run to its end."""
-    begun = (
-        "" if report.started is None else f", from {report.started.replace('T', ' ').removesuffix('Z')} UTC"
-    )
+    begun = "" if report.started is None else f", from {utc_for_people(report.started)}"
     return begun if report.interrupted is None else f"{begun}; ended early: {report.interrupted}"
 
 
-def _course_rows(course: Course) -> list[tuple[str, str]]:
+def _course_rows(course: LoadCourse) -> list[tuple[str, str]]:
     """Protection, and what happened, a line each."""
     states = ", ".join(f"{word_of(state)} {seconds:.1f} s" for state, seconds in course.protection_s.items())
     falls, unprotected = course.fallbacks, course.unprotected_commits
@@ -393,35 +474,35 @@ def _course_rows(course: Course) -> list[tuple[str, str]]:
 
 def _spread(lat: Latency) -> str:
     """A distribution in one line."""
-    return "  ".join(f"{name} {number(value, 2)}" for name, value in lat.model_dump().items())
+    return "  ".join(f"{name} {number(value, 2)}" for name, value in asdict(lat).items())
 
 
-def _taken_apart(found: LoadAnatomy, commits: int) -> str:
+def _taken_apart(found: Anatomy, commits: int) -> str:
     """The parts of the mean commit in one line; not of a small part of the run, which says little of all."""
     if found.commits < _LEAST_SHARE * commits:
         return f"not taken apart: the server was read around {found.commits:,} of {commits:,} commits alone"
-    parts = "  ".join(f"{name.replace('_', ' ')} {number(ms, 2)}" for name, ms in found.parts_ms.items())
+    parts = "  ".join(f"{part.value.replace('_', ' ')} {number(ms, 2)}" for part, ms in found.parts.items())
     when = "" if found.from_s is None else f", from {found.from_s:.1f} s to {found.to_s:.1f} s"
     told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits{when}"
     if found.excess_ms >= _EXCESS_FROM_MS:
         told += f"; together the parts are {number(found.excess_ms, 2)} more"
     if found.untimed:
-        told += f"; {', '.join(found.untimed)} are not timed here: in other"
+        told += f"; {found.untimed_words}"
     return f"{parts}  ({told})"
 
 
 def _interval_shape(interval: Interval, elapsed_s: float) -> LoadInterval:
     return LoadInterval(
-        t_s=round(elapsed_s, 3),
-        tps=round(interval.tps, 2),
-        p50_ms=_rounded(interval.service.percentile_ms(50)),
-        p95_ms=_rounded(interval.service.percentile_ms(95)),
-        p99_ms=_rounded(interval.service.percentile_ms(99)),
+        t_s=elapsed_s,
+        tps=interval.tps,
+        p50_ms=interval.service.percentile_ms(50),
+        p95_ms=interval.service.percentile_ms(95),
+        p99_ms=interval.service.percentile_ms(99),
         errors=interval.errors,
-        qps=round(_rate(interval.queries, interval.duration_s), 2),
-        response_p50_ms=_rounded(interval.response.percentile_ms(50)),
-        response_p95_ms=_rounded(interval.response.percentile_ms(95)),
-        response_p99_ms=_rounded(interval.response.percentile_ms(99)),
+        qps=_rate(interval.queries, interval.duration_s),
+        response_p50_ms=interval.response.percentile_ms(50),
+        response_p95_ms=interval.response.percentile_ms(95),
+        response_p99_ms=interval.response.percentile_ms(99),
         backlog=interval.backlog if interval.mode == OPEN else None,
         dropped=interval.dropped if interval.mode == OPEN else None,
         unknown=interval.unknown,
@@ -431,7 +512,3 @@ def _interval_shape(interval: Interval, elapsed_s: float) -> LoadInterval:
 
 def _rate(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0 else 0.0
-
-
-def _rounded(value_ms: float | None) -> float | None:
-    return None if value_ms is None else round(value_ms, 3)

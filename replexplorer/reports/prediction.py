@@ -1,141 +1,147 @@
-"""How good the prediction is, as text for the terminal and as Markdown."""
+"""What the model expects of settings, and which settings meet goals: the documents, and a report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.fitted import CalibrationRun, OperatingPoint
-from replexplorer.core.model.validation import ALL, CellCheck, Region, cells_of, checks, durable_by, regions
-from replexplorer.core.text import table
-from replexplorer.formats.calibration import Calibrated
-from replexplorer.formats.json.sweep import SweepRegion
-
-_WHOLE_TPS: Final = 100
-"""From here on a rate is told without its tenths."""
-_HEADS: Final = ("durable by", "RTT ms", "clients", "cells", "bias", "median error", "run to run")
+from replexplorer.core.knobs.names import KnobName, Value, format_value
+from replexplorer.core.model.advice import Advice, FigureRange, Goal, GoalFigure, Verdict
+from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.text import number
+from replexplorer.reports.report import Report, ReportNotes
 
 
-def regions_text(found: Sequence[Region | SweepRegion]) -> str:
-    """Bias, error and noise for the terminal: of all cells, and by each dimension by itself."""
-    heads = tuple(head if head == "RTT ms" else head.upper() for head in _HEADS)
-    margins = [region for region in found if (region.durable_by, region.rtt, region.clients).count(ALL) > 1]
-    return table([_figures(region) for region in margins], heads, right=range(3, len(_HEADS)))
+@dataclass(kw_only=True, slots=True)
+class PredictTerm:
+    """One term of a predicted commit."""
+
+    name: str
+    ms: float
+    share: float
+    """Of the latency, 0 to 1."""
 
 
-def regions_markdown(found: Sequence[Region | SweepRegion]) -> str:
-    """Bias, error and noise by region as a table of Markdown."""
-    return _markdown(_HEADS, [_figures(region) for region in found], words=3)
+@dataclass(kw_only=True, slots=True)
+class PredictCalibration:
+    """What the model was fitted to."""
+
+    origin: Literal["shipped", "own"]
+    file: str
+    day: str
+    machine: str
+    server: str
+    runs: int
+    cells: int
+    """Settings that were run, each predicted from the others."""
+    median_error: float
+    """Of |predicted / measured - 1| over the cells."""
+    p90_error: float
+    """What 90 % of the cells do not exceed."""
+    noise: float | None
+    """Standard deviation of a cell's runs as a part of their mean; null where none ran twice."""
 
 
-def validation_markdown(calibrated: Calibrated) -> str:
-    """How good a calibration's predictions are: in one line, by region, and cell by cell."""
-    calibration, checked = calibrated.calibration, checks(calibrated.runs)
-    found = calibration.validation
-    noise = "" if found.noise is None else f"; {_percent(found.noise)} from run to run"
-    first = (
-        f"{calibration.day}, {calibration.server}, {calibration.machine}: {calibration.runs} runs,"
-        f" {found}; 90 % of the cells within {_percent(found.p90_error)}{noise}."
+@dataclass(kw_only=True, slots=True)
+class PredictDocument:
+    """`predict --json`."""
+
+    settings: dict[str, Value]
+    """The knobs that it rests on."""
+    others_from: Literal["stack", "defaults"]
+    """The knobs that were not named."""
+    tps: float | None
+    """Null where no commit is acknowledged; `limit` says why."""
+    latency_ms: float | None
+    """Mean service time of a commit."""
+    ceiling_tps: float | None
+    """The bound that the link sets to these clients; null without semi-sync."""
+    terms: list[PredictTerm]
+    exposure: Exposure
+    """What a failure would lose at this TPS, the mean over time."""
+    limit: str
+    calibrated: bool
+    """False where no run of `calibration` had the like; `warnings` says of what."""
+    calibration: PredictCalibration
+    warnings: list[str]
+
+
+@dataclass(kw_only=True, slots=True)
+class AdviseDocument:
+    """`predict --goal --json`."""
+
+    goals: tuple[Goal, ...]
+    conditions: Mapping[KnobName, Value]
+    """The knobs that were not chosen and matter."""
+    others_from: Literal["stack", "defaults"]
+    replicas: int
+    looked_at: int
+    """Choices of settings."""
+    found: Sequence[Advice]
+    """Those that meet the goals, then those that may; of each what gives up least comes first."""
+    closest: Advice | None
+    """Where none does."""
+    calibration: PredictCalibration
+    warnings: list[str]
+
+
+SHOWN: Final = 5
+"""Choices that the text has; all are in --json."""
+_FIGURES: Final = (GoalFigure.TPS, GoalFigure.MEAN, GoalFigure.P50, GoalFigure.P95, GoalFigure.P99)
+
+
+def advice_report(document: AdviseDocument) -> Report:
+    """The answer, what each choice is and gives up, and what it rests on."""
+    found, looked_at = document.found, document.looked_at
+    met = sum(each.verdict is Verdict.MEETS for each in found)
+    told = [f"{met} meet{'s' * (met == 1)} it"] if met else []
+    told += [f"{len(found) - met} may"] if len(found) > met else []
+    answer = f"of {looked_at} choices of settings {' and '.join(told)}, least given up first:"
+    if not found:
+        answer = f"none of {looked_at} choices of settings meets that; the closest:"
+    shown = [*found] or [each for each in (document.closest,) if each is not None]
+    blocks = [_choice_notes(at, each) for at, each in enumerate(shown[:SHOWN], start=1)]
+    if len(found) > SHOWN:
+        blocks.append(ReportNotes([f"{len(found) - SHOWN} more, in --json"], kind="lines"))
+    goals = ", ".join(goal.text for goal in document.goals)
+    return Report(goals, [("", answer)], [*blocks, ReportNotes(_footing(document))])
+
+
+def _choice_notes(at: int, choice: Advice) -> ReportNotes:
+    """The command, each goal with its figure, the figures, and what is given up."""
+    is_odd = not choice.usually_meets and choice.verdict is Verdict.MAY
+    usual = ", though its usual figures do not" if is_odd else ""
+    lines = [choice.command, *(f"{each.goal}: {each.word}, {_words(each.figure)}" for each in choice.judged)]
+    tps, *latencies = (choice.figures[wanted] for wanted in _FIGURES)
+    by = "the model" + ("" if choice.calibrated else ", not calibrated")
+    means = ", ".join(
+        f"{wanted.value} {number(each.value)}" for wanted, each in zip(_FIGURES[1:], latencies, strict=True)
     )
-    tables = (
-        regions_markdown(regions(checked)),
-        _cells_markdown(checked),
-        _ceilings_markdown(calibrated.runs),
+    lines.append(f"predicted by {by}: {number(tps.value)} TPS, {means} ms")
+    lines += [f"gives up: {each}" for each in choice.gives_up or ["nothing"]]
+    return ReportNotes(lines, f"{at}. {choice.word}{usual}")
+
+
+def _words(figure: FigureRange | None) -> str:
+    """`12.3 (9.8 to 15.4)`."""
+    if figure is None:
+        return "not known"
+    digits = 0 if figure.origin == "settings" and figure.high == int(figure.high) else 2
+    ends = f" ({number(figure.low, digits)} to {number(figure.high, digits)})"
+    return f"{number(figure.value, digits)}{ends if figure.high > figure.low else ''}"
+
+
+def _footing(document: AdviseDocument) -> list[str]:
+    """What it holds for, and what it rests on."""
+    knobs = ", ".join(
+        f"{name} {format_value(name.knob, value)}" for name, value in document.conditions.items()
     )
-    return "\n\n".join((first, *filter(None, tables)))
-
-
-def _figures(region: Region | SweepRegion) -> tuple[str, ...]:
-    noise = "-" if region.noise is None else _percent(region.noise)
-    names = (region.durable_by, region.rtt, region.clients, str(region.cells))
-    return *names, _signed(region.bias), _percent(region.error), noise
-
-
-def _cells_markdown(checked: Sequence[CellCheck]) -> str:
-    """Each cell: its measured TPS, the error of what the others say of it, and its run-to-run noise."""
-    cells = {(_row(check.setting), check.setting.clients): _cell(check) for check in checked}
-    return _by_clients(cells)
-
-
-def _by_clients(cells: Mapping[tuple[tuple[str, str, str], int], str]) -> str:
-    """A row for each setting, a column for each number of clients."""
-    columns = sorted({clients for _, clients in cells})
-    rows = sorted({row for row, _ in cells}, key=lambda row: (row[0], row[1], _rtt_ms(row)))
-    heads = ("workload", "durable by", "RTT ms", *(f"{n} client{'s' * (n > 1)}" for n in columns))
-    lines = [(*row, *(cells.get((row, clients), "") for clients in columns)) for row in rows]
-    return _markdown(heads, lines, words=2)
-
-
-def _ceilings_markdown(runs: Sequence[CalibrationRun]) -> str:
-    """How much of the ceiling each cell reached; empty where no client committed without the link.
-
-    The ceiling is of the probe's round trip in the cell's runs, and of what one such client's commits took.
-    """
-    cells = cells_of(runs)
-    alone_ms = {
-        (setting.workload, setting.redo_fsyncs, setting.binlog_fsyncs, setting.fsync_delay_ms): 1000
-        / _tps(its)
-        for setting, its in cells.items()
-        if setting.clients == 1 and not setting.semi_sync
-    }
-    reached: dict[tuple[tuple[str, str, str], int], str] = {}
-    for setting, its in cells.items():
-        local_ms = alone_ms.get(
-            (setting.workload, setting.redo_fsyncs, setting.binlog_fsyncs, setting.fsync_delay_ms)
-        )
-        if not setting.semi_sync or local_ms is None:
-            continue
-        ceiling = bound(setting.clients, fmean(run.setting.rtt_ms for run in its), local_ms)
-        if ceiling is not None:
-            share = _percent(_tps(its) / ceiling.tps)
-            reached[_row(setting), setting.clients] = f"{share} of {_figure(ceiling.tps)}"
-    if not reached:
-        return ""
-    return "What commits reached of the ceiling, in TPS:\n\n" + _by_clients(reached)
-
-
-def _tps(runs: Sequence[CalibrationRun]) -> float:
-    return fmean(run.tps for run in runs)
-
-
-def _row(setting: OperatingPoint) -> tuple[str, str, str]:
-    """Workload, durability in words and the round trip that was asked, where commits wait for it."""
-    words = durable_by(setting)
-    if setting.semi_sync and setting.after_commit:
-        words += ", after_commit"
-    if setting.redo_fsyncs + setting.binlog_fsyncs > 0 and setting.fsync_delay_ms:
-        words += f", fsync +{setting.fsync_delay_ms:g} ms"
-    return setting.workload, words, f"{setting.rtt_asked_ms:g}" if setting.semi_sync else "any"
-
-
-def _rtt_ms(row: tuple[str, str, str]) -> float:
-    return -1.0 if row[2] == "any" else float(row[2])
-
-
-def _cell(check: CellCheck) -> str:
-    noise = "" if check.noise is None else f", ±{_percent(check.noise)}"
-    return f"{_figure(check.tps)} ({_signed(check.error)}{noise})"
-
-
-def _figure(tps: float) -> str:
-    return f"{tps:,.{0 if tps >= _WHOLE_TPS else 1}f}"
-
-
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
-    """A table of which the first `words` columns are no numbers."""
-    rule = "---|" * words + "--:|" * (len(heads) - words)
-    return "\n".join([_line(heads), f"|{rule}", *map(_line, rows)])
-
-
-def _line(row: Sequence[str]) -> str:
-    return f"| {' | '.join(row)} |"
-
-
-def _signed(share: float) -> str:
-    return f"{share:+.0%}".replace("%", " %")
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
+    others = "as the stack has them" if document.others_from == "stack" else "at their defaults"
+    source, replicas = document.calibration, document.replicas
+    whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last calibration"
+    return [
+        f"for {knobs}; {replicas} replica{'s' * (replicas != 1)}; knobs not named {others}",
+        f"all choices are judged by one model, by {whose}: {source.day}, {source.runs} runs",
+        "a sweep of these settings measures them",
+    ]

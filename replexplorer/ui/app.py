@@ -7,41 +7,47 @@ import contextlib
 import importlib
 import signal
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import events, on, work
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerError
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.printable import LAYOUT, printable, shortened
+from replexplorer.core.text import LAYOUT, printable, shortened
 from replexplorer.engine.view import View
 from replexplorer.formats.themes import load_themes
-from replexplorer.ui.keys.actions import EVERYWHERE, LEAVE_KEY
-from replexplorer.ui.keys.bindings import bindings_of
+from replexplorer.ui.actions import ACTIONS, EVERYWHERE, LEAVE_KEY, bindings_of, key_label, keys_of, mode_of
 from replexplorer.ui.messages import Started
-from replexplorer.ui.screens.commands import ExplorerCommands
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import NO_COLOR_THEME, no_color_theme, textual_theme
-from replexplorer.ui.terminal import memory
-from replexplorer.ui.terminal.crash import QuietEnd
-from replexplorer.ui.terminal.hangup import TERMINATED, TerminalWatch
-from replexplorer.ui.terminal.output import QuietOutput
+from replexplorer.ui.terminal.crash import (
+    FORGET_EVERY_S,
+    STARTED_S,
+    TERMINATED,
+    QuietEnd,
+    TerminalWatch,
+    forget_what_was_drawn,
+    keep_what_stays,
+    return_large_buffers,
+)
 
 MOST_TOLD = 600
 """Characters of a toast."""
 
 
-class ExplorerApp(QuietOutput[str], QuietEnd[str]):
+class ExplorerApp(QuietEnd[str]):
     """The dashboard of one stack; `run` answers the line that says what was left behind."""
 
     CSS_PATH = "app.tcss"
     TITLE = "replexplorer"
-    COMMANDS = {ExplorerCommands}  # noqa: RUF012  (Textual declares it as an instance's)
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "f20"
     ALLOW_SELECT = False
@@ -60,7 +66,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         self._ends_with = 0
         """The exit code of an orderly end."""
         self._watch = TerminalWatch(self._lost, deadline_s=settings.close_deadline_s)
-        themes = settings.themes or tuple(one.theme for one in load_themes()[0])
+        themes = settings.themes or load_themes()
         self.theme_names = [theme.name for theme in themes]
         """Themes that `theme.next` walks through."""
         for theme in themes:
@@ -112,36 +118,40 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     @on(Started)
     def _show_dashboard(self) -> None:
-        screen = self.main_screen()
+        # What draws the charts takes a fifth of a second to import: not before the first screen.
+        from replexplorer.ui.screens.dashboard import DashboardScreen
+
+        screen = DashboardScreen(self._view, self.settings)
         with self.batch_update():
             self.switch_screen(screen)
         if self.has_terminal:  # else the process is somebody else's
-            memory.return_large_buffers()
-            self.set_timer(memory.STARTED_S, memory.keep_what_stays)
-        self.set_interval(memory.FORGET_EVERY_S, memory.forget_what_was_drawn)
-
-    def main_screen(self) -> Screen[Any]:
-        """What follows the start-up screen."""
-        # What draws the charts takes a fifth of a second to import: not before the first screen.
-        from replexplorer.ui.screens.dashboard import DashboardScreen
-        from replexplorer.ui.screens.onlooking import SpectatorScreen
-        from replexplorer.ui.screens.replay import ReplayScreen
-        from replexplorer.ui.screens.visiting import LoadingScreen, TurningScreen, VisitingScreen
-
-        view, player = self._view, self._view.player
-        if self.settings.visits:
-            turning = LoadingScreen if self.settings.loads else TurningScreen
-            return (VisitingScreen if view.console is None else turning)(view, self.settings)
-        if player is not None:
-            return ReplayScreen(view, player, self.settings)
-        if view.console is None:
-            return SpectatorScreen(view, self.settings)
-        return DashboardScreen(view, self.settings)
+            return_large_buffers()
+            self.set_timer(STARTED_S, keep_what_stays)
+        self.set_interval(FORGET_EVERY_S, forget_what_was_drawn)
 
     @work(thread=True, group="import", exit_on_error=False)
     def _import_dashboard(self) -> None:
         """Use the time in which the servers start."""
         importlib.import_module("replexplorer.ui.screens.dashboard")
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """What the palette offers: the actions; by what is typed also the themes and the knobs."""
+        from replexplorer.ui.screens.dashboard import DashboardScreen
+
+        for action in ACTIONS:
+            target = screen if hasattr(screen, f"action_{action.method}") else self
+            if not action.listed or not hasattr(target, f"action_{action.method}"):
+                continue
+            if target.check_action(action.method, ()) is not False:
+                keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
+                run = partial(target.run_action, action.method)
+                yield SystemCommand(f"{action.area}: {action.title}", f"key {keys}", run)
+        for theme in self.theme_names:
+            yield SystemCommand(f"theme: Use {theme}", "", partial(self.use_theme, theme), discover=False)
+        if isinstance(screen, DashboardScreen):
+            for name in screen.board.views:
+                select = partial(screen.select_knob, name)
+                yield SystemCommand(f"knob: Select {name}", name.knob.help, select, discover=False)
 
     def use_theme(self, name: str) -> None:
         """Draw in another theme; NO_COLOR keeps its own."""
@@ -160,12 +170,9 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     def action_help(self) -> None:
         """Open the help."""
-        from replexplorer.ui.screens.onlooking import OnlookingScreen
-
         if not isinstance(self.screen, HelpScreen):
-            below = self.screen
-            here = below.help() if isinstance(below, OnlookingScreen) else HelpScreen(self.settings)
-            self.push_screen(here)
+            mode = mode_of(self._view, visits=self.settings.visits)
+            self.push_screen(HelpScreen(self.settings, mode))
 
     def action_app_quit(self) -> None:
         """Quit; a screen that drives something may ask first."""
@@ -199,24 +206,16 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     async def _quit(self, keep: bool) -> None:
         await self._stop_starting()
         try:
-            line = await self._close_views(keep=keep)
+            line = await self.close_view(keep=keep)
         except ReplexplorerError as error:
             line = str(error)
         except Exception as error:  # whatever it is, the terminal must come back
             line = f"closing failed: {type(error).__name__}: {error}"
         self.exit(line, self._ends_with)
 
-    async def _close_views(self, *, keep: bool) -> str:
-        """Close the view, and what a screen has opened beside it; answers what each leaves behind."""
-        beside = [view for screen in self.screen_stack if (view := getattr(screen, "beside", None))]
-        own, *others = await asyncio.gather(
-            self._view.close(keep=keep),
-            *(view.close(keep=True) for view in beside),
-            return_exceptions=True,
-        )
-        if isinstance(own, BaseException):
-            raise own
-        return "\n".join(filter(None, [own, *map(str, others)]))
+    async def close_view(self, *, keep: bool) -> str:
+        """End what is watched; answers in one line what is left behind."""
+        return await self._view.close(keep=keep)
 
     async def _stop_starting(self) -> None:
         """A start-up under way is given up before its view is closed."""
@@ -236,5 +235,5 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     async def _abandon(self) -> None:
         with contextlib.suppress(Exception):
-            await self._close_views(keep=True)
+            await self.close_view(keep=True)
         self._watch.finished()

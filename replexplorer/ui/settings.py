@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.experiment import ExperimentResult
+from replexplorer.core.experiment.lab import Lab
 from replexplorer.core.experiment.matrix import Matrix
-from replexplorer.core.experiment.matrix_result import MatrixResult
-from replexplorer.core.experiment.swept import Swept
-from replexplorer.core.machine import Machine
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult
-from replexplorer.engine.view import View
+from replexplorer.core.experiment.sweep_result import Swept
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The other stacks that the dashboard's own may be compared with."""
-
-    names: Callable[[], Awaitable[Sequence[str]]]
-    """All but its own, in order; raises ReplexplorerError."""
-    view: Callable[[str, bool], View]
-    """One of them, not started yet; True: its start drives its load, False: that waits to be started."""
-    machine: Callable[[], Awaitable[Machine | None]]
-    """What the machine of the dashboard's own source has worked so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +42,13 @@ class Settings:
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words; it may take a second."""
     labs: tuple[Lab, ...] = ()
-    """The user's own labs, listed after ours."""
+    """Those that ship, then the user's own."""
     drills: tuple[Drill | Matrix, ...] = ()
     """Those that ship, the matrix and the user's own, listed after the labs."""
-    lab_page: Callable[[LabResult | DrillResult | MatrixResult], str] | None = None
-    """A lab's, a drill's or the matrix' result as a Markdown page to copy; None: it cannot be copied."""
-    neighbours: Neighbours | None = None
-    """Stacks to compare with; None: nobody knows any."""
+    lab_page: Callable[[ExperimentResult], str] | None = None
+    """A result as a Markdown page to copy; None: it cannot be copied."""
     visits: bool = False
     """The servers are somebody else's: what only a stack of our own can do is refused by name."""
-    loads: bool = False
-    """And a load of this app's runs there, which can be stopped and started."""
     ends_after_s: float | None = None
     """The dashboard leaves by itself after this long; None: never."""
     monotonic: Callable[[], float] = time.monotonic

@@ -12,9 +12,10 @@ import hashlib
 import hmac
 import html
 import ipaddress
+import os
 import secrets
-import time
-from collections import deque
+import stat
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from string import Template
@@ -24,19 +25,21 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from replexplorer.core.printable import one_line
+from replexplorer.core.errors import UsageError
+from replexplorer.core.text import one_line
+from replexplorer.formats.files import read_text
 
 PAGES: Final = Path(__file__).parent / "page"
 _OPEN_TO_ALL: Final = ("/login", "/page/", "/static/")
 """What the login itself needs; nothing in it is of a stack."""
 _MOST_SAID: Final = 100
 """Characters of a name that is repeated."""
-_MOST_AT_ONCE: Final = 10
-_WITHIN_S: Final = 60.0
-_APART_S: Final = 1.0
-"""After that number of passwords from one address in this time, its next ones are looked at so far apart."""
-_MOST_WAIT_S: Final = 30.0
-"""An address whose passwords would wait longer is to come again."""
+WRONG_S: Final = 1.0
+"""A wrong password holds up the next ones of its address for so long, and no other address."""
+MOST_WAITING: Final = 30
+"""An address of which more passwords wait is to come again."""
+_MOST_BYTES: Final = 1024
+"""Of a password's file."""
 _HEADERS: Final = {
     # xterm writes its colours into style elements; everything else comes from files of this server.
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -60,16 +63,14 @@ def is_loopback(host: str) -> bool:
 class Gate:
     """The checks of one server, and its login."""
 
-    def __init__(
-        self, *, loopback: bool, password: str | None, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`loopback`: it listens to this machine alone; `now` is in seconds."""
+    def __init__(self, *, loopback: bool, password: str | None) -> None:
+        """`loopback`: it listens to this machine alone."""
         self._loopback = loopback
         self._password = None if password is None else _digest(password)
         self._cookies: set[str] = set()
-        self._tries: dict[str, deque[float]] = {}
-        """By address, when its passwords of the last time are looked at."""
-        self._now = now
+        self._waiting: Counter[str] = Counter()
+        """Passwords that are being looked at, by address."""
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def guard(self, app: web.Application) -> None:
         """Put this in front of an application, with the login's page."""
@@ -118,17 +119,13 @@ class Gate:
             given = (await request.post()).get("password", "")
         except (ValueError, LookupError, BadHttpMessage):  # no form, or in no encoding
             raise web.HTTPBadRequest(text="that is no form\n") from None
-        # Counted once all of the form is there: nothing else comes between, however many ask at a time.
         address = request.remote or ""
-        wait_s = self._wait_s(address)
-        if wait_s > _MOST_WAIT_S:
+        if self._waiting[address] >= MOST_WAITING:
             page = _login_page("Too many passwords from this address: wait a minute.", status=429)
-            page.headers["Retry-After"] = f"{_WITHIN_S:.0f}"
+            page.headers["Retry-After"] = f"{MOST_WAITING * WRONG_S:.0f}"
             return page
-        await asyncio.sleep(wait_s)
-        if not isinstance(given, str) or not hmac.compare_digest(_digest(given), self._password):
+        if not await self._is_right(str(given), address):
             return _login_page("That is not the password.", status=401)
-        self._tries.pop(address, None)
         cookie = secrets.token_urlsafe(32)
         self._cookies.add(cookie)
         response = web.Response(status=303, headers={"Location": "/"})
@@ -137,18 +134,19 @@ class Gate:
         )
         return response
 
-    def _wait_s(self, address: str) -> float:
-        """How long the next password from an address waits for its turn: who guesses waits, and the right
-        password is looked at in its turn, and at once from anywhere else."""
-        now_s = self._now()
-        for each in [each for each, tries in self._tries.items() if tries[-1] < now_s - _WITHIN_S]:
-            del self._tries[each]
-        tries = self._tries.setdefault(address, deque(maxlen=_MOST_AT_ONCE))
-        is_quick = len(tries) < _MOST_AT_ONCE or tries[0] < now_s - _WITHIN_S
-        at_s = now_s if is_quick else max(now_s, tries[-1] + _APART_S)
-        if at_s - now_s <= _MOST_WAIT_S:
-            tries.append(at_s)
-        return at_s - now_s
+    async def _is_right(self, given: str, address: str) -> bool:
+        """Look at the passwords of an address in turn: who guesses waits, the right one is taken."""
+        self._waiting[address] += 1
+        try:
+            async with self._turns[address]:
+                is_right = hmac.compare_digest(_digest(given), self._password or b"")
+                if not is_right:
+                    await asyncio.sleep(WRONG_S)
+                return is_right
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address], self._turns[address]
 
 
 def _digest(password: str) -> bytes:
@@ -181,3 +179,19 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
     is_file = request.path.startswith(("/static/", "/page/"))
     response.headers.update(_HEADERS)
     response.headers["Cache-Control"] = "no-cache" if is_file else "no-store"
+
+
+def read_password(file: Path) -> str:
+    """The password in a file; raises UsageError in one line, which never has any of it."""
+    text = read_text(file, "password file", _MOST_BYTES).rstrip("\r\n")
+    found = os.stat(file)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        raise UsageError(f"password file {file}: others may open it (mode {mode})", f"chmod 600 {file}")
+    if found.st_uid not in (os.geteuid(), 0):
+        raise UsageError(f"password file {file} is another user's", "name one of your own")
+    if not text.strip():
+        raise UsageError(f"password file {file} is empty", "write the password into its first line")
+    if "\n" in text or "\r" in text:
+        raise UsageError(f"password file {file} has several lines", "the password is one line")
+    return text

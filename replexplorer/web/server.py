@@ -1,31 +1,141 @@
-"""The server: pages, and a websocket a tab; the first tab drives, those beside it watch."""
+"""The server: pages, and a process of the dashboard for each tab; the first drives, those beside it watch.
+
+Law: a process lives as long as its tab's line. A tab that is loaded again has its old process ended first,
+and plays the same part again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
+import signal
 from collections.abc import Callable, Sequence
+from tempfile import TemporaryFile
 from typing import Final
 
 from aiohttp import WSCloseCode, web
+from textual_serve.app_service import AppService
+from textual_serve.download_manager import DownloadManager
 from textual_serve.server import Server
 
+from replexplorer.core.text import one_line
 from replexplorer.web.gate import PAGES, Gate
-from replexplorer.web.tab import Tab, size_of
 
 MOST_TABS: Final = 16
 """Each is a process of about 100 MB."""
-BACK_WITHIN_S: Final = 20.0
-"""How long a process waits for its tab when the line was dropped."""
-LOADED_WITHIN_S: Final = 2.0
-"""How long it waits when the page was closed: it may be being loaded again."""
-_ENDED, _TOO_MANY = 4000, 4003
+_ENDS_WITHIN_S: Final = 4.0
+"""A process whose terminal is gone lets go of its load within two seconds; one that does not is killed."""
+_STALLED_S: Final = 5.0
+"""A line that takes nothing for so long is cut: the process must not wait for it."""
+_ENDED, _MOVED, _TOO_MANY = 4000, 4002, 4003
 """Why a line is closed, as page/tab.js knows it."""
-_CLOSES_WITHIN_S: Final = 1.0
 _TAB: Final = re.compile(r"[0-9a-f]{32}")
 _MOST_REASON_BYTES: Final = 120
 _MOST_MESSAGE_BYTES: Final = 1 << 16
+_MOST_COLUMNS, _MOST_LINES = 1000, 500
+_PRELUDE: Final = b"__GANGLION__\n"
+"""What Textual's web driver says first."""
+
+
+def size_of(width: object, height: object) -> tuple[int, int]:
+    """A terminal's size as a page says it, within reason; raises ValueError for what is no number."""
+    columns, lines = int(str(width)), int(str(height))
+    return min(max(1, columns), _MOST_COLUMNS), min(max(1, lines), _MOST_LINES)
+
+
+class Tab(AppService):
+    """A process of the dashboard, and its line to the browser."""
+
+    def __init__(self, words: Sequence[str], line: web.WebSocketResponse, cut: Callable[[], object]) -> None:
+        """`words` start the process, `cut` ends the line at once."""
+        super().__init__(
+            "",
+            write_bytes=self._draw,
+            write_str=line.send_str,
+            close=self._close,
+            download_manager=DownloadManager(),
+        )
+        self.line = line
+        self._words = words
+        self._cut = cut
+        self._stderr = TemporaryFile()  # noqa: SIM115 - it goes with the tab
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> asyncio.subprocess.Process:
+        """Start it in a session of its own: a Ctrl-C is the server's, which ends it in order."""
+        # What a browser's terminal can do, whatever the one of the server can.
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONIOENCODING": "utf-8"}
+        process = await asyncio.create_subprocess_exec(
+            *self._words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._stderr,
+            env={**self._build_environment(width, height), **terminal},
+            start_new_session=True,
+        )
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def start(self, width: int, height: int) -> None:
+        """Start the process; the line of one that cannot be started is closed, and says why."""
+        try:
+            await super().start(width, height)
+        except OSError as error:
+            await self._say_end(f"the dashboard cannot be started: {(error.strerror or str(error)).lower()}")
+
+    async def run(self) -> None:
+        """Send what it draws until it ends, then close the line with the last that it said."""
+        process = self._process
+        if process is None or process.stdout is None:
+            raise RuntimeError("a tab's process runs with pipes")
+        output = process.stdout
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
+            while await output.readline() not in (b"", _PRELUDE):
+                pass
+            while True:
+                kind, size = await output.readexactly(1), await output.readexactly(4)
+                payload = await output.readexactly(int.from_bytes(size, "big"))
+                if kind == b"D":
+                    await self.on_data(payload)
+        await process.wait()
+        self._stderr.seek(0)
+        said = self._stderr.read().decode("utf-8", "replace").strip()
+        await self._say_end(one_line(said.rpartition("\n")[2]))
+
+    async def _close(self) -> None:
+        await self.line.close()
+
+    async def _say_end(self, why: str) -> None:
+        self._stderr.close()
+        reason = why.encode()[:_MOST_REASON_BYTES].decode("utf-8", "ignore").encode()
+        await self.line.close(code=_ENDED, message=reason)
+
+    async def stop(self) -> None:
+        """End the process as a terminal that hangs up does; harmless twice."""
+        if self._task is None or self._process is None:
+            return
+        self.stdin.close()
+        try:
+            async with asyncio.timeout(_ENDS_WITHIN_S):
+                await self._process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        await self._task
+
+    async def set_terminal_size(self, width: int, height: int) -> None:
+        """Draw for this size."""
+        await super().set_terminal_size(*size_of(width, height))
+
+    async def _draw(self, payload: bytes) -> None:
+        if self.line.closed:
+            return
+        try:
+            async with asyncio.timeout(_STALLED_S):
+                await self.line.send_bytes(payload)
+        except (TimeoutError, ConnectionError):
+            self._cut()
 
 
 class DashboardServer(Server):
@@ -39,8 +149,7 @@ class DashboardServer(Server):
         self._tabs: dict[str, Tab] = {}
         self._driver: Tab | None = None
         self._seating = asyncio.Lock()
-        self._waiting: set[asyncio.Task[None]] = set()
-        """Processes whose tab may come back."""
+        """Held while a process begins or ends: whoever drives next finds the load's lease free."""
         self.has_driven = False
         """Some tab drove the stack."""
 
@@ -48,11 +157,19 @@ class DashboardServer(Server):
         """The pages behind the gate."""
         app = web.Application(client_max_size=4096)
         self._gate.guard(app)
+
+        async def page(_: web.Request) -> web.FileResponse:
+            return web.FileResponse(PAGES / "tab.html")
+
+        async def alive(_: web.Request) -> web.Response:
+            """What a tab asks whose line was dropped."""
+            return web.Response(status=204)
+
         app.add_routes(
             [
-                web.get("/", self._page),
+                web.get("/", page),
                 web.get("/ws", self.handle_websocket),
-                web.get("/alive", self._alive),
+                web.get("/alive", alive),
                 web.static("/static", self.statics_path),
                 web.static("/page", PAGES),
             ]
@@ -60,40 +177,31 @@ class DashboardServer(Server):
         app.on_shutdown.append(self.on_shutdown)
         return app
 
-    async def _page(self, _: web.Request) -> web.Response:
-        """The page of a tab."""
-        return web.Response(text=(PAGES / "tab.html").read_text(encoding="utf-8"), content_type="text/html")
-
-    async def _alive(self, _: web.Request) -> web.Response:
-        """What a tab asks whose line was dropped."""
-        return web.Response(status=204)
-
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A tab's line, from its opening to its end."""
-        name = request.query.get("tab", "")
+        """A tab's line and its process, from their beginning to their end."""
+        name, transport = request.query.get("tab", ""), request.transport
         try:
             size = size_of(request.query.get("width", "80"), request.query.get("height", "24"))
         except ValueError:
             raise web.HTTPBadRequest(text="width and height are numbers\n") from None
-        if not _TAB.fullmatch(name):
+        if not _TAB.fullmatch(name) or transport is None:
             raise web.HTTPBadRequest(text="tab is 32 hexadecimal digits\n")
-        line = web.WebSocketResponse(heartbeat=15, timeout=_CLOSES_WITHIN_S, max_msg_size=_MOST_MESSAGE_BYTES)
+        line = web.WebSocketResponse(heartbeat=15, timeout=1.0, max_msg_size=_MOST_MESSAGE_BYTES)
         await line.prepare(request)
-        try:
-            async with self._seating:
-                tab = await self._seat(name, line, _cut(request), size)
-            if tab is None:
+        async with self._seating:
+            for key, other in [*self._tabs.items()]:
+                if key == name or other.line.closed:
+                    await other.line.close(code=_MOVED, message=b"This dashboard is open in another tab now.")
+                    await self._end(key, other)
+            if len(self._tabs) >= MOST_TABS:
                 many = f"There are {MOST_TABS} tabs already: close one."
                 await line.close(code=_TOO_MANY, message=many.encode())
-            else:
-                await self._talk(tab, line)
-        finally:
-            self._leave(name, line)
-        return line
-
-    async def _talk(self, tab: Tab, line: web.WebSocketResponse) -> None:
-        """Take what the page says until one of the two has ended."""
-        ending = asyncio.create_task(_tell_end(tab, line))
+                return line
+            drives = self._driver is None
+            tab = self._tabs[name] = Tab(self._words_of(drives), line, transport.abort)
+            if drives:
+                self._driver, self.has_driven = tab, True
+            await tab.start(*size)
         try:
             await self._process_messages(line, tab)
         except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError):
@@ -101,66 +209,12 @@ class DashboardServer(Server):
         except ConnectionError:
             pass  # the line was dropped while it was answered
         finally:
-            ending.cancel()
-
-    async def _seat(
-        self, name: str, line: web.WebSocketResponse, cut: Callable[[], object], size: tuple[int, int]
-    ) -> Tab | None:
-        """The tab's process: the one that it has, or a new one; None where there are too many."""
-        await self._clear()
-        tab = self._tabs.get(name)
-        if tab is not None and not tab.drives and self._driver is None:
-            await self._end(name, tab)  # nobody drives any more: loaded again, it does
-            tab = None
-        if tab is not None:
-            await tab.attach(line, cut)
-            return tab
-        if self._driver is not None and self._driver.has_left:
-            await self._end(
-                next(key for key, each in self._tabs.items() if each is self._driver), self._driver
-            )
-        if len(self._tabs) >= MOST_TABS:
-            return None
-        drives = self._driver is None
-        tab = self._tabs[name] = Tab(self._words_of(drives), drives=drives)
-        if drives:
-            self._driver, self.has_driven = tab, True
-        tab.begin(line, cut)
-        await tab.start(*size)
-        return tab
-
-    def _leave(self, name: str, line: web.WebSocketResponse) -> None:
-        """The line has ended, whether its tab was seated by then or not: the process does unless the tab
-        comes back."""
-        tab = self._tabs.get(name)
-        if tab is None or tab.line not in (line, None):
-            return
-        if tab.leaving is not None:
-            tab.leaving.cancel()
-        tab.line = None
-        dropped = line.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE)
-        tab.has_left = not dropped
-        wait_s = BACK_WITHIN_S if dropped else LOADED_WITHIN_S
-        tab.leaving = task = asyncio.create_task(self._end_unless_back(name, tab, wait_s))
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
-
-    async def _end_unless_back(self, name: str, tab: Tab, wait_s: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await tab.ended.wait()
-        async with self._seating:
-            if tab.line is None:
+            async with self._seating:
                 await self._end(name, tab)
-
-    async def _clear(self) -> None:
-        """Forget processes that have ended by themselves."""
-        for name, tab in [*self._tabs.items()]:
-            if tab.ended.is_set():
-                await self._end(name, tab)
+        return line
 
     async def _end(self, name: str, tab: Tab) -> None:
-        """End a process and wait for it: whoever drives next finds the load's lease free."""
+        """End a process and wait for it."""
         await tab.stop()
         if self._tabs.get(name) is tab:
             del self._tabs[name]
@@ -169,23 +223,8 @@ class DashboardServer(Server):
 
     async def on_shutdown(self, app: web.Application) -> None:
         """End every process."""
-        for task in self._waiting:
-            task.cancel()
-        lines = [line for tab in self._tabs.values() if (line := tab.line) is not None]
-        ends = [self._end(name, tab) for name, tab in [*self._tabs.items()]]
-        closes = [line.close(code=WSCloseCode.GOING_AWAY, message=b"The server has ended.") for line in lines]
-        await asyncio.gather(*ends, *closes, return_exceptions=True)
-
-
-def _cut(request: web.Request) -> Callable[[], object]:
-    """What ends a request's connection at once, whatever is on its way."""
-    transport = request.transport
-    return (lambda: None) if transport is None else transport.abort
-
-
-async def _tell_end(tab: Tab, line: web.WebSocketResponse) -> None:
-    """Close the line once the process has ended, with the last line that it said."""
-    await tab.ended.wait()
-    if tab.line is line:
-        reason = tab.said.encode()[:_MOST_REASON_BYTES].decode("utf-8", "ignore").encode()
-        await line.close(code=_ENDED, message=reason)
+        tabs = [*self._tabs.items()]
+        closes = [
+            tab.line.close(code=WSCloseCode.GOING_AWAY, message=b"The server has ended.") for _, tab in tabs
+        ]
+        await asyncio.gather(*(self._end(name, tab) for name, tab in tabs), *closes, return_exceptions=True)

@@ -27,6 +27,7 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.formats.documents import plain
 from replexplorer.reports.conditions import machine
 from tests.bench import (
     anatomy_cost,
@@ -176,7 +177,7 @@ def main() -> int:
     about = {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
-        "machine": machine().model_dump(),
+        "machine": plain(machine()),
         "load_average": os.getloadavg(),
     }
     if (busy := os.getloadavg()[0]) > _BUSY_A_CORE * (os.cpu_count() or 1):

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from replexplorer.adapters.docker.client import connect
-from replexplorer.core.dialect.timed import MYSQL_TIMED
-from replexplorer.engine.console import Reset
-from replexplorer.engine.load.measure import measure
+from replexplorer.core.dialect.dialect import MYSQL_TIMED
+from replexplorer.engine.load.driver import measure
 from replexplorer.engine.session import Session
 from tests.bench import paired
 from tests.bench.figure import Figure, ratio_figure
@@ -106,4 +105,4 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
         await switch(session, on=True)
         await session.watcher.stop()
         await session.driving.stop()
-        await session.console.do(Reset())
+        await session.console.reset()

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from replexplorer.cli.calibrating import calibration_run
+from pydantic import TypeAdapter
+
+from replexplorer.cli.sweep import calibration_run
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.model.fit import Origin, fit
 from replexplorer.core.model.fitted import CalibrationRun
@@ -26,7 +28,7 @@ from replexplorer.formats.calibration import (
     shipped_file,
     this_machine,
 )
-from replexplorer.reports.prediction import validation_markdown
+from tests.bench.prediction_tables import validation_markdown
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "model.md"
@@ -62,7 +64,7 @@ def read_fitted(file: Path) -> tuple[list[CalibrationRun], Origin]:
 def read_sweep(file: Path) -> tuple[list[CalibrationRun], Origin]:
     """A sweep's runs that count; it ran on this machine."""
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    swept = [SweptRun.from_wire(line["run"]) for line in lines if "run" in line]
+    swept = [TypeAdapter(SweptRun).validate_python(line["run"]) for line in lines if "run" in line]
     day = datetime.fromtimestamp(swept[-1].started_wall_s, UTC).date().isoformat()
     runs = [run for each in swept if (run := calibration_run(each)) is not None]
     return runs, Origin(day, this_machine(), lines[0]["server"])

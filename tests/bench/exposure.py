@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, replace
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.exposure import Loss
-from replexplorer.engine.console import Reset
 from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
 from replexplorer.engine.session import Session
 from tests.bench import paired
@@ -288,9 +287,9 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
         asked = [cell for cell in cells(wanted.quick) if wanted.takes(title_of(*cell))]
         if asked:
             found += judged_cuts(await cuts(session, asked))
-        await session.console.do(Reset())
+        await session.console.reset()
         if wanted.takes("cost"):
             found += await cost(session, QUICK_LIMIT_S if wanted.quick else LIMIT_S)
         return found
     finally:
-        await session.console.do(Reset())
+        await session.console.reset()

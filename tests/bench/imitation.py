@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from replexplorer.adapters.mysql import Address, ControlConnection
-from replexplorer.core.dialect.timed import MARIADB_TIMED, MYSQL_TIMED, Timed
-from replexplorer.core.imitation.imitation import imitate
+from replexplorer.core.dialect.dialect import MARIADB_TIMED, MYSQL_TIMED, Timed
 from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
-from replexplorer.core.server.commit_counters import CommitSample, Source, growth
-from replexplorer.engine.capture import capture
+from replexplorer.core.server.counters import CommitSample, Source, growth
 from replexplorer.engine.session import Session
+from replexplorer.engine.workload_capture.watch import capture
+from replexplorer.engine.workload_capture.workload_file import write_workload
 from replexplorer.ports import LoadSettings, LoadTarget
 from tests.bench.figure import Figure, spread, tell
 from tests.bench.given_stack import print_figures
@@ -82,9 +82,10 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
                 sql, address="db1", seconds=2 * length_s - 3 * _EDGE_S, databases=["sandbox"]
             )
             await running
-            imitation = imitate(captured)
-            tell(imitation.text)
-            imitated = LoadSettings(CLIENTS, "captured.sql", TABLE_SIZE, script=imitation.text)
+            imitation = write_workload(captured)
+            script = imitation.workload or ""
+            tell(script)
+            imitated = LoadSettings(CLIENTS, "captured.sql", TABLE_SIZE, script=script)
             uniform = replace(sysbench, keys="uniform")
             arms = {
                 THEIRS: Arm(lambda: sysbench.run(settings, length_s)),
@@ -101,12 +102,11 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
                     arm.anatomies += [anatomy] if anatomy is not None else []
     finally:
         await sql.close()
-    total = sum(each.times for each in imitation.transactions)
-    kept = sum(each.times for each in imitation.transactions if not each.shape.is_rolled_back) / total
+    kept = sum(each.share for each in imitation.transactions if not each.rolled_back)
     ours = [replace(each, tps=each.tps * kept) for each in arms[OURS].runs]
     return [
         _tps(ours, arms[THEIRS].runs),
-        _apart("I2", arms, OURS, THEIRS, imitation.text),
+        _apart("I2", arms, OURS, THEIRS, script),
         _apart("I3", arms, OURS, BUILT_IN),
         _apart("I3", arms, BUILT_IN, THEIRS),
         _apart("I3", arms, UNIFORM, THEIRS),

@@ -17,7 +17,6 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.console import Clear, Inject, Reset
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, Wanted, tell
 from tests.turning import turn
@@ -71,9 +70,9 @@ async def fail(session: Session, kind: str) -> Failure:
     await _until_protected(session)
     if kind == FAILOVER:
         return await _fail_over(session, source, replica)
-    await session.console.do(Inject(parse_fault(kind, session.fleet.roster)))
+    await session.console.inject(parse_fault(kind, session.fleet.roster))
     ours = await rig.reckon(replica, failed_at_s=session.outside.clock.monotonic())
-    await session.console.do(Clear())
+    await session.console.clear()
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
     return Failure(kind, ours, await rig.reckon(source))
 
@@ -82,13 +81,13 @@ async def _fail_over(session: Session, source: str, replica: str) -> Failure:
     """The replica takes over with clients at work, and the old source joins it again."""
     rig = session.rig
     for fault in ("partition=both", "kill"):
-        await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
+        await session.console.inject(parse_fault(fault, session.fleet.roster))
     failed_at_s = session.outside.clock.monotonic()
     change = await rig.failover(since_s=failed_at_s)
     assert (change.source_before, change.source) == (source, replica)
     await asyncio.sleep(WRITES_S)
     ours = await rig.reckon(replica, failed_at_s=failed_at_s)
-    await session.console.do(Clear())
+    await session.console.clear()
     joined = await rig.rejoin(source)
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
     how = "copy" if any(step.name.startswith("copy ") for step in joined.steps) else "following"
@@ -119,8 +118,8 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
         return [Figure("5", what, "0", told, False, _samples(found))]
     finally:
         await session.driving.stop()
-        await session.console.do(Clear())
-        await session.console.do(Reset())
+        await session.console.clear()
+        await session.console.reset()
     lost = sum(ledger.lost for each in found for ledger in (each.replica, each.source))
     acknowledged = sum(each.replica.acknowledged for each in found)
     told = f"{lost} of {acknowledged:,} in {len(found)} failures"

@@ -19,10 +19,8 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN
 from replexplorer.core.loss.ledger import LossLedger, reckon
-from replexplorer.core.loss.spans import Spans
-from replexplorer.core.server.gtid import gtid_count, subtract_gtids
+from replexplorer.core.server.gtid import Spans, gtid_count, subtract_gtids
 from replexplorer.engine.asking import ask
-from replexplorer.engine.console import Clear, Inject, Reset
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, Wanted, tell
@@ -127,11 +125,11 @@ async def cut(session: Session, mode: Mode) -> Outcome:
     begins = (await ask(member.control, member.dialect.binlogs()))[-1][0]
     await rig.load.keep_ledger(clients=CLIENTS)
     await asyncio.sleep(WRITES_S)
-    await session.console.do(Inject(parse_fault(f"{mode.fault}@{source}", session.fleet.roster)))
+    await session.console.inject(parse_fault(f"{mode.fault}@{source}", session.fleet.roster))
     failed_at_s = session.outside.clock.monotonic()
     await rig.load.stop()
     log = await rig.load.client_log()
-    await session.console.do(Clear())
+    await session.console.clear()
     await _answers(session)
     executed = await ask(member.control, member.dialect.executed())
     rows = await ask(member.control, member.dialect.ledger_rows(log.run), deadline_s=STARTS_WITHIN_S)
@@ -201,8 +199,8 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
                 found.append(figure_of(mode, outcomes))
     finally:
         await session.driving.stop()
-        await session.console.do(Clear())
-        await session.console.do(Reset())
+        await session.console.clear()
+        await session.console.reset()
     return found
 
 

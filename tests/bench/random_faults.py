@@ -23,7 +23,6 @@ from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.topology import link_between
 from replexplorer.engine.asking import execute
-from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Reset, Scale
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, Wanted, tell
 from tests.bench.lossless import CLIENTS
@@ -112,7 +111,7 @@ async def _round(session: Session, drawn: Drawn) -> tuple[RoleChange, int, LossL
         await _stray(session, replica)
     elif drawn.beside:
         kind = "receiver_stop" if drawn.beside in (AHEAD, AHEAD_AND_CUT) else drawn.beside
-        await console.do(Inject(parse_fault(f"{kind}@{replica}", session.fleet.roster)))
+        await console.inject(parse_fault(f"{kind}@{replica}", session.fleet.roster))
     await asyncio.sleep(drawn.writes_s[1])
     between = f"partition@{link_between(*session.fleet.replica_names)}"
     if drawn.beside in (AHEAD, AHEAD_AND_CUT):
@@ -120,21 +119,21 @@ async def _round(session: Session, drawn: Drawn) -> tuple[RoleChange, int, LossL
         await execute(other.control, (other.dialect.stop_threads(), *other.dialect.follow_nobody()))
     if drawn.beside == AHEAD_AND_CUT:
         await turn(session, f"{between}=both")
-    await console.do(Inject(parse_fault(drawn.failure, session.fleet.roster)))
+    await console.inject(parse_fault(drawn.failure, session.fleet.roster))
     failed_at_s = session.outside.clock.monotonic()
     if drawn.failure == "isolate":  # a source that answers its operator is refused until it is ended
         await session.fleet.server_process(session.fleet.source_name).kill()
     try:
-        change = await console.do(Failover(since_s=failed_at_s))
+        change = await console.failover(since_s=failed_at_s)
     except StackUnavailable as refused:
         named = _ACCEPTS.search(str(refused))
         if named is None:
             raise
         tell(f"  refused: {refused}")
-        change = await console.do(Failover(named[1], failed_at_s, accept_loss=True))
+        change = await console.failover(named[1], failed_at_s, accept_loss=True)
     await asyncio.sleep(GOES_ON_S)
     await session.driving.stop()
-    await console.do(Clear())
+    await console.clear()
     if drawn.beside == AHEAD_AND_CUT:
         await session.sight.refresh()
         await turn(
@@ -147,7 +146,7 @@ async def _round(session: Session, drawn: Drawn) -> tuple[RoleChange, int, LossL
         )
     given_up = 0
     for name in session.fleet.replica_names:
-        given_up += (await console.do(Rejoin(name))).rpo.commits or 0
+        given_up += (await console.rejoin(name)).rpo.commits or 0
     await _until_whole(session)
     ledger = await rig.reckon(session.fleet.source_name, failed_at_s=failed_at_s)
     return change, given_up, ledger, await _differences(session)
@@ -203,7 +202,7 @@ async def _differences(session: Session) -> list[str]:
 async def campaign(session: Session, seed: int, first: int, number: int) -> Campaign:
     """So many rounds; a round that ends early ends it, and is among the wrong ones."""
     found = Campaign()
-    await session.console.do(Scale(2))
+    await session.console.scale(2)
     for at in range(first, first + number):
         drawn = Drawn.of(seed, at)
         title = f"{seed}-{at}: {drawn}"
@@ -249,8 +248,8 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
         found = await campaign(session, int(seed or SEED), int(first or 0), rounds)
     finally:
         await session.driving.stop()
-        await session.console.do(Clear())
-        await session.console.do(Reset())
+        await session.console.clear()
+        await session.console.reset()
     lost, said = (sum(each[key] or 0 for each in found.rounds) for key in ("lost", "said"))
     kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(found.kinds.items()))
     told = (

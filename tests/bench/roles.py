@@ -15,7 +15,6 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.role_change import RoleChange
-from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.bench.figure import Figure, spread
@@ -36,12 +35,12 @@ async def changed(session: Session, *, failover: bool) -> RoleChange:
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
     await asyncio.sleep(WRITES_S)
     if not failover:
-        return await session.console.do(Switchover())
+        return await session.console.switchover()
     began_s = session.outside.clock.monotonic()
-    await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
-    done = await session.console.do(Failover(since_s=began_s))
-    await session.console.do(Rejoin(done.source_before))
-    await session.console.do(Clear())
+    await session.console.inject(parse_fault("kill", session.fleet.roster))
+    done = await session.console.failover(since_s=began_s)
+    await session.console.rejoin(done.source_before)
+    await session.console.clear()
     return done
 
 
@@ -71,7 +70,7 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
     """The parts of five failovers and five switchovers. The stack has three nodes afterwards, and any of
     them may be the source."""
     rounds = 2 if quick else ROUNDS
-    await session.console.do(Scale(2))
+    await session.console.scale(2)
     closed = LoadSettings(CLIENTS, "update_index", 10_000)
     over = await rounds_of(session, rounds, closed, failover=True)
     paced = replace(closed, mode=OPEN, rate_tps=PACE_TPS)

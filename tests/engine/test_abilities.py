@@ -6,7 +6,6 @@ import pytest
 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.engine.change.bringup import bring_up
-from replexplorer.engine.console import Reset
 from replexplorer.engine.session import Session
 from replexplorer.ports import Ability, UpOptions
 from tests.fakes.clock import virtual
@@ -41,7 +40,7 @@ def test_a_knob_that_nothing_can_turn_is_absent(ability: Ability, absent: str, p
             with pytest.raises(UsageError, match=f"{absent} is not available: nothing here can turn it"):
                 session.console.parse(f"{absent}=1")
             await turn(session, f"{present}=1")
-            await session.console.do(Reset())
+            await session.console.reset()
         assert absent not in str(world.document.content["knobs"])
 
     check()

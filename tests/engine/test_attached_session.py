@@ -10,22 +10,19 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters.attached.absent import NoSidecar, OwnKeeping
-from replexplorer.adapters.attached.guard import GuardedSql
-from replexplorer.adapters.attached.journal import ChangeJournal
-from replexplorer.adapters.attached.undo import undo
+from replexplorer.adapters.attached.changes import ChangeJournal, GuardedSql, undo
+from replexplorer.adapters.attached.provider import NoSidecar
 from replexplorer.core.change.journalled import Fate
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import MissingPiece, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.core.load.load_view import SERVER
-from replexplorer.core.load.pacing import OPEN
-from replexplorer.engine.console import ToggleLoad, Turn
+from replexplorer.core.load.interval import SERVER
+from replexplorer.core.wire import Document
+from replexplorer.engine.attached_view import AttachedView
+from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.engine.visit import Visit, VisitingLoad
-from replexplorer.ports import Ability, LoadSettings, LoadTarget
+from replexplorer.ports import Ability
 from tests.fakes.clock import virtual
-from tests.fakes.load import FakeLoadProcess
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -42,12 +39,12 @@ class AtOnce(ChangeJournal):
 def foreign(world: World, journal: ChangeJournal | None, *abilities: Ability) -> Session:
     """A session on the world's servers, which can do nothing but this."""
     whole = world.session("attach")
-    outside, keeping = whole.outside, OwnKeeping()
+    outside, kept = whole.outside, dict[str, Document]()
     outside.provider.abilities = frozenset(abilities)
     guarded = replace(
         outside,
         sql=lambda node, credentials: GuardedSql(outside.sql(node, credentials), journal),
-        agent=lambda node: NoSidecar(node, keeping),
+        agent=lambda node: NoSidecar(node, kept),
     )
     return Session(guarded, SessionOptions(holder="attach", reapply="off"))
 
@@ -60,7 +57,7 @@ async def test_watching_changes_nothing_and_names_no_sidecar() -> None:
     session = foreign(world, None)
     await session.attach()
     status = await session.status(patient=True)
-    assert (status.state, status.links, status.disks, status.load) == ("up", (), (), {})
+    assert (status.state, status.links, status.disks, status.load) == ("up", (), (), DrivenLoad(None, 0))
     knob = status.knobs[KnobName("sync_binlog", SOURCE)]
     assert (knob.requested, knob.effective) == (7, 7), "whoever made it wants it so"
     assert not {name.key for name in status.knobs} & {"rtt", "fsync_delay", "clients"}
@@ -113,7 +110,7 @@ async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters() 
 @virtual
 async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: Path) -> None:
     world = World()
-    journal = AtOnce.open(tmp_path / "j.jsonl")
+    journal = AtOnce.open(tmp_path / "j.json")
     session = foreign(world, journal, Ability.WRITE)
     before = dict(world.primary.variables)
     addresses = {node.name: node for node in await session.outside.provider.nodes()}
@@ -122,84 +119,22 @@ async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: P
     async def take_back() -> object:
         return await undo(journal, lambda name: sql(addresses[name], world.credentials)._sql)  # type: ignore[attr-defined]
 
-    visit = Visit(session, take_back)
+    visit = AttachedView(session, take_back)
     await visit.start(lambda _: None)
-    await visit.console.do(Turn((visit.console.parse("sync_binlog=100"),)))
+    await visit.console.set((visit.console.parse("sync_binlog=100"),))
     assert world.primary.variables["sync_binlog"] == "100"
     with pytest.raises(StackUnavailable, match="the servers' own clients"):
-        await visit.console.do(ToggleLoad())
+        await visit.console.toggle_load()
     assert await visit.close() == ""
     assert world.primary.variables == before
     assert journal.outstanding == ()
     journal.close()
 
 
-def a_load(world: World, made: list[str]) -> VisitingLoad:
-    """An open load of one commit a millisecond, whose schema is noted in a list."""
-
-    async def make() -> None:
-        made.append("schema")
-
-    def process(_: object) -> FakeLoadProcess:
-        started = FakeLoadProcess(lambda seconds, _: (round(seconds * 50), 2.0), lambda *_: None)
-        world.loads.append(started)
-        return started
-
-    target = LoadTarget("db1", 3306, "u", "p", "direct", database="replexplorer_load")
-    settings = LoadSettings(8, "update_index", mode=OPEN, rate_tps=50.0, catches_up=False)
-    return VisitingLoad(process, target, settings, make)
-
-
-@virtual
-async def test_a_load_on_a_visit_stands_beside_the_servers_counters_and_ends_before_the_undoing() -> None:
-    world, made, ended = World(), list[str](), list[bool]()
-    session = foreign(world, None, Ability.WRITE)
-
-    async def take_back() -> None:
-        ended.append(world.loads[-1].running)
-
-    load = a_load(world, made)
-    visit = Visit(session, take_back, load)
-    await visit.start(lambda _: None)
-    tick = await until_tick(visit, lambda tick: tick.visitor is not None and tick.visitor.tps)
-    assert tick.visitor is not None
-    assert tick.load is not None
-    assert (tick.load.state, tick.visitor.rate_asked_tps) == (SERVER, 50.0)
-    assert tick.visitor.tps == pytest.approx(50, rel=0.1)
-    assert tick.visitor.latency_ms("p99") == pytest.approx(2.0, rel=0.1)
-    assert await visit.console.do(ToggleLoad()) is False
-    assert not world.loads[-1].running
-    assert load.view().state == "stopped"
-    assert await visit.console.do(ToggleLoad()) is True
-    await until_tick(visit, lambda tick: tick.visitor is not None and tick.visitor.tps)
-    assert made == ["schema"], "made once, however often the load is started"
-    await visit.close()
-    assert ended == [False]
-    assert load.total is not None
-    assert load.total.commits >= 50
-
-
-@virtual
-async def test_a_load_that_still_begins_ends_with_the_visit() -> None:
-    world, made = World(), list[str]()
-    session = foreign(world, None, Ability.WRITE)
-
-    async def take_back() -> None:
-        made.append("taken back")
-
-    visit = Visit(session, take_back, a_load(world, made))
-    await visit.start(lambda _: None)
-    await session.outside.clock.sleep(0.1)  # its table takes 0.3 s
-    assert world.loads[-1].running
-    await visit.close()
-    assert not world.loads[-1].running
-    assert made == ["schema", "taken back"]
-
-
 @virtual
 async def test_a_change_is_noted_first_and_undone_from_the_journal(tmp_path: Path) -> None:
     world = World()
-    journal = AtOnce.open(tmp_path / "j.jsonl")
+    journal = AtOnce.open(tmp_path / "j.json")
     session = foreign(world, journal, Ability.WRITE)
     await session.attach()
     with pytest.raises(UsageError, match="replica_parallel_workers is not available"):
@@ -211,7 +146,7 @@ async def test_a_change_is_noted_first_and_undone_from_the_journal(tmp_path: Pat
     assert world.primary.variables != before
     journal.close()
 
-    left = ChangeJournal.open(tmp_path / "j.jsonl")
+    left = ChangeJournal.open(tmp_path / "j.json")
     assert [(each.variable, each.before) for each in left.outstanding] == [
         ("sync_binlog", "1"),
         ("innodb_flush_log_at_trx_commit", "1"),
@@ -221,7 +156,7 @@ async def test_a_change_is_noted_first_and_undone_from_the_journal(tmp_path: Pat
     done = await undo(left, lambda _: sql(address, world.credentials)._sql)  # type: ignore[attr-defined]
     assert [each.fate for each in done] == [Fate.RESTORED, Fate.RESTORED]
     assert world.primary.variables == before
-    assert not (tmp_path / "j.jsonl").exists()
+    assert not (tmp_path / "j.json").exists()
 
 
 class Recorded:
@@ -285,7 +220,7 @@ async def test_nothing_but_reads_and_noted_settings_is_sent(tmp_path: Path) -> N
 @virtual
 async def test_semi_sync_is_not_mended_by_restarting_their_threads(tmp_path: Path) -> None:
     world = World()
-    journal = AtOnce.open(tmp_path / "j.jsonl")
+    journal = AtOnce.open(tmp_path / "j.json")
     session = foreign(world, journal, Ability.WRITE)
     await session.attach()
     changed = list(world.changes)

@@ -8,12 +8,8 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import GALERA, System
-from replexplorer.core.topology import Belonging
-from replexplorer.engine.experiment.labs.by_system import SystemsRun
-from replexplorer.engine.experiment.labs.lab import (
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.lab import (
     GAVE_WAY,
     REFUSED,
     RETRIED,
@@ -24,9 +20,13 @@ from replexplorer.engine.experiment.labs.lab import (
     Phases,
     Relation,
     Summary,
+    SummaryRow,
 )
-from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.core.server.node_view import Membership
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.system import GALERA, System
+from replexplorer.core.topology import Belonging
+from replexplorer.engine.experiment.lab import LabRun, SystemsRun
 from tests.fakes.clock import virtual
 from tests.fakes.rig import FakeRig
 
@@ -50,7 +50,7 @@ LAB = Lab(
     (_phase("async, 1", "async", 1), _phase("galera, 1", "galera", 1), _phase("galera, 4", "galera", 4)),
     _judge,
     summary=lambda phases: Summary(
-        "all", tuple(phases), (("TPS", tuple(each.tps for each in phases.values())),)
+        "all", tuple(phases), (SummaryRow("TPS", tuple(each.tps for each in phases.values())),)
     ),
 )
 
@@ -73,7 +73,7 @@ class Stacks:
 
 @virtual
 async def test_each_system_has_a_stack_for_its_phases_and_all_is_judged_together() -> None:
-    stacks, steps = Stacks(), list[LabStep]()
+    stacks, steps = Stacks(), list[ExperimentProgress]()
     result = await SystemsRun(LAB, True, steps.append).run(stacks)
     assert stacks.made == [("async", ("async, 1",)), ("galera", ("galera, 1", "galera, 4"))]
     assert (result.verdict, result.aborted, result.repeats) == ("holds", None, 1)
@@ -86,8 +86,7 @@ async def test_each_system_has_a_stack_for_its_phases_and_all_is_judged_together
     assert result.summary.columns == ("async, 1", "galera, 1", "galera, 4")
     numbers = [step.number for step in steps if step.doing == "measuring"]
     assert list(dict.fromkeys(numbers)) == [1, 2, 3], "phases are counted through"
-    assert {step.lab for step in steps} == {LAB}
-    assert [len(step.results) for step in steps if step.number == 3][-1] == 3
+    assert {step.experiment for step in steps} == {LAB}
     assert steps[0].left_s == pytest.approx(LAB.seconds(quick=True) - 20, abs=5)
 
 

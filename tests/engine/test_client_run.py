@@ -15,8 +15,8 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.pacing import EVEN, Pace, Schedule
 from replexplorer.core.load.workload import OTHER, READ, WRITE, Statement, Workload
 from replexplorer.generator.client_run import ClientRun, RunEnd
+from replexplorer.generator.connection import Refusal
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher
-from replexplorer.generator.reply import Refusal
 from replexplorer.generator.tally import Tally
 from replexplorer.ports import LoadTarget
 

@@ -10,11 +10,12 @@ import pytest
 
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, StackUnavailable
-from replexplorer.core.server.membership import Membership
+from replexplorer.core.experiment.lab import RETRIED, Length, Phase
+from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.experiment.labs.contention import CLIENTS, HOT_ROWS, contend
-from replexplorer.engine.experiment.labs.lab import RETRIED, Act, Length, Phase
+from replexplorer.engine.experiment.labs.sessions import CLIENTS, HOT_ROWS, contend
+from replexplorer.engine.experiment.phase import Act
 from tests.fakes.clock import virtual
 from tests.fakes.rig import FakeRig
 

@@ -12,33 +12,32 @@ from replexplorer.core.experiment.drill import (
     Doing,
     Drill,
     DrillStep,
-    Expectation,
-    FigureCondition,
     Precheck,
-    StateCondition,
     span,
 )
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.matrix import CellResult, FailureKind, MatrixCell, Mode
+from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import Had, compare
-from replexplorer.core.server.commit_cost import CostSample, CpuUsed
-from replexplorer.core.server.counters import Sample, ServerStatus
+from replexplorer.core.server.counters import CostSample, CpuUsed, Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
-from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.node_view import Membership
 from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.conductor import Conductor
-from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
-from replexplorer.engine.experiment.drills.progress import DrillProgress
-from replexplorer.engine.experiment.drills.run import DrillRun
+from replexplorer.engine.experiment.drill import DrillRun
+from replexplorer.engine.experiment.journal import RunJournal
+from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.outcome import Cleared
-from replexplorer.reports.drill_pages import drill_html, drill_markdown
-from replexplorer.reports.drill_result import drill_document, render_drill
+from replexplorer.reports.experiment_report import drill_report
+from replexplorer.reports.page import html
+from replexplorer.reports.report import markdown, plain_text
 from tests.fakes.clock import until, virtual
 from tests.fakes.rig import FakeRig
 
@@ -60,8 +59,8 @@ KILL = Drill(
         DrillStep(Doing.WAIT, lasts=span(2, 1)),
     ),
     expects=(
-        Expectation("nothing is lost", FigureCondition("lost", "==", 0.0)),
-        Expectation("it is protected in the end", StateCondition("protected")),
+        Claim("nothing is lost", "lost", 0.0, "=="),
+        Claim("it is protected in the end", passes="protected"),
     ),
     rollback=(DrillStep(Doing.SET, settings=("fsync_delay=0",)),),
 )
@@ -73,7 +72,7 @@ async def run(rig: FakeRig, drill: Drill = KILL, **more: object) -> DrillResult:
 
 @virtual
 async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
-    rig, told = FakeRig(), list[DrillProgress]()
+    rig, told = FakeRig(), list[ExperimentProgress]()
     before = rig.taken
     result = await run(rig, watch=told.append)
     assert result.verdict == "holds", result.expectations
@@ -93,7 +92,7 @@ async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
 @virtual
 async def test_an_expectation_that_does_not_hold_deviates_with_its_evidence() -> None:
     rig = FakeRig()
-    drill = replace(KILL, expects=(Expectation("rows are lost", FigureCondition("lost", ">", 0.0)),))
+    drill = replace(KILL, expects=(Claim("rows are lost", "lost", 0.0, ">"),))
     result = await run(rig, drill)
     assert result.verdict == "deviates"
     assert result.expectations[0].evidence == "found 0; more than 0 would hold"
@@ -107,16 +106,16 @@ async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied(
     rig = FakeRig()
     rig.comebacks["kill"] = compare("db1", uuid, had, others, f"{uuid}:1-90", f"{uuid}:1-90", is_source=True)
     expects = (
-        Expectation("the replica breaks", FigureCondition("broken_1236", "==", 1.0)),
-        Expectation("the binlog is short", FigureCondition("binlog_lost", "==", 90.0)),
-        Expectation("no other rows", FigureCondition("diverged", "==", 0.0)),
+        Claim("the replica breaks", "broken_1236", 1.0, "=="),
+        Claim("the binlog is short", "binlog_lost", 90.0, "=="),
+        Claim("no other rows", "diverged", 0.0, "=="),
     )
     result = await run(rig, replace(KILL, expects=expects))
     assert result.verdict == "holds", result.expectations
     assert any(step.startswith("rejoin db2") for step in rig.steps), rig.steps
-    document = drill_document(result)
-    assert document.replication_after == {"db2": "broken 1236"}
-    for text in (render_drill(document), drill_markdown(document)):
+    assert result.replication_after == {"db2": "broken 1236"}
+    report = drill_report(result)
+    for text in (plain_text(report), markdown(report)):
         assert "90 (4,096 bytes)" in text
         assert "broken 1236: it has to be copied from the source" in text
 
@@ -144,9 +143,9 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     assert reading.meanwhile >= 1
     assert result.recovery_ms is not None
     assert 0 <= result.recovery_ms <= 10.1
-    document = drill_document(result)
-    assert document.exposure_before is not None
-    for text in (render_drill(document), drill_markdown(document), drill_html(document, ())):
+    assert result.exposure_before is not None
+    report = drill_report(result)
+    for text in (plain_text(report), markdown(report), html(report)):
         assert "unknown: no replica is reachable" in text
         assert "acknowledged after the reading" in text
         assert "really lost" in text
@@ -185,9 +184,9 @@ async def test_what_a_commit_cost_is_counted_until_the_first_fault(steps: tuple[
     assert 150 < result.cost.commits < 300
     assert result.cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
     assert result.cost.redo_bytes == pytest.approx(512)
-    document = drill_document(result)
-    assert "before the first fault: CPU us: db1 300, db2 -; bytes: redo 512" in render_drill(document)
-    assert "| 300 | - | 512 | - | - |" in drill_markdown(document)
+    text = markdown(drill_report(result))
+    assert "before the first fault" in text
+    assert "| 300 | - | 512 | - | - |" in text
 
 
 @pytest.mark.parametrize(
@@ -244,7 +243,7 @@ async def test_a_rollback_step_that_fails_is_said_and_the_rest_goes_on() -> None
 
 @virtual
 async def test_a_presenter_steps_through_it_and_aborts() -> None:
-    rig, conductor, told = FakeRig(), Conductor(by_hand=True), list[DrillProgress]()
+    rig, conductor, told = FakeRig(), Conductor(by_hand=True), list[ExperimentProgress]()
     before = rig.taken
     task = asyncio.create_task(run(rig, watch=told.append, conductor=conductor))
     await until(lambda: conductor.waits)
@@ -435,7 +434,7 @@ async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on() -
             "db1 is no member of the group (ERROR): a copy of the group's data brought it back",
         )
         assert rig.taken == before
-        for text in (render_drill(drill_document(result)), drill_markdown(drill_document(result))):
+        for text in (plain_text(drill_report(result)), markdown(drill_report(result))):
             assert "db1 is no member of the group (ERROR)" in text
 
 
@@ -510,15 +509,16 @@ CELLS = (
 
 
 class Heard:
-    """What a matrix says of its cells: `1 begins`, `1 True`, each once."""
+    """What a matrix says of its cells: `1 begins`, `1 ended`, `1 aborted`, each once."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.last: MatrixProgress | None = None
+        self.last: ExperimentProgress | None = None
 
-    def __call__(self, now: MatrixProgress) -> None:
+    def __call__(self, now: ExperimentProgress) -> None:
         self.last = now
-        text = f"{now.number} {'begins' if now.ended is None else now.ended.as_theory}"
+        word = "aborted" if ": aborted" in now.ended else "ended" if now.ended else "begins"
+        text = f"{now.number} {word}"
         if text not in self.told:
             self.told.append(text)
 
@@ -529,11 +529,11 @@ async def test_the_matrix_runs_every_cell_whatever_becomes_of_one() -> None:
     before = rig.taken
     result = await MatrixRun(CELLS, True, watch=heard).run(rig)
     # No stack of plain values falls back: that cell waits in vain.
-    assert heard.told == ["1 begins", "1 True", "2 begins", "2 None", "3 begins", "3 True"]
+    assert heard.told == ["1 begins", "1 ended", "2 begins", "2 aborted", "3 begins", "3 ended"]
     assert (result.verdict, rig.taken) == ("aborted", before)
     assert [each.lost for each in result.cells] == [0, None, 0]
     assert heard.last is not None
-    assert heard.last.left_s == 0
+    assert (heard.last.left_s, heard.last.kept) == (0, 2)
     [lines] = rig.shelf.only.finished
     assert len(lines) == 1 + 2  # the head, and what was found
 
@@ -549,10 +549,11 @@ async def test_an_interrupted_matrix_goes_on_behind_its_last_cell_and_starts_ove
         await task
     assert rig.taken == before
     result = await MatrixRun(CELLS, True, watch=second).run(rig)
-    assert second.told == ["2 begins", "2 None", "3 begins", "3 True"]
+    assert second.told == ["2 begins", "2 aborted", "3 begins", "3 ended"]
     assert ([each.cell for each in result.cells], result.resumed) == ([*CELLS], 1)
     third, other = Heard(), Heard()
-    await rig.journal("matrix", MatrixRun(CELLS, True).identity).append({"cell": result.cells[0].to_wire()})
+    kept = rig.journal("matrix", MatrixRun(CELLS, True).identity)
+    await RunJournal(kept, CellResult).add(result.cells[0])
     await MatrixRun(CELLS, True, fresh=True, watch=third).run(rig)
     await MatrixRun(CELLS[:1], True, watch=other).run(rig)
     assert (third.told[0], other.told[0]) == ("1 begins", "1 begins")

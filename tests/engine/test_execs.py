@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.docker.bridge import Exec
-from replexplorer.adapters.docker.load_host import ExecProcess
-from replexplorer.adapters.docker.tunnel import CLOCK_COMMAND, clock, dial, relay_command
+from replexplorer.adapters.docker.execs import CLOCK_COMMAND, Exec, clock, dial, relay_command
+from replexplorer.adapters.docker.load import ExecProcess
 from replexplorer.core.errors import StackUnavailable
 
 TWICE = ("python3", "-c", "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)")

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.core.experiment.swept import SweepProgress
+from replexplorer.core.experiment.sweep_runs import SweepProgress
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Scale, ToggleLoad, Undo
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
-from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.engine.console import Command
+from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
@@ -28,8 +28,8 @@ REFUSED = "turns the knobs"
 
 TURNS: dict[str, Callable[[Session], Awaitable[object]]] = {
     "set": lambda session: turn(session, "sync_binlog=0"),
-    "reset": lambda session: session.console.do(Reset()),
-    "undo": lambda session: session.console.do(Undo()),
+    "reset": lambda session: session.console.reset(),
+    "undo": lambda session: session.console.undo(),
 }
 
 
@@ -56,10 +56,10 @@ def test_turning_is_refused_while_an_experiment_runs(verb: str, whose: str) -> N
 
 
 OTHERS: dict[str, Command[Any]] = {
-    "repair": Repair(),
-    "scale": Scale(2),
-    "give back": GiveBack(True),
-    "load on and off": ToggleLoad(),
+    "repair": lambda console: console.repair(),
+    "scale": lambda console: console.scale(2),
+    "give back": lambda console: console.give_back(True),
+    "load on and off": lambda console: console.toggle_load(),
 }
 
 
@@ -74,10 +74,10 @@ def test_what_would_disturb_an_experiment_is_refused_by_every_console(what: str,
             before = world.state()
             async with lab.turns.measuring("lab", "tour"):
                 with pytest.raises(ExperimentUnderWay, match=REFUSED) as refused:
-                    await session.console.do(OTHERS[what])
+                    await OTHERS[what](session.console)
                 assert refused.value.exit_code == 4
                 assert refused.value.is_own is (whose == "our own")
-                await session.console.do(Mark("seen"))
+                await session.console.mark("seen")
             assert world.state() == before
 
     check()
@@ -87,9 +87,9 @@ def test_what_would_disturb_an_experiment_is_refused_by_every_console(what: str,
 async def test_scaling_brings_replicas_up_and_takes_them_away() -> None:
     world = World()
     async with world.attached("tui") as session:
-        await session.console.do(Scale(2))
+        await session.console.scale(2)
         assert len(session.fleet.replicas) == 2
-        await session.console.do(Scale(1))
+        await session.console.scale(1)
         assert len(session.fleet.replicas) == 1
 
 
@@ -98,15 +98,14 @@ async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left
     world = World(replicas=2)
     async with world.attached("tui") as session:
         await turn(session, "rtt=20")
-        await turn(session, "rtt@db2=60")
-        await session.console.do(Scale(3))
-        asked = {"rtt@db2": 60.0, "rtt@db3": 20.0, "rtt@db4": 20.0}
+        await session.console.scale(3)
+        asked = {"rtt@db2": 20.0, "rtt@db3": 20.0, "rtt@db4": 20.0}
         assert world.requested == asked
         assert session.knobs()[KnobName("rtt", "db4")].effective == pytest.approx(20.0)
         await turn(session, "rtt@db4=80")
-        await session.console.do(Scale(2))
-        assert world.requested == {"rtt@db2": 60.0, "rtt@db3": 20.0}
-        await session.console.do(Scale(3))
+        await session.console.scale(2)
+        assert world.requested == {"rtt@db2": 20.0, "rtt@db3": 20.0}
+        await session.console.scale(3)
         assert world.requested == asked
 
 
@@ -116,35 +115,10 @@ async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shri
     async with world.attached("tui") as session:
         stay = tuple(session.fleet.members)
         for replicas in (3, 2, 1):
-            await session.console.do(Scale(replicas))
+            await session.console.scale(replicas)
             samples = session.sight.samples
             assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
             assert session.sight.protection().state is not ProtectionState.DOWN
-
-
-@virtual
-async def test_undo_and_an_experiment_leave_what_was_asked_of_all_as_it_was() -> None:
-    world = World(replicas=2)
-    async with world.attached("tui") as session:
-
-        def kept() -> object:
-            return session.sight.requested.everywhere
-
-        await turn(session, "rtt=20")
-        await turn(session, "rtt@db2=60")
-        await turn(session, "rtt=40", "jitter=2")
-        assert kept() == {"rtt": 40.0, "jitter": 2.0}
-        await session.console.do(Undo())
-        assert kept() == {"rtt": 20.0}
-        assert world.requested["rtt@db2"] == 60.0
-        await session.rig.turn({KnobName("rtt", node): 85.0 for node in ("db2", "db3")})
-        assert kept() == {"rtt": 20.0}
-        await session.rig.turn({KnobName("rtt", "db2"): 60.0, KnobName("rtt", "db3"): 20.0})
-        assert kept() == {"rtt": 20.0}
-        await session.console.do(Reset())
-        assert kept() == {}
-        await session.console.do(Undo())
-        assert kept() == {"rtt": 20.0}
 
 
 @virtual
@@ -154,8 +128,8 @@ async def test_an_undo_under_somebody_s_experiment_is_possible_anyway() -> None:
         await turn(other, "sync_binlog=0")
         async with lab.turns.measuring("lab", "tour"):
             with pytest.raises(ExperimentUnderWay):
-                await other.console.do(Undo())
-            await other.console.do(Undo(anyway=True))
+                await other.console.undo()
+            await other.console.undo(anyway=True)
         assert world.requested == {"sync_binlog": 1}
 
 
@@ -225,7 +199,7 @@ async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
             with pytest.raises(StackUnavailable, match=r"the sweep sync_binlog=0,1 \(tui, pid \d+"):
                 await turn(session, "rtt=10")
         with pytest.raises(StackUnavailable, match=REFUSED):
-            await dashboard.console.do(ToggleLoad())
+            await dashboard.console.toggle_load()
         await sweeping
         await turn(other, "rtt=10")
     assert world.requested["rtt@db2"] == 10.0
@@ -249,7 +223,7 @@ LAB = Lab(
 
 async def during(number: int, session: Session, disturb: Callable[[], Awaitable[object]]) -> LabResult:
     """The lab, disturbed once in the measurement of this phase."""
-    steps: list[LabStep] = []
+    steps: list[ExperimentProgress] = []
     task = asyncio.create_task(LabRun(LAB, True, steps.append).run(session.rig))
     await until(lambda: any((step.number, step.doing) == (number, "measuring") for step in steps))
     await asyncio.sleep(5)
@@ -315,7 +289,7 @@ async def test_a_lab_that_nobody_disturbs_is_valid() -> None:
 def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(by: str) -> None:
     @virtual
     async def check() -> None:
-        world, steps = World(), list[LabStep]()
+        world, steps = World(), list[ExperimentProgress]()
         async with world.attached("load") as other, world.attached("lab two") as session:
             await other.drive(other.load_settings())
             if by == "an experiment":

@@ -12,7 +12,6 @@ from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import Inject
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.session import Session
 from tests.engine.test_session import load_runs
@@ -150,6 +149,44 @@ async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk() -> None:
         assert (await session.status()).exposure.power_cut == Unknown("the source was not reached")
 
 
+@pytest.mark.parametrize("seen_by", ["fault", "tui", "nobody"])
+@virtual
+async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went(seen_by: str) -> None:
+    """Not since its own first look: where nobody looked at that moment the number is unknown."""
+    world = World()
+    if seen_by == "tui":
+        async with world.started("tui") as session:
+            await session.driving.stop()
+            await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
+            world.crash("db2")
+            await exposure(session, lambda seen: isinstance(seen.source_lost, Unknown))
+            await asyncio.sleep(5)
+    elif seen_by == "fault":
+        async with world.attached("fault") as session:
+            await session.console.inject(parse_fault("kill@db2", session.fleet.roster))
+    else:
+        world.crash("db2")
+    world.primary.commits += 500
+    await asyncio.sleep(60)
+    async with world.attached("status") as session:
+        lost = (await session.status()).exposure.source_lost
+    assert isinstance(lost, Unknown)
+    if seen_by == "nobody":
+        assert lost == Unknown(
+            "no replica answers, and no app watched when the last one went: what it lacks is not known"
+        )
+    else:
+        assert 400 <= lost.low <= 500
+        assert lost.why.startswith("no replica answers for 6")
+    world.servers["db2"].boot()
+    await asyncio.sleep(1)
+    world.crash("db2")
+    async with world.attached("status") as session:
+        lost = (await session.status()).exposure.source_lost
+    assert isinstance(lost, Unknown)
+    assert lost.low == 0, "it had come back, and may have got them"
+
+
 @pytest.mark.parametrize("fault", ["kill", "stop", "power_cut", "isolate", "partition=both@db2"])
 @virtual
 async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault: str) -> None:
@@ -162,7 +199,7 @@ async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault:
         world.replica.received = world.primary.commits
         world.primary.commits += 300
         asked_s = session.outside.clock.monotonic()
-        await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
+        await session.console.inject(parse_fault(fault, session.fleet.roster))
         said = session.rig.at_risk()
         assert said is not None
         looked_s, seen = said

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,9 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.adapters.client_logs import FileClientLogs
-from replexplorer.adapters.docker.far_logs import FarClientLogs
-from replexplorer.adapters.docker.load_host import LOGS
+from replexplorer.adapters.docker.load import LOGS, FarClientLogs, program
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import (
     ACKNOWLEDGED,
@@ -41,7 +42,7 @@ class Hosts:
         self.disks = {A: directory / "a", B: directory / "b"}
         self.away: set[str] = set()
         self.here = directory / "here"
-        self.logs = FarClientLogs(FileClientLogs(self.here), self.fetch)
+        self.logs = FarClientLogs(self.here, self.fetch)
 
     def path(self, host: str, path: str) -> Path:
         return self.disks[host] / Path(path).relative_to(LOGS)
@@ -160,3 +161,21 @@ def test_a_clock_that_is_ahead_changes_no_row_s_class(lines: list[bytes], ahead_
 @pytest.mark.parametrize("line", [b"a 1 2", b"a 1 2 x\n", b"i 1 2\n", b"\n", b"", HEAD.encode() + b"7\n"])
 def test_a_line_without_a_time_stays_as_it_is(line: bytes) -> None:
     assert at_another_clock(line, 1_000_000) == line
+
+
+def test_what_a_load_process_on_another_host_is_given_is_all_that_it_reads(tmp_path: Path) -> None:
+    for name, content in program():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "replexplorer.load_process"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "FileNotFoundError" not in ran.stdout + ran.stderr
+    assert ran.returncode == 0

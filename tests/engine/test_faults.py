@@ -9,12 +9,11 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault, flap_of, parse_fault
-from replexplorer.core.kept import unkept_all
 from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.link import unkept_all
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import link_between
 from replexplorer.core.wire import Flap
-from replexplorer.engine.console import Clear, Inject, Scale, Switchover, Turn
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
@@ -26,11 +25,11 @@ from tests.waiting import until_tick
 
 async def inject(session: Session, text: str, *, anyway: bool = False) -> tuple[Injected, ...]:
     request = parse_fault(text, session.fleet.roster)
-    return await session.console.do(Inject(request, anyway=anyway))
+    return await session.console.inject(request, anyway=anyway)
 
 
 async def clear(session: Session, text: str | None = None) -> list[str]:
-    return [str(each.fault) for each in await session.console.do(Clear(text))]
+    return [str(each.fault) for each in await session.console.clear(text)]
 
 
 async def in_force(session: Session) -> list[str]:
@@ -45,7 +44,7 @@ def named(world: World, number: int) -> str:
 async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app() -> None:
     world = World()
     async with world.attached("set") as session:
-        await session.console.do(Turn((session.console.parse("sync_binlog=0"),)))
+        await session.console.set((session.console.parse("sync_binlog=0"),))
     async with world.attached("fault") as session:
         [done] = await inject(session, "kill")
         source = named(world, 1)
@@ -86,7 +85,7 @@ async def test_a_killed_server_that_ends_as_it_starts_again_says_why() -> None:
 async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:
     world = World()
     async with world.attached("set") as session:
-        await session.console.do(Turn((session.console.parse("fsync_delay=3"),)))
+        await session.console.set((session.console.parse("fsync_delay=3"),))
         before = {name: view.requested for name, view in (await session.status()).knobs.items()}
         [done] = await inject(session, fault)
         turned = (await session.status()).knobs
@@ -104,12 +103,12 @@ async def test_a_slow_disk_is_a_fault_of_its_node_and_no_knob() -> None:
     """After the roles have changed it is mended where it was injected."""
     world = World()
     async with world.attached("fault") as session:
-        await session.console.do(Turn((session.console.parse("fsync_delay=3"),)))
+        await session.console.set((session.console.parse("fsync_delay=3"),))
         await inject(session, "disk_stall=200")
         slow, other = (world.sidecars[named(world, number)] for number in (1, 2))
         assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 3)
         assert (await session.status()).knobs[KnobName("fsync_delay", SOURCE)].effective == 3
-        await session.console.do(Switchover())
+        await session.console.switchover()
         assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 0)
         assert (other.stall_ms, other.fsync_delay_ms) == (0, 3)
         assert await clear(session, "disk_stall") == ["disk_stall=200@db1"]
@@ -163,7 +162,7 @@ async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too() -> None:
             await inject(session, "power_cut")
         assert await in_force(session) == []
         assert world.servers[source].running
-        await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
+        await session.console.set((session.console.parse("undo_journal=on"),))
         [done] = await inject(session, "power_cut=torn")
         assert world.power_cuts == [(source, "torn")]
         assert done.lost_files == ("binlog.000001 512 bytes",)
@@ -189,7 +188,7 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
     source.loses = 17
     if by == "clear":
         async with world.attached("fault") as session:
-            [cleared] = await session.console.do(Clear())
+            [cleared] = await session.console.clear()
             assert cleared.comeback is not None
             uuid = source.variables["server_uuid"]
             assert (cleared.comeback.lost, cleared.comeback.ahead) == (
@@ -226,10 +225,10 @@ async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_cl
         await driver.driving.publish_news()
         source.loses = 17
         if by == "driver":
-            [cleared] = await driver.console.do(Clear())
+            [cleared] = await driver.console.clear()
         else:
             async with world.attached("fault") as session:
-                [cleared] = await session.console.do(Clear())
+                [cleared] = await session.console.clear()
         assert cleared.comeback is not None
         assert cleared.comeback.acknowledged == cleared.comeback.lost == f"{uuid}:84-105"
         words = cleared.comeback.words("demo")[0]
@@ -261,8 +260,8 @@ async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> No
     async with world.attached("fault") as session:
         for fault in ("kill", "stop", "kill@db2"):
             await inject(session, fault)
-            [cleared] = await session.console.do(Clear())
-            assert cleared.comeback is None or cleared.comeback.is_whole
+            [cleared] = await session.console.clear()
+            assert cleared.comeback is None or not cleared.comeback.words("demo")
         assert session.sight.requested.diverged == {}
 
 
@@ -355,6 +354,41 @@ async def test_a_fault_of_another_app_is_seen_marked_and_told_and_so_is_its_end(
         assert (await until_tick(session, lambda tick: not tick.faults)).faults == ()
 
 
+@pytest.mark.parametrize("by", ["clear", "itself"])
+@virtual
+async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -> None:
+    """Whoever found it: an app that clears the fault, one of two dashboards, and one that only watches."""
+    world = World(replicas=2)
+    world.primary.commits = 99
+    world.servers["db3"].received, world.servers["db2"].received = 99, 82
+    loss, differs = "db1 lost at least 17 transactions", "db3 DIVERGED: it has 17 transactions that db1 lost"
+    views = [world.session(name) for name in ("tui", "another")]
+    views.append(world.session("view", watches=True))
+    for view in views:
+        await (view.watch if view.options.watches else view.start)(lambda _: None)
+        await view.driving.stop()
+    if by == "clear":
+        async with world.attached("fault") as session:
+            await inject(session, "kill")
+            world.primary.loses = 17
+            await clear(session)
+    else:
+        await asyncio.sleep(5)
+        world.servers["db3"].errant = f"{world.primary.variables['server_uuid']}:90001-90017"
+        world.crash("db1")
+        await asyncio.sleep(3)
+        world.servers["db1"].boot()
+    for view in views:
+        events: list[str] = []
+        async with asyncio.timeout(60):
+            async for tick in view.ticks():
+                events += [event.text for event in tick.events]
+                if tick.at_s > 40:
+                    break
+        assert [sum(text.startswith(wanted) for text in events) for wanted in (loss, differs)] == [1, 1]
+        await view.close()
+
+
 @virtual
 async def test_a_fault_that_turns_knobs_has_one_mark_and_not_two() -> None:
     world = World()
@@ -385,7 +419,7 @@ async def test_ones_own_faults_are_no_news_and_both_ends_are_marked() -> None:
 async def test_a_power_cut_cuts_links_and_ends_a_server_under_one_mark() -> None:
     world = World()
     async with world.attached("fault") as session:
-        await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
+        await session.console.set((session.console.parse("undo_journal=on"),))
         await inject(session, "power_cut=torn")
         marked = [event.text for event in session.chronicle.take_events() if event.mark is not None]
         assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
@@ -407,7 +441,7 @@ async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
     world = World(replicas=2)
     async with world.attached("fault") as session:
         await inject(session, f"applier_stop@{named(world, 3)}")
-        await session.console.do(Scale(1))
+        await session.console.scale(1)
         assert await clear(session) == ["applier_stop@db3"]
         assert await in_force(session) == []
 

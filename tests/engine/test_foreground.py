@@ -27,9 +27,11 @@ async def test_the_warm_up_counts_neither_for_the_figures_nor_for_the_anatomy() 
         assert heard[0].start_s < load.measured.intervals[0].start_s - 3
         from_s, to_s = load.span_s
         assert to_s - from_s == pytest.approx(6, abs=0.1)
-        covered_from_s, covered_to_s = load.covered_s
-        assert 0 <= covered_from_s < covered_to_s <= 6.5
-        assert load.anatomy() is not None
+        found = load.anatomy()
+        assert found is not None
+        assert found.from_s is not None
+        assert found.to_s is not None
+        assert 0 <= found.from_s < found.to_s <= 6.5
 
 
 @virtual

@@ -8,29 +8,20 @@ from dataclasses import replace
 
 import pytest
 
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
+from replexplorer.core.experiment.relations import Claim, Found
 from replexplorer.core.history.series import History
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.conductor import Conductor
-from replexplorer.engine.experiment.labs import LABS, find_lab
-from replexplorer.engine.experiment.labs.bulk_load import bulk_load_of
-from replexplorer.engine.experiment.labs.evidence import busy
-from replexplorer.engine.experiment.labs.lab import (
-    Act,
-    Lab,
-    LabResult,
-    Length,
-    Phase,
-    PhaseResult,
-    Played,
-    Relation,
-)
-from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.engine.experiment.lab import LabRun
+from replexplorer.engine.experiment.labs.tables import bulk_load_of
+from replexplorer.engine.experiment.phase import Act, Played
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
@@ -67,7 +58,7 @@ LAB = Lab(
 )
 
 
-async def run(session: Session, steps: list[LabStep] | None = None) -> LabResult:
+async def run(session: Session, steps: list[ExperimentProgress] | None = None) -> LabResult:
     return await LabRun(LAB, True, ([] if steps is None else steps).append).run(session.rig)
 
 
@@ -118,8 +109,9 @@ def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
         for phase in result.phases:
             assert phase.machine_percent == (None if percent is None else pytest.approx(percent))
             assert phase.limited == limited
-        told = busy(*result.phases)
-        assert told == ("; machine's CPU: async 97 %, semi-sync 97 %" if limited else "")
+        phases = {each.name: each for each in result.phases}
+        told = Claim(faster="async", than="semi-sync").judge(Found(phases)).evidence
+        assert told.partition(" TPS")[2] == ("; machine's CPU: async 97 %, semi-sync 97 %" if limited else "")
 
     check()
 
@@ -128,7 +120,7 @@ def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
 async def test_the_tour_holds_on_the_model() -> None:
     world = World()
     async with world.attached("lab tour") as session:
-        result = await LabRun(find_lab("tour"), quick=True).run(session.rig)
+        result = await LabRun(LABS.named("tour"), quick=True).run(session.rig)
     assert [relation.name for relation in result.relations if not relation.holds] == []
     assert [phase.protection.state for phase in result.phases] == [
         "off",
@@ -140,18 +132,19 @@ async def test_the_tour_holds_on_the_model() -> None:
 
 def test_each_step_of_the_tour_turns_one_knob() -> None:
     """So that each row of the epoch ledger has one cause: relaxed fsync went back to AFTER_SYNC as well."""
-    first, *steps = find_lab("tour").phases
+    first, *steps = LABS.named("tour").phases
     assert {phase.name: len(phase.settings) for phase in steps} == {phase.name: 1 for phase in steps}
     turned = {text.partition("=")[0] for phase in steps for text in phase.settings}
     given = {text.partition("=")[0] for text in first.settings}
     assert turned <= given | {"partition"}, "what a step turns, the first phase sets"
 
 
+@pytest.mark.costly("it plays a whole lab, tick by tick")
 @pytest.mark.parametrize("name", ["two", "tour"])
 @virtual
 async def test_a_phase_s_row_of_the_ledger_is_its_result(name: str) -> None:
     """Measured 10.1 TPS, and the row went on collecting to 41.9."""
-    world, lab = World(), LAB if name == "two" else find_lab("tour")
+    world, lab = World(), LAB if name == "two" else LABS.named("tour")
     conductor = Conductor()
     ticks: list[Tick] = []
     async with world.started("tui") as session:
@@ -162,7 +155,7 @@ async def test_a_phase_s_row_of_the_ledger_is_its_result(name: str) -> None:
 
         looking = asyncio.create_task(watch())
         await asyncio.sleep(5)
-        result = await session.console.do(Run(LabRun(lab, quick=True, conductor=conductor)))
+        result = await session.console.run(LabRun(lab, quick=True, conductor=conductor))
         await asyncio.sleep(10)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
@@ -194,7 +187,7 @@ async def test_between_phases_the_charts_have_a_gap_and_no_stall() -> None:
                 history.feed(tick)
 
         looking = asyncio.create_task(watch())
-        await session.console.do(Run(LabRun(LAB, quick=True, conductor=Conductor())))
+        await session.console.run(LabRun(LAB, quick=True, conductor=Conductor()))
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
     rests = [
@@ -210,7 +203,7 @@ async def test_the_last_tick_that_is_recorded_is_of_the_end() -> None:
     world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.attached("lab two") as session, session.observed():
-        await session.console.do(Run(LabRun(LAB, quick=True, conductor=Conductor())))
+        await session.console.run(LabRun(LAB, quick=True, conductor=Conductor()))
     last = recorder.ticks[-1]
     semi_sync = next(view for name, view in last.knobs.items() if name.key == "semi_sync")
     assert (semi_sync.requested, semi_sync.effective, last.protection.state) == ("off", "off", "off")
@@ -224,21 +217,21 @@ async def test_the_last_tick_that_is_recorded_is_of_the_end() -> None:
 )
 def test_an_unknown_lab_is_told_with_the_nearest_names(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=f"unknown lab '{name}': {told}"):
-        find_lab(name)
+        LABS.named(name)
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", LABS.shipped())
 def test_every_lab_s_settings_can_be_typed(name: str) -> None:
-    lab = find_lab(name)
+    lab = LABS.named(name)
     for phase in lab.phases:
         for text in phase.settings:
             parse_assignment(text, new_roster(lab.replicas))
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", LABS.shipped())
 def test_every_lab_s_first_phase_sets_what_later_ones_turn(name: str) -> None:
     """Each repeat begins with it. A partition is healed by the lab that makes it."""
-    whole = find_lab(name)
+    whole = LABS.named(name)
     for lab in [whole.on(system) for system in whole.systems] or [whole]:
         first, *others = (
             {
@@ -252,7 +245,9 @@ def test_every_lab_s_first_phase_sets_what_later_ones_turn(name: str) -> None:
         assert {key for key in left if not key.startswith("partition@")} == set()
 
 
-@pytest.mark.parametrize("name", [lab.name for lab in LABS.values() if not any(p.play for p in lab.phases)])
+@pytest.mark.parametrize(
+    "name", [lab.name for lab in LABS.shipped().values() if not any(p.play for p in lab.phases)]
+)
 def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
     """Whether its relations hold is for real servers to say: the model has no fsync and no row locks."""
 
@@ -261,11 +256,11 @@ def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
         world = World()
         async with world.attached(f"lab {name}") as session:
             await turn(session, *BEFORE)
-            steps: list[LabStep] = []
-            result = await LabRun(find_lab(name), True, steps.append).run(session.rig)
+            steps: list[ExperimentProgress] = []
+            result = await LabRun(LABS.named(name), True, steps.append).run(session.rig)
         assert result.aborted is None
         assert result.unrestored == ()
-        assert [each.phase for each in result.phases] == list(find_lab(name).phases)
+        assert [each.phase for each in result.phases] == list(LABS.named(name).phases)
         unmeasured = [each.phase.name for each in result.phases if each.rtt is None]
         assert unmeasured == (["partition"] if name == "tour" else [])
         assert {step.number for step in steps} >= set(range(1, len(result.phases) + 1))
@@ -280,12 +275,12 @@ def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
 
 @virtual
 async def test_full_mode_goes_through_the_phases_three_times_in_turn() -> None:
-    world, steps = World(), list[LabStep]()
+    world, steps = World(), list[ExperimentProgress]()
     phases = (*LAB.phases, replace(LAB.phases[1], name="relaxed", settings=("sync_relay_log=1",)))
     lab = replace(LAB, phases=phases)
     found: list[int] = []
 
-    def watch(step: LabStep) -> None:
+    def watch(step: ExperimentProgress) -> None:
         steps.append(step)
         if (step.number, step.doing) == (1, "measuring") and (step.done or 0) > 0.9:
             found.append(int(world.requested["sync_relay_log@db2"]))
@@ -342,12 +337,12 @@ async def test_a_replica_is_cut_off_when_it_has_applied_what_it_received() -> No
 @virtual
 async def test_a_presenter_holds_each_phase_until_next_with_its_load_running() -> None:
     world, conductor = World(), Conductor(by_hand=True)
-    steps: list[LabStep] = []
+    steps: list[ExperimentProgress] = []
     async with world.attached("lab two") as session:
         lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
         await until(lambda: steps and steps[-1].doing == "waiting for the next phase")
         await asyncio.sleep(20)
-        assert (steps[-1].number, len(steps[-1].results), world.running_loads()) == (1, 1, 1)
+        assert (steps[-1].number, world.running_loads()) == (1, 1)
         conductor.next()
         result = await lab
     assert result.verdict == "holds"
@@ -356,7 +351,7 @@ async def test_a_presenter_holds_each_phase_until_next_with_its_load_running() -
 @virtual
 async def test_a_pause_holds_before_the_next_phase_and_goes_on_when_it_is_over() -> None:
     world, conductor = World(), Conductor()
-    steps: list[LabStep] = []
+    steps: list[ExperimentProgress] = []
     async with world.attached("lab two") as session:
         lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
         assert conductor.toggle()
@@ -406,7 +401,7 @@ async def test_a_presenters_abort_answers_with_what_was_measured(number: int, me
     world, conductor = World(), Conductor()
     async with world.attached("lab two") as session:
         await turn(session, *BEFORE)
-        watch: list[LabStep] = []
+        watch: list[ExperimentProgress] = []
         task = asyncio.create_task(LabRun(LAB, True, watch.append, conductor).run(session.rig))
         await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (number, "measuring"))
         conductor.abort("ended by hand")
@@ -490,7 +485,9 @@ async def test_a_dump_is_inserted_by_nobody_else() -> None:
         return ()
 
     rig = FakeRig(replicas=2, answer=answer)
-    dump = bulk_load_of(lambda: iter(["(1,'1953-09-02','a','b','M','1986-06-26')"] * 20))
+    dump = bulk_load_of(
+        LABS.named("bulk-load"), lambda: iter(["(1,'1953-09-02','a','b','M','1986-06-26')"] * 20)
+    )
     result = await LabRun(dump, quick=True).run(rig)
     assert result.aborted is None
     assert beside == {0}

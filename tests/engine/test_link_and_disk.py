@@ -11,7 +11,6 @@ import pytest
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.wire import Shape
-from replexplorer.engine.console import Reset
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
@@ -76,7 +75,7 @@ async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
     async with world.attached("up") as session:
         await session.up(lambda *_: None)
         assert world.sidecars["db3"].shapes["db2"] == Shape(29.95, cut=True), "`up` asks for it again"
-        await session.console.do(Reset())
+        await session.console.reset()
         assert all(shape == Shape() for each in world.sidecars.values() for shape in each.shapes.values())
         assert [link.replica for link in (await session.status()).links] == ["db2", "db3"]
 

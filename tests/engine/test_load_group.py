@@ -16,7 +16,7 @@ import pytest
 
 from replexplorer.adapters.load_group import LoadGroup, Make
 from replexplorer.adapters.load_process import LoadChild, LoadEnded
-from replexplorer.core.errors import ServerUnreachable, UsageError
+from replexplorer.core.errors import ServerUnreachable
 from replexplorer.core.load.interval import Interval
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 from tests.fakes.world import tasks_left
@@ -65,14 +65,13 @@ class Bench:
     def __init__(self, commits: Sequence[int], *, ahead_s: float = 0.0, refusing: int | None = None) -> None:
         self.told: list[str] = []
         self.children: list[LoadChild] = []
-        self.places: list[str] = []
         self._commits = commits
         self._ahead_s = ahead_s
         self._refusing = refusing
         make: Make = self._make
         self.group = LoadGroup(make=make)
 
-    def _make(self, report: Report | None, place: str) -> LoadChild:
+    def _make(self, report: Report | None) -> LoadChild:
         at = len(self.children)
         ahead_s = self._ahead_s if at else 0.0
         body = CHILD.format(
@@ -82,7 +81,6 @@ class Bench:
             lambda text, _: self.told.append(text), (sys.executable, "-c", body), ahead_s=ahead_s
         )
         self.children.append(child)
-        self.places.append(place)
         return child
 
     async def start(self, settings: LoadSettings) -> None:
@@ -94,7 +92,7 @@ class Bench:
 
 
 def settings(processes: int, clients: int = 7) -> LoadSettings:
-    return LoadSettings(clients, "insert", processes=("",) * processes)
+    return LoadSettings(clients, "insert", processes=processes)
 
 
 async def test_all_begin_at_one_moment_once_all_are_ready() -> None:
@@ -119,15 +117,14 @@ async def test_all_begin_at_one_moment_once_all_are_ready() -> None:
 
 async def test_a_host_whose_clock_is_ahead_begins_at_the_same_moment() -> None:
     bench = Bench([5, 3], ahead_s=4321.5)
-    await bench.start(LoadSettings(4, "insert", processes=("near", "far")))
-    assert bench.places == ["near", "far"]
+    await bench.start(LoadSettings(4, "insert", processes=2))
     begins = [json.loads(text)[0] for text in bench.told]
     assert begins[0] == pytest.approx(begins[1], abs=1e-6)
     running = (await bench.stop())[1:]
     total = reduce(Interval.followed_by, running)
     assert {each.processes for each in running} == {2}
     assert total.duration_s == pytest.approx(4 * LENGTH_S, abs=1e-5)
-    assert [(each.place, each.commits) for each in total.work] == [("near", 16), ("far", 10)]
+    assert [(each.number, each.commits) for each in total.work] == [(1, 16), (2, 10)]
 
 
 async def test_one_that_dies_ends_all_and_is_named_with_its_share() -> None:
@@ -168,7 +165,7 @@ async def test_one_that_cannot_start_leaves_none() -> None:
 
 async def test_the_rate_of_all_is_the_rate_asked_for() -> None:
     bench = Bench([1, 1, 1])
-    asked = LoadSettings(7, "insert", mode="open", rate_tps=100.1, processes=("",) * 3)
+    asked = LoadSettings(7, "insert", mode="open", rate_tps=100.1, processes=3)
     await bench.start(asked)
     parts = sorted((json.loads(text)[1] for text in bench.told), key=lambda part: part["phase"])
     assert [part["clients"] for part in parts] == [3, 2, 2]
@@ -181,10 +178,3 @@ async def test_a_process_more_than_clients_is_not_made_for_the_background_load()
     await bench.start(settings(3, clients=2))
     assert len(bench.children) == 2
     await bench.stop()
-
-
-async def test_a_stack_on_one_machine_has_no_other_host() -> None:
-    group = LoadGroup()
-    with pytest.raises(UsageError, match="far is no host of it"):
-        await group.start(TARGET, LoadSettings(2, "insert", processes=("far", "far")), interval_s=LENGTH_S)
-    assert group.pids == []

@@ -9,13 +9,11 @@ import pytest
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.anatomy import Part
-from replexplorer.core.server.commit_counters import CommitSample, Source, Total
-from replexplorer.core.server.counters import ServerStatus
+from replexplorer.core.server.counters import CommitSample, ServerStatus, Source, Total
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import ApplierSample, CrossCheck, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.observe.lookback import Lookback
-from replexplorer.engine.observe.sample_pair import Gathering
+from replexplorer.engine.observe.lookback import Gathering, Lookback
 from replexplorer.engine.observe.server_sample import NodeSample
 
 TPS = 100

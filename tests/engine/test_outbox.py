@@ -10,7 +10,7 @@ import pytest
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.generator.outbox import Outbox
+from replexplorer.generator.tally import Outbox
 
 SPREAD_US = range(100, 40_000, 37)
 """So many distinct latencies that a few lines fill a pipe."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerUnreachable
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN
-from replexplorer.generator.readers import Reader
+from replexplorer.generator.client_log import Reader
+from tests.amount import examples
 from tests.fakes.clock import virtual
 
 BASE = 1_795_000_000 * CLIENTS_A_RUN
@@ -79,7 +80,7 @@ rounds = st.lists(st.sets(st.tuples(st.integers(1, 3), st.integers(1, 12))), max
 
 
 @given(rounds)
-@settings(max_examples=60)
+@settings(max_examples=examples(0.6))
 def test_each_row_that_appears_above_the_others_is_written_down_once(
     added: list[set[tuple[int, int]]],
 ) -> None:

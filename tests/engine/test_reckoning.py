@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
-from replexplorer.engine.experiment.reckoning import reckoned
+from replexplorer.engine.experiment.foreground import reckoned
 from tests.fakes.clock import virtual
 from tests.fakes.rig import FakeRig
 from tests.fakes.servers import mysql_9

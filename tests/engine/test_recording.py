@@ -9,7 +9,6 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.record import recording
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
@@ -151,7 +150,7 @@ async def test_a_refused_load_leaves_no_session() -> None:
                 async with load.observed():
                     await load.drive(load.load_settings())
         assert (recorder.closed, recorder.discarded) == (1, True)
-        await tui.console.do(ToggleLoad())
+        await tui.console.toggle_load()
         await tui.fleet.keeper.release_lease()
         recorder = world.recorder = FakeRecorder()
         async with world.attached("load") as load:

@@ -11,7 +11,7 @@ import pytest
 
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from replexplorer.engine.replay import Replay
+from replexplorer.engine.view import Replay
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import make_tick
 

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.role_change import ChangeKind, UnderWay
+from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import SOURCE, new_roster
 from replexplorer.core.wire import Document
-from replexplorer.engine.requested import Requested, read_requested, write_requested
+from replexplorer.engine.requested import (
+    Requested,
+    SharedMark,
+    with_faults,
+    with_knobs,
+    with_marks,
+    with_record,
+    write_document,
+)
 from tests.fakes.clock import virtual
 from tests.fakes.sidecar import FakeAgent
 from tests.fakes.world import World
@@ -22,13 +35,24 @@ SYNC = KnobName("sync_binlog", SOURCE)
 RTT = KnobName("rtt", "db2")
 
 
+async def write_requested(
+    agent: FakeAgent, values: Mapping[KnobName, Value], writer: str, yes_tx: int | None = None
+) -> Requested:
+    merge = with_knobs(ROSTER, values, writer=writer, yes_tx_at_enabling=yes_tx)
+    return await write_document(agent, ROSTER, merge)
+
+
+async def read_requested(agent: FakeAgent) -> Requested:
+    return Requested.read(await agent.document(), ROSTER)
+
+
 def an_agent(world: World, pid: int = 1) -> FakeAgent:
     return FakeAgent(world.sidecars["db1"], pid)
 
 
 @virtual
 async def test_nothing_was_ever_asked() -> None:
-    requested = await read_requested(an_agent(World()), ROSTER)
+    requested = await read_requested(an_agent(World()))
     assert requested == Requested()
 
 
@@ -36,10 +60,10 @@ async def test_nothing_was_ever_asked() -> None:
 async def test_writes_merge_and_versions_grow() -> None:
     world = World()
     agent = an_agent(world)
-    await write_requested(agent, ROSTER, {SYNC: 0}, writer="a", yes_tx_at_enabling=7)
-    after = await write_requested(agent, ROSTER, {RTT: 85.0}, writer="b")
+    await write_requested(agent, {SYNC: 0}, writer="a", yes_tx=7)
+    after = await write_requested(agent, {RTT: 85.0}, writer="b")
     assert after == Requested(2, {SYNC: 0, RTT: 85.0}, 7, "b")
-    assert await read_requested(agent, ROSTER) == after
+    assert await read_requested(agent) == after
     assert world.document.content["knobs"] == {"sync_binlog": 0, "rtt@db1:db2": 85.0}
 
 
@@ -50,7 +74,7 @@ async def test_two_apps_that_write_at_once_lose_nothing() -> None:
     names += [SYNC, RTT]
     await asyncio.gather(
         *(
-            write_requested(an_agent(world, pid), ROSTER, {name: pid}, writer=f"app {pid}")
+            write_requested(an_agent(world, pid), {name: pid}, writer=f"app {pid}")
             for pid, name in enumerate(names, 1)
         )
     )
@@ -66,7 +90,7 @@ async def test_what_another_version_wrote_is_kept_and_not_believed() -> None:
         "knobs": {"sync_binlog": 0, "colour@db2": 1.5, "rtt@db2": "far", "semi_sync": None, "rtt": 5},
         "theme": "dark",
     }
-    requested = await write_requested(an_agent(world), ROSTER, {KnobName("clients", "load"): 4}, writer="us")
+    requested = await write_requested(an_agent(world), {KnobName("clients", "load"): 4}, writer="us")
     assert requested.values == {SYNC: 0, KnobName("clients", "load"): 4}
     assert world.requested["colour@db2"] == 1.5
     assert world.document.content["theme"] == "dark"
@@ -85,7 +109,7 @@ class Contended(FakeAgent):
 async def test_a_document_that_never_stays_is_an_error() -> None:
     world = World()
     with pytest.raises(StackUnavailable, match="being written by another app: try again"):
-        await write_requested(Contended(world.sidecars["db1"], 1), ROSTER, {SYNC: 0}, writer="us")
+        await write_requested(Contended(world.sidecars["db1"], 1), {SYNC: 0}, writer="us")
 
 
 class Forgetful(FakeAgent):
@@ -107,29 +131,31 @@ async def test_a_write_whose_answer_was_lost_is_made_again() -> None:
     world = World()
     agent = Forgetful(world.sidecars["db1"], 1)
     values: dict[KnobName, Value] = {SYNC: 0, RTT: 85.0}
-    assert (await write_requested(agent, ROSTER, values, writer="us")).values == values
+    assert (await write_requested(agent, values, writer="us")).values == values
     agent.losses = 2
     with pytest.raises(StackUnavailable, match="was lost"):
-        await write_requested(agent, ROSTER, {SYNC: 10}, writer="us")
+        await write_requested(agent, {SYNC: 10}, writer="us")
+
+
+FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
+RECORDS = (
+    ("owed", Owed("drill", "x", "db1", {"sync_binlog": 1}, {"sync_binlog": 0}, ("db2",), "drill (pid 7)")),
+    ("role_change", UnderWay(ChangeKind.FAILOVER, "db1", "db2", "promote", "failover (pid 7)", 1000.5)),
+    ("alone", Alone("uuid:1-9", 2, "db1", 1000.5)),
+)
 
 
 @virtual
-async def test_a_document_from_before_nodes_had_numbers_is_read_and_written_on() -> None:
-    """As version 0.1.0 wrote it for a stack with two replicas."""
-    world = World(replicas=2)
-    world.document.version = 7
-    world.document.content = {
-        "knobs": {"semi_sync": "on", "rtt@db2": 85.0, "rtt@db3": 20.0, "fsync_delay@db2": 2.0},
-        "writer": "set (pid 12)", "written_s": 1795280861.0, "yes_tx_at_enabling": 3,
-        "enabled_s": 1795280861.0,
-    }  # fmt: skip
-    agent = an_agent(world)
-    requested = await read_requested(agent, ROSTER)
-    assert requested.values == {
-        KnobName("semi_sync", SOURCE): "on",
-        KnobName("rtt", "db2"): 85.0,
-        KnobName("rtt", "db3"): 20.0,
-        KnobName("fsync_delay", "db2"): 2.0,
-    }
-    await write_requested(agent, ROSTER, {RTT: 5.0}, writer="us")
-    assert world.requested == {"semi_sync": "on", "rtt@db2": 5.0, "rtt@db3": 20.0, "fsync_delay@db2": 2.0}
+async def test_what_is_kept_is_read_as_it_was_written_and_what_cannot_be_read_is_left_out() -> None:
+    agent = an_agent(World())
+    flap = replace(FAULT, number=4, kind="flap", value="2/0.5", before={}, links=("db1:db2",))
+    mark = SharedMark("id", "look here", "tui (pid 7)")
+    await write_document(agent, ROSTER, with_faults(lambda faults: [*faults, FAULT, flap]))
+    await write_document(agent, ROSTER, with_marks([mark]))
+    for key, record in RECORDS:
+        found = await write_document(agent, ROSTER, with_record(key, record))
+        assert getattr(found, key) == record
+    assert (found.faults, found.marks) == ((FAULT, flap), (mark,))
+    for rubbish in (None, 3, "x", [], {}, [3, {}, {"number": "x"}], {"kind": "merger"}):
+        content = dict.fromkeys(("faults", "marks", "owed", "role_change", "alone"), rubbish)
+        assert Requested.read(Document(1, content), ROSTER) == Requested(1)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from replexplorer.adapters.client_logs import FileClientLogs
-from replexplorer.cli.roles import outcome_words
+from replexplorer.cli.failures import outcome_words
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, RunLog
-from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay, to_record
-from replexplorer.engine.change.role_endings import Endings
-from replexplorer.engine.change.role_nodes import RoleNodes
-from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover
+from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay
+from replexplorer.engine.change.role_run import RoleRun
+from replexplorer.engine.change.roles import RoleChanges
+from replexplorer.engine.console import Command
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
@@ -56,7 +57,7 @@ async def test_the_replica_that_has_received_most_takes_the_place_of_a_dead_sour
     world.servers["db3"].applied["queued"] = "uuid-0:900-902"
     async with world.attached("failover") as session:
         world.crash("db1")
-        done = await session.console.do(Failover())
+        done = await session.console.failover()
         assert (done.kind, done.source_before, done.source, done.fenced) == ("failover", "db1", "db3", True)
         assert done.rpo.commits is None, "nobody can say what the old source had"
         assert ("db3", "drain the relay log") in names_of(done)
@@ -76,15 +77,15 @@ async def test_an_old_source_that_comes_back_takes_no_writes_and_rejoins() -> No
     world = World()
     async with world.attached("failover") as session:
         world.crash("db1")
-        await session.console.do(Failover())
+        await session.console.failover()
         world.servers["db1"].boot()
         assert takers(world) == ["db2"]
         assert await roles(session) == ["detached", "primary"]
-        done = await session.console.do(Rejoin("db1"))
+        done = await session.console.rejoin("db1")
         assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db2", 0)
         assert await roles(session) == ["replica", "primary"]
         assert world.boot_roles == BootRoles("db2")
-        again = await session.console.do(Rejoin("db1"))
+        again = await session.console.rejoin("db1")
         assert again.steps == ()
 
 
@@ -97,9 +98,9 @@ async def test_a_replica_that_follows_and_has_transactions_of_its_own_gets_a_cop
         return (node, gtids) == ("db2", "uuid-0:77-79")
 
     async with world.attached("rejoin") as session:
-        assert (await session.console.do(Rejoin("db2"))).steps == ()
+        assert (await session.console.rejoin("db2")).steps == ()
         world.servers["db2"].errant = "uuid-0:77-79"
-        done = await session.console.do(Rejoin("db2", consents))
+        done = await session.console.rejoin("db2", consents)
         assert (done.rpo.commits, done.errant_gtids) == (3, {"db2": "uuid-0:77-79"})
         assert world.servers["db2"].errant == ""
         assert await roles(session) == ["primary", "replica"]
@@ -116,12 +117,12 @@ async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy() -> None
 
     async with world.attached("rejoin") as session:
         world.crash("db1")
-        await session.console.do(Failover())
+        await session.console.failover()
         world.servers["db1"].errant = "uuid-0:77-79"
         with pytest.raises(StackUnavailable, match="db1 keeps 3 transactions that the source lacks"):
-            await session.console.do(Rejoin("db1", consents))
+            await session.console.rejoin("db1", consents)
         assert await roles(session) == ["detached", "primary"]
-        done = await session.console.do(Rejoin("db1", consents))
+        done = await session.console.rejoin("db1", consents)
         assert asked == [("db1", "uuid-0:77-79")] * 2
         assert (done.rpo.commits, done.errant_gtids) == (3, {"db1": "uuid-0:77-79"})
         assert await roles(session) == ["replica", "primary"]
@@ -144,9 +145,9 @@ async def test_a_node_that_lacks_what_no_binlog_of_the_source_has_any_more_gets_
 
     async with world.attached("rejoin") as session:
         world.crash("db1")
-        await session.console.do(Failover())
+        await session.console.failover()
         world.servers["db2"].purged = "uuid-9:1-5"  # as of a source that was itself made by a copy
-        done = await session.console.do(Rejoin("db1", consents))
+        done = await session.console.rejoin("db1", consents)
         assert ("db1", "copy db2") in names_of(done)
         assert asked == [], "it loses nothing that only it has"
         assert done.rpo.commits == 0
@@ -211,7 +212,7 @@ async def failed_over(world: World, workload: str, *, beside: bool) -> RoleChang
     async with world.attached("load") as session, world.attached("failover") as other:
         await session.drive(LoadSettings(4, workload, 1000))
         world.crash("db1")
-        return await (other if beside else session).console.do(Failover())
+        return await (other if beside else session).console.failover()
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -247,7 +248,7 @@ async def test_without_an_account_of_the_clients_it_says_why_the_loss_is_unknown
     if workload is None:
         async with world.attached("failover") as session:
             world.crash("db1")
-            done = await session.console.do(Failover())
+            done = await session.console.failover()
     else:
         done = await failed_over(world, workload, beside=True)
     assert (done.rpo.commits, done.rpo.ms) == (None, None)
@@ -259,7 +260,7 @@ async def test_a_failover_is_refused_while_the_source_answers() -> None:
     world = World()
     async with world.attached("failover") as session:
         with pytest.raises(StackUnavailable, match="db1 answers: a failover is for a source that is gone"):
-            await session.console.do(Failover())
+            await session.console.failover()
         assert await roles(session) == ["primary", "replica"]
         assert world.servers["db1"].running
 
@@ -272,7 +273,7 @@ async def test_where_nobody_can_be_promoted_it_says_what_each_lacks() -> None:
         world.crash("db3")
         world.crash("db1")
         with pytest.raises(StackUnavailable, match=r"no replica could be promoted.*db2 lacks none"):
-            await session.console.do(Failover())
+            await session.console.failover()
         assert takers(world) == []
         assert world.boot_roles is None
 
@@ -286,7 +287,7 @@ async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
         world.servers["db3"].sql, world.servers["db3"].sql_errno = "No", 1062
         world.crash("db1")
         with pytest.raises(StackUnavailable) as refused:
-            await session.console.do(Failover())
+            await session.console.failover()
         assert str(refused.value) == (
             "promoting db2 would lose 3 transactions: db3 could not hand them on: nothing came (db2 lacks 3"
             " transactions, db3 lacks none): `replexplorer failover --to db2 --accept-loss` gives them up"
@@ -295,8 +296,8 @@ async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
         assert world.servers["db2"].follows == "db1"
         assert world.document.content["role_change"] is None
         with pytest.raises(UsageError, match="--to NODE --accept-loss"):
-            await session.console.do(Failover(accept_loss=True))
-        done = await session.console.do(Failover("db2", accept_loss=True))
+            await session.console.failover(accept_loss=True)
+        done = await session.console.failover("db2", accept_loss=True)
         assert (done.source, done.rpo.accepted) == ("db2", "uuid-0:10-12")
         assert any("3 transactions that other nodes had are lost" in each for each in done.warnings)
         assert outcome_words(done).splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
@@ -318,14 +319,14 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
         assert (seen["db2"].lag_s, seen["db3"].lag_s) == (None, 0.0)
         assert (status.protection.state, status.protection.diverged) == ("armed", ("db2",))
         with pytest.raises(StackUnavailable, match="db2 cannot be promoted: it lost the end"):
-            await session.console.do(Switchover("db2"))
-        await session.console.do(Inject(parse_fault("receiver_stop@db2", session.fleet.roster)))
-        await session.console.do(Clear())
+            await session.console.switchover("db2")
+        await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
+        await session.console.clear()
         assert world.servers["db2"].io == "No", "started it would be taken for whole"
         await session.up(lambda _: None)
         assert any(f"db2 is not started: it {why}" in each for each in session.repaired)
         assert world.servers["db2"].io == "No"
-        done = await session.console.do(Rejoin("db2"))
+        done = await session.console.rejoin("db2")
         assert ("db2", "copy db1") in names_of(done)
         assert (done.rpo.commits, done.warnings) == (0, (f"db2 {why}: it gets a copy of db1",))
         assert [node.diverged for node in (await session.status()).nodes] == [None, None, None]
@@ -341,11 +342,11 @@ async def test_a_source_whose_engine_may_have_lost_rows_that_its_binlog_has_is_c
     async with world.attached("failover") as session:
         await turn(session, f"innodb_flush_log_at_trx_commit={flush}")
         world.crash("db1")
-        await session.console.do(Failover())
+        await session.console.failover()
         world.servers["db1"].boot()
         found = {node.name: node.diverged for node in (await session.status()).nodes}
         assert (found["db1"] is not None) is copied
-        done = await session.console.do(Rejoin("db1"))
+        done = await session.console.rejoin("db1")
         assert (("db1", "copy db2") in names_of(done)) is copied
         assert all(node.diverged is None for node in (await session.status()).nodes)
 
@@ -353,31 +354,31 @@ async def test_a_source_whose_engine_may_have_lost_rows_that_its_binlog_has_is_c
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (Failover("db9"), "no node 'db9'"),
-        (Failover("primary"), "db1 is the source already"),
-        (Switchover("db1"), "db1 is the source already"),
-        (Rejoin("db7"), "no node 'db7'"),
-        (Rejoin("db1"), "db1 is the source"),
+        (lambda console: console.failover("db9"), "no node 'db9'"),
+        (lambda console: console.failover("primary"), "db1 is the source already"),
+        (lambda console: console.switchover("db1"), "db1 is the source already"),
+        (lambda console: console.rejoin("db7"), "no node 'db7'"),
+        (lambda console: console.rejoin("db1"), "db1 is the source"),
     ],
 )
 @virtual
-async def test_a_wrong_name_is_one_line(command: Failover | Switchover | Rejoin, told: str) -> None:
+async def test_a_wrong_name_is_one_line(command: Command[RoleChange], told: str) -> None:
     world = World()
     async with world.attached("switchover") as session:
         with pytest.raises(UsageError, match=told):
-            await session.console.do(command)
+            await command(session.console)
 
 
 @virtual
 async def test_source_and_replica_change_places_and_back() -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
-        done = await session.console.do(Switchover("db3"))
+        done = await session.console.switchover("db3")
         assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db3", 0)
         assert await roles(session) == ["replica", "replica", "primary"]
         assert takers(world) == ["db3"]
         assert world.boot_roles == BootRoles("db3")
-        await session.console.do(Switchover("db1"))
+        await session.console.switchover("db1")
         assert await roles(session) == ["primary", "replica", "replica"]
 
 
@@ -387,7 +388,7 @@ async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait() 
     async with world.attached("switchover") as session:
         world.replica.lags = True
         with pytest.raises(StackUnavailable, match="did not have every transaction"):
-            await session.console.do(Switchover())
+            await session.console.switchover()
         assert takers(world) == ["db1"]
         assert await roles(session) == ["primary", "replica"]
         assert world.boot_roles == BootRoles("db1")
@@ -399,7 +400,7 @@ async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
         await turn(session, "semi_sync=on", "sync_binlog=0", "rtt@db2=10", "rtt@db3=40", "fsync_delay@db2=3")
-        await session.console.do(Switchover("db2"))
+        await session.console.switchover("db2")
         knobs = (await session.status()).knobs
         assert {str(name): view.requested for name, view in knobs.items() if name.key == "rtt"} == {
             "rtt@db1": 10.0,
@@ -420,7 +421,7 @@ async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_chang
     world = World(replicas=2)
     async with world.attached("switchover") as session:
         await turn(session, "delay_to_replica@db2:db3=30")
-        await session.console.do(Switchover("db3"))
+        await session.console.switchover("db3")
         knobs = (await session.status()).knobs
         asked = {str(name): view.requested for name, view in knobs.items() if view.requested == 30.0}
         assert asked == {"delay_to_primary@db1:db2": 30.0}, "what left db2 for a replica still does"
@@ -433,10 +434,10 @@ async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge() -> 
     async with world.attached("failover") as session:
         await turn(session, "semi_sync=on")
         world.crash("db1")
-        done = await session.console.do(Failover())
+        done = await session.console.failover()
         assert any("semi_sync stays off: 0 of 1 replicas" in warning for warning in done.warnings)
         assert (await session.status()).protection.state == "off"
-        await session.console.do(Rejoin("db1"))
+        await session.console.rejoin("db1")
         assert (await session.status()).protection.state == "protected"
 
 
@@ -446,7 +447,7 @@ async def test_a_load_goes_on_at_the_new_source() -> None:
     async with world.started() as session:
         await until_so(lambda: session.load.is_running)
         target = session.load.target
-        done = await session.console.do(Switchover())
+        done = await session.console.switchover()
         assert done.warnings == ()
         assert ("db2", "point the load there") in names_of(done)
         assert session.load.target != target
@@ -459,7 +460,7 @@ async def test_an_app_s_load_follows_a_change_that_another_made() -> None:
     async with world.started() as session, world.attached("switchover") as other:
         await until_so(lambda: session.load.is_running)
         target = session.load.target
-        await other.console.do(Switchover())
+        await other.console.switchover()
         await until_so(lambda: session.load.target not in (None, target))
 
 
@@ -469,7 +470,7 @@ async def test_nobody_changes_roles_under_another_s_experiment() -> None:
     async with world.attached("switchover") as mine, world.attached("lab tour") as lab:
         async with lab.turns.measuring("lab", "tour"):
             with pytest.raises(ExperimentUnderWay):
-                await mine.console.do(Switchover())
+                await mine.console.switchover()
         assert await roles(mine) == ["primary", "replica"]
 
 
@@ -477,9 +478,9 @@ async def test_nobody_changes_roles_under_another_s_experiment() -> None:
 async def test_the_source_is_not_removed_with_the_last_nodes() -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
-        await session.console.do(Switchover("db3"))
+        await session.console.switchover("db3")
         with pytest.raises(UsageError, match="db3 is the source, and would go with the last nodes"):
-            await session.console.do(Scale(1))
+            await session.console.scale(1)
 
 
 @virtual
@@ -488,7 +489,7 @@ async def test_up_leaves_a_detached_node_and_says_nothing_else_is_wrong() -> Non
     async with world.attached("failover") as session:
         await turn(session, "semi_sync=on")
         world.crash("db1")
-        await session.console.do(Failover())
+        await session.console.failover()
     async with world.attached("up") as session:
         await session.up(lambda _: None)
         assert await roles(session) == ["detached", "primary"]
@@ -515,21 +516,21 @@ async def test_a_failover_whose_app_is_killed_is_ended_by_the_next_up(
 ) -> None:
     world = World(replicas=2)
     with monkeypatch.context() as patched:
-        record = RoleNodes.write
+        record = RoleRun.record
 
-        async def recorded(nodes: RoleNodes, change: UnderWay | None) -> None:
+        async def recorded(run: RoleRun, change: UnderWay | None) -> None:
             if change is None:
                 raise Killed
-            await record(nodes, change)
+            await record(run, change)
             if change.step == step:
                 raise Killed
 
-        patched.setattr(RoleNodes, "write", recorded)
-        patched.setattr(Endings, "try_to_take_back", lambda endings, change: _nothing())
+        patched.setattr(RoleRun, "record", recorded)
+        patched.setattr(RoleChanges, "_give_up", lambda roles, run: _nothing())
         async with world.attached("failover") as session:
             world.crash("db1")
             with pytest.raises(Killed):
-                await session.console.do(Failover())
+                await session.console.failover()
     assert world.document.content["role_change"] is not None
     async with world.attached("up") as session:
         await session.up(lambda _: None)
@@ -553,7 +554,7 @@ async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet() -
     async with world.attached("tui") as session:
         world.crash("db1")
         change = UnderWay(ChangeKind.FAILOVER, "db1", "db2", "drain the relay log", "failover (pid 7)", 0.0)
-        world.document.content["role_change"] = to_record(change)
+        world.document.content["role_change"] = asdict(change)
         told = await session.roles.settle()
         assert told is not None
         assert told.startswith(
@@ -561,7 +562,7 @@ async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet() -
             " and cannot be ended yet: db1 is down, and db2 was not promoted"
         )
         assert world.document.content["role_change"] is not None
-        done = await session.console.do(Failover())
+        done = await session.console.failover()
         assert done.source == "db2"
         assert world.document.content["role_change"] is None
 
@@ -576,7 +577,7 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failin
         node = "db1" if failing.endswith("super_read_only") else "db2"
         world.servers[node].refusals[failing] = 1227
         with pytest.raises(ReplexplorerError):
-            await session.console.do(Switchover("db2"))
+            await session.console.switchover("db2")
         world.servers[node].refusals.clear()
         await session.sight.refresh()
         assert takers(world) == ["db1"]
@@ -589,9 +590,9 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failin
 async def test_a_fault_of_the_old_source_can_be_cleared_after_a_failover() -> None:
     world = World()
     async with world.attached("failover") as session:
-        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
-        await session.console.do(Failover())
-        await session.console.do(Clear())
+        await session.console.inject(parse_fault("kill", session.fleet.roster))
+        await session.console.failover()
+        await session.console.clear()
         assert await roles(session) == ["detached", "primary"]
 
 
@@ -601,11 +602,11 @@ async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_y
     async with world.attached("failover") as session:
         await turn(session, "semi_sync=on")
         for fault in ("partition=both", "kill"):
-            await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
-        await session.console.do(Failover())
-        await session.console.do(Clear())
+            await session.console.inject(parse_fault(fault, session.fleet.roster))
+        await session.console.failover()
+        await session.console.clear()
         assert (await session.status()).faults == ()
-        await session.console.do(Rejoin("db1"))
+        await session.console.rejoin("db1")
         assert await roles(session) == ["replica", "primary"]
 
 
@@ -613,8 +614,8 @@ async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_y
 async def test_a_replica_that_follows_is_made_a_copy_only_where_that_is_asked_for() -> None:
     world = World()
     async with world.attached("rejoin") as session:
-        assert (await session.console.do(Rejoin("db2"))).steps == ()
-        done = await session.console.do(Rejoin("db2", copy=True))
+        assert (await session.console.rejoin("db2")).steps == ()
+        done = await session.console.rejoin("db2", copy=True)
         assert any("CLONE" in statement for step in done.steps for statement in step.statements)
         assert await roles(session) == ["primary", "replica"]
 
@@ -623,10 +624,10 @@ async def test_a_replica_that_follows_is_made_a_copy_only_where_that_is_asked_fo
 async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_any_more() -> None:
     world = World(replicas=2)
     async with world.attached("failover") as session:
-        await session.console.do(Inject(parse_fault("receiver_stop@db2", session.fleet.roster)))
+        await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
         world.crash("db1")
-        await session.console.do(Failover("db2"))
-        await session.console.do(Clear())
+        await session.console.failover("db2")
+        await session.console.clear()
         assert (await session.status()).faults == ()
         assert await roles(session) == ["down", "primary", "replica"]
 
@@ -636,7 +637,7 @@ async def test_semi_sync_is_refused_by_name_while_the_only_other_node_follows_no
     world = World()
     async with world.attached("failover") as session:
         world.crash("db1")
-        await session.console.do(Failover())
+        await session.console.failover()
         world.servers["db1"].boot()
         with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows nobody"):
             await turn(session, "semi_sync=on")
@@ -655,7 +656,7 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
         await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
         world.crash("db1")
         world.sidecars["db1"].shim = False
-        done = await session.console.do(Failover("db2"))
+        done = await session.console.failover("db2")
         assert done.warnings == ()
         knobs = (await session.status()).knobs
         assert knobs[KnobName("rtt", "db3")].effective == 40.0

@@ -10,8 +10,8 @@ import pytest
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import KnobName, Place
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.observe.sight import NO_LOAD
+from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
@@ -29,12 +29,11 @@ async def tick_after(session: Session, seconds: float) -> Tick:
     raise AssertionError("the ticks ended")
 
 
-async def load_of(world: World) -> tuple[str, object]:
+async def load_of(world: World) -> tuple[str, int | None]:
     """What `status` says of the load: its driver, and its clients."""
     async with world.attached("status") as looker:
-        status = await looker.status()
-        load = status.load if status.load is None else status.load.get("clients", "no load")
-        return str(status.driver.holder if status.driver else None), load
+        load = (await looker.status()).load
+        return str(load.driver).partition(" ")[0], load.clients
 
 
 @virtual
@@ -46,7 +45,7 @@ async def test_a_load_of_three_clients_is_not_the_knobs_eight() -> None:
         async with world.attached("get") as looker:
             view = looker.sight.views()[CLIENTS]
             assert (view.requested, view.effective, view.note) == (8, 3, None)
-    assert await load_of(world) == ("None", "no load")
+    assert await load_of(world) == ("None", 0)
 
 
 @virtual
@@ -54,7 +53,7 @@ async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
     world = World()
     async with world.attached("load") as driver, world.started(calibration=CALIBRATION) as viewer:
         await turn(viewer, "semi_sync=on", "rtt=85")
-        await viewer.console.do(ToggleLoad())  # the dashboard gives the load to the verb
+        await viewer.console.toggle_load()  # the dashboard gives the load to the verb
         await viewer.fleet.keeper.release_lease()
         settings = replace(driver.load_settings(), clients=3, mode="open", rate_tps=20.0)
         await driver.drive(settings)
@@ -73,13 +72,13 @@ async def test_a_driver_whose_load_was_stopped_or_died_says_that_none_runs() -> 
     async with world.started("tui") as tui:
         await tick_after(tui, 2.0)
         assert await load_of(world) == ("tui", 8)
-        await tui.console.do(ToggleLoad())
-        assert await load_of(world) == ("tui", "no load")
-        await tui.console.do(ToggleLoad())
+        await tui.console.toggle_load()
+        assert await load_of(world) == ("tui", 0)
+        await tui.console.toggle_load()
         await tick_after(tui, 2.0)
         world.loads[-1].die(ReplexplorerError("killed by the test"))
         await tick_after(tui, 2.5)
-        assert await load_of(world) == ("tui", "no load")
+        assert await load_of(world) == ("tui", 0)
 
 
 @virtual
@@ -93,7 +92,7 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so()
         assert changed.note == f"the running load follows (driver: {other.sight.driver})"
         await tick_after(tui, 3.0)
         assert await load_of(world) == ("tui", 5)
-        await tui.console.do(ToggleLoad())
+        await tui.console.toggle_load()
         await other.sight.refresh()
         assert (await turn(other, "clients=6")).changed[0].note == NO_LOAD
 
@@ -113,4 +112,4 @@ async def test_where_every_agent_is_away_nobody_claims_that_no_load_runs() -> No
     async with world.attached("status") as looker:
         for sidecar in world.sidecars.values():
             sidecar.stop()
-        assert (await looker.status()).load is None
+        assert (await looker.status()).load == DrivenLoad(None)

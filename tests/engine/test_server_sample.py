@@ -8,7 +8,6 @@ import pytest
 
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import ToggleLoad
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -115,7 +114,7 @@ async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
         await asyncio.sleep(10)
         beats = session.watcher.heartbeat.beats_s
         assert 9 <= len(beats) <= 12
-        await session.console.do(ToggleLoad())
+        await session.console.toggle_load()
         await asyncio.sleep(1)
         before, commits = len(beats), world.primary.commits
         await asyncio.sleep(10)

@@ -10,7 +10,7 @@ import pytest
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import Mark, Repair, ToggleLoad
+from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.fakes.clock import cancelled_in_round, until, virtual
@@ -148,7 +148,7 @@ async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configure
     session = world.session(on_quit="remove")
     await session.start(lambda _: None)
     await until_tick(session, load_runs)
-    await session.console.do(Repair())
+    await session.console.repair()
     assert await session.close() == "stack 'default' is removed"
     assert not world.exists
     nothing_left(world)
@@ -276,7 +276,7 @@ async def test_cancels_in_a_row_do_not_keep_a_stack_that_did_not_come_up() -> No
     nothing_left(world)
 
 
-def test_a_close_at_any_moment_leaves_nothing(in_full: bool) -> None:
+def test_a_close_at_any_moment_leaves_nothing(stride: int) -> None:
     """Also while the load is being prepared, a set is under way, or the watcher re-applies."""
 
     @virtual
@@ -300,7 +300,7 @@ def test_a_close_at_any_moment_leaves_nothing(in_full: bool) -> None:
             assert world.requested["semi_sync"] == "on"
         nothing_left(world)
 
-    for hundredths in range(0, 400, 3 if in_full else 7):
+    for hundredths in range(0, 400, 3 * stride):
         after(hundredths / 100)
 
 
@@ -323,7 +323,7 @@ async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load
     async def defect() -> None:
         raise KeyError("a defect")
 
-    session.accounts.news = defect  # type: ignore[method-assign,assignment]
+    session.controls.drift.news = defect  # type: ignore[method-assign,assignment]
     with pytest.raises(KeyError, match="a defect"):
         await until_tick(session, lambda _: False)
     await session.close()
@@ -340,7 +340,7 @@ async def test_ticks_come_twice_a_second_with_and_without_a_load() -> None:
         await until_tick(session, load_runs)
         times = [tick.at_s async for tick in _some(session, 10)]
         assert (times[-1] - times[0]) / 9 == pytest.approx(0.5, abs=0.01)
-        await session.console.do(ToggleLoad())
+        await session.console.toggle_load()
         times = [tick.at_s async for tick in _some(session, 10)]
         assert (times[-1] - times[1]) / 8 == pytest.approx(0.5, abs=0.01)
 
@@ -364,7 +364,7 @@ async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event() -> None:
             if len(seen) == 6:
                 break
             if len(seen) == 2:
-                await session.console.do(Mark("while nobody looks"))
+                await session.console.mark("while nobody looks")
             await asyncio.sleep(5)
         gaps = [later.at_s - tick.at_s for tick, later in pairwise(seen)]
         assert all(4.999 <= gap < 5.6 for gap in gaps), gaps
@@ -411,7 +411,7 @@ async def test_the_second_session_is_a_viewer_without_a_load_of_its_own() -> Non
         assert tick.load.driver.startswith("tui (pid ")
         assert world.running_loads() == 1
         with pytest.raises(StackUnavailable, match=r"tui \(pid \d+ on here\) drives the load") as caught:
-            await second.console.do(ToggleLoad())
+            await second.console.toggle_load()
         assert caught.value.exit_code == 4
         await turn(second, "sync_binlog=0")
         assert world.primary.variables["sync_binlog"] == "0"
@@ -428,7 +428,7 @@ async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
         await first.close()
         tick = await until_tick(second, lambda tick: not tick.viewer)
         assert any("no longer drives the load" in event.text for event in tick.events)
-        assert await second.console.do(ToggleLoad())
+        assert await second.console.toggle_load()
         await until_tick(second, load_runs)
         assert world.running_loads() == 1
     nothing_left(world)
@@ -471,7 +471,7 @@ async def test_a_load_that_cannot_start_leaves_a_session_that_watches() -> None:
         assert any(event.text == "no load: no CREATE privilege" for event in tick.events)
         assert tick.load is not None
         assert tick.load.state == "stopped"
-        assert await session.console.do(ToggleLoad())
+        assert await session.console.toggle_load()
         await until_tick(session, load_runs)
 
 
@@ -486,7 +486,7 @@ async def test_a_load_that_dies_is_told_and_can_be_started_again() -> None:
         assert tick.load.fault == "the load's process ended by itself (signal 9)"
         await turn(session, "clients=2")
         assert world.requested["clients"] == 2
-        assert await session.console.do(ToggleLoad())
+        assert await session.console.toggle_load()
         tick = await until_tick(session, load_runs)
         assert tick.load is not None
         assert (tick.load.clients, tick.load.fault) == (2, None)
@@ -497,9 +497,9 @@ async def test_the_load_stops_and_starts_by_hand() -> None:
     world = World()
     async with world.started() as session:
         await until_tick(session, load_runs)
-        assert not await session.console.do(ToggleLoad())
+        assert not await session.console.toggle_load()
         assert world.running_loads() == 0
-        assert await session.console.do(ToggleLoad())
+        assert await session.console.toggle_load()
         await until_tick(session, load_runs)
         assert world.running_loads() == 1
 
@@ -519,7 +519,7 @@ async def test_status_tells_what_is_known_of_a_dead_node() -> None:
             ("db1", True),
             ("db2", False),
         ]
-        assert (status.driver, status.load) == (None, {})
+        assert status.load == DrivenLoad(None, 0)
         assert status.nodes[0].gtid_executed is not None
         world.crash("db1")
         world.sidecars["db1"].stop()
@@ -535,5 +535,5 @@ async def test_status_names_the_driver() -> None:
     async with world.started("tui") as tui, world.attached("status") as session:
         await until_tick(tui, load_runs)
         status = await session.status()
-        assert status.driver is not None
-        assert (status.driver.holder, status.load and status.load["clients"]) == ("tui", 8)
+        assert str(status.load.driver).startswith("tui (pid ")
+        assert status.load.clients == 8

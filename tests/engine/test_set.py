@@ -11,9 +11,8 @@ from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.console import Reset, Undo
 from replexplorer.engine.outcome import RolledBack, SetResult
-from replexplorer.engine.requested import write_requested
+from replexplorer.engine.requested import with_knobs, write_document
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.servers import mysql_9
@@ -374,10 +373,10 @@ async def test_undo_goes_back_change_by_change_and_then_refuses() -> None:
     async with world.attached() as session:
         await turn(session, "sync_binlog=0")
         await turn(session, "sync_binlog=100", "rtt=85")
-        assert effects(await session.console.do(Undo())) == {"rtt@db2": 0.0, "sync_binlog": 0}
-        assert effects(await session.console.do(Undo())) == {"sync_binlog": 1}
+        assert effects(await session.console.undo()) == {"rtt@db2": 0.0, "sync_binlog": 0}
+        assert effects(await session.console.undo()) == {"sync_binlog": 1}
         with pytest.raises(UsageError, match="nothing to undo"):
-            await session.console.do(Undo())
+            await session.console.undo()
         assert world.requested == {"sync_binlog": 1, "rtt@db2": 0.0}
 
 
@@ -388,9 +387,9 @@ async def test_an_undo_that_fails_can_be_tried_again() -> None:
         await turn(session, "sync_binlog=0")
         world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
         with pytest.raises(RolledBack):
-            await session.console.do(Undo())
+            await session.console.undo()
         world.primary.refusals.clear()
-        assert effects(await session.console.do(Undo())) == {"sync_binlog": 1}
+        assert effects(await session.console.undo()) == {"sync_binlog": 1}
 
 
 @virtual
@@ -401,11 +400,11 @@ async def test_reset_is_one_change_with_one_undo() -> None:
             session, "semi_sync=on", "rtt=20", "sync_binlog=0", "replica_parallel_workers=8", "clients=2"
         )
         turned = world.state()
-        await session.console.do(Reset())
+        await session.console.reset()
         assert world.primary.variables[ENABLED] == "OFF"
         assert world.rtt_ms() == pytest.approx(0.1)
         assert session.sight.requested_value(KnobName("clients", "load")) == 8
-        await session.console.do(Undo())
+        await session.console.undo()
         assert world.state() == turned
         assert world.requested["clients"] == 2
 
@@ -801,11 +800,12 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
             await asyncio.sleep(1.0)
             agent, writer = other.fleet.source.agent, other.turns.actor.writer
-            await write_requested(agent, new_roster(), {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
+            merge = with_knobs(new_roster(), {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
+            await write_document(agent, new_roster(), merge)
             world.primary.variables["sync_binlog"] = "2"
         await waiting
         assert world.primary.variables["sync_binlog"] == "3"
-        await session.console.do(Undo())
+        await session.console.undo()
         assert world.primary.variables["sync_binlog"] == "2"
 
 

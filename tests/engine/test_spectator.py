@@ -11,8 +11,7 @@ import pytest
 from replexplorer.core.errors import NoSuchStack
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.engine.console import Mark, Select
-from replexplorer.engine.progress import Progress
+from replexplorer.engine.outcome import Progress
 from replexplorer.engine.spectator import Spectator
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
@@ -49,7 +48,7 @@ async def test_the_driver_s_load_knobs_and_marks_are_seen() -> None:
         assert "tui" in tick.load.driver
         await turn(driver, "sync_binlog=0")
         assert (await told(spectator, "sync_binlog 1 → 0, by tui")).mark == 1
-        await driver.console.do(Mark("before the demonstration"))
+        await driver.console.mark("before the demonstration")
         assert (await told(spectator, "before the demonstration, by tui")).mark == 2
 
 
@@ -58,10 +57,10 @@ async def test_the_knob_that_the_driver_looks_at_is_seen() -> None:
     world = World()
     async with world.started("tui") as driver, watching(world) as spectator:
         await until_tick(driver, load_runs)
-        await driver.console.do(Select(KnobName("rtt", "db2")))
+        await driver.console.select(KnobName("rtt", "db2"))
         await until_tick(spectator, lambda tick: tick.driver_selects == "rtt@db2")
         await turn(driver, "sync_binlog=0")
-        await driver.console.do(Select(None))
+        await driver.console.select(None)
         await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
 
 
@@ -69,7 +68,7 @@ async def test_the_knob_that_the_driver_looks_at_is_seen() -> None:
 async def test_a_mark_is_told_once_and_not_to_who_comes_later() -> None:
     world = World()
     async with world.started("tui") as driver, watching(world) as spectator:
-        await driver.console.do(Mark("early"))
+        await driver.console.mark("early")
         await told(spectator, "early")
         heard = [event.text async for event in _events(driver, 5)]
         assert sum("early" in text for text in heard) <= 1

@@ -1,4 +1,4 @@
-"""An experiment whose app was killed: the next start gives back what it owes the stack."""
+"""An experiment whose app was killed: the next command gives back what it owes the stack."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
+from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
+from replexplorer.core.link import kept_all
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
@@ -21,7 +22,8 @@ async def leave_a_mess(session: Session) -> None:
     """What a drill has done to the stack when it is killed."""
     rig = session.rig
     desired = desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")])
-    await rig.owe(Owed("drill", "mess", "db1", {SYNC: 100, RTT: 5.0}, desired))
+    turned = kept_all(desired, rig.seen.roster)
+    await rig.owe(Owed("drill", "mess", "db1", {"sync_binlog": 100, "rtt@db1:db2": 5.0}, turned))
     await rig.turn(desired)
     await rig.inject("partition=ack")
     await rig.inject("receiver_stop")
@@ -42,9 +44,9 @@ async def killed(world: World, *later: str) -> None:
             await turn(session, *later)
 
 
-@pytest.mark.parametrize("how", ["start", "up", "experiment"])
+@pytest.mark.parametrize("how", ["start", "up", "experiment", "set", "load"])
 @virtual
-async def test_the_next_start_rolls_it_back_and_says_so(how: str) -> None:
+async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
     world = World()
     await killed(world)
     session = world.session("tui")
@@ -52,12 +54,18 @@ async def test_the_next_start_rolls_it_back_and_says_so(how: str) -> None:
         await session.start(lambda _: None)
     else:
         await session.attach()
+        assert (await session.status()).interrupted == "drill mess"
         if how == "up":
             await session.up(lambda _: None)
+        elif how == "set":
+            await turn(session, "clients=3")
+        elif how == "load":
+            await session.drive(session.load_settings())
         else:
             async with session.rig.reserved("lab", "next"):
                 pass
     assert session.sight.requested.owed is None
+    assert (await session.status()).interrupted is None
     assert session.sight.requested.faults == ()
     assert session.sight.requested_value(SYNC) == 100
     assert session.sight.requested_value(RTT) == 5
@@ -96,6 +104,7 @@ async def test_nothing_is_touched_while_the_experiment_runs() -> None:
         async with world.started("tui") as other:
             assert told(other) == []
             assert other.sight.requested.owed is not None
+            assert (await other.status()).interrupted is None
             assert len(other.sight.requested.faults) == 2
         over.set()
         await running
@@ -138,7 +147,7 @@ async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_co
 async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it() -> None:
     world = World()
     async with world.attached("drill cut") as session:
-        await session.rig.owe(Owed("drill", "cut", "db1", {SYNC: 100}, {SYNC: 0}, ("db2",)))
+        await session.rig.owe(Owed("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2",)))
     world.servers["db2"].refusals["CLONE"] = 3862
     async with world.attached("up") as session:
         await session.up(lambda _: None)
@@ -153,14 +162,8 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
     assert set(copied(world)) == {"db2"}
 
 
-def test_what_is_owed_is_read_as_it_was_written() -> None:
-    before, turned = {SYNC: 1, RTT: 0.0}, {SYNC: 0, RTT: 20.0}
+def test_what_somebody_has_asked_since_stays() -> None:
+    before, turned = {"sync_binlog": 1, "rtt@db1:db2": 0.0}, {"sync_binlog": 0, "rtt@db1:db2": 20.0}
     owed = Owed("drill", "kill-primary", "db1", before, turned, ("db2",), writer="drill (pid 7)")
-    assert owed_from_record(owed_to_record(owed, new_roster(1)), new_roster(1)) == owed
-    assert owed.still({SYNC: 0, RTT: 20.0}) == {SYNC: 1, RTT: 0.0}
-    assert owed.still({SYNC: 5, RTT: 20.0}) == {RTT: 0.0}
-
-
-@pytest.mark.parametrize("content", [None, [], {}, {"kind": "drill"}, {"before": 3}, "x"])
-def test_what_cannot_be_read_owes_nothing(content: object) -> None:
-    assert owed_from_record(content, new_roster(1)) is None
+    assert owed.still({SYNC: 0, RTT: 20.0}.__getitem__, new_roster(1)) == {SYNC: 1, RTT: 0.0}
+    assert owed.still({SYNC: 5, RTT: 20.0}.__getitem__, new_roster(1)) == {RTT: 0.0}

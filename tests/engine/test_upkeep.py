@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.engine.console import ToggleLoad
-from replexplorer.engine.load.measure import measure
-from replexplorer.engine.load.upkeep import is_low, purge_to
+from replexplorer.engine.load.driver import measure
+from replexplorer.engine.load.driving import is_low, purge_to
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
 
@@ -62,9 +61,9 @@ async def test_a_full_disk_stops_the_load_and_says_so() -> None:
         await until(lambda: not world.running_loads(), within_s=60)
         assert "4.0 GB of 100 GB are free" in (session.load.fault or "")
         with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
-            await session.console.do(ToggleLoad())
+            await session.console.toggle_load()
         world.sidecars["db1"].free_bytes = 50 * GB
-        assert await session.console.do(ToggleLoad())
+        assert await session.console.toggle_load()
         await asyncio.sleep(1)
 
 

@@ -9,7 +9,6 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import Desired
-from replexplorer.engine.console import GiveBack, Repair, ToggleLoad, Undo
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
@@ -35,7 +34,7 @@ async def test_a_restarted_primary_gets_its_settings_back_and_it_is_marked() -> 
     world = World()
     async with world.started() as session:
         await turn(session, *REQUESTS)
-        await told(session, "4 knobs")
+        await told(session, "semi_sync off → on")
         await asyncio.sleep(5)
         world.restart("db1")
         assert not world.primary.enabled
@@ -64,7 +63,7 @@ async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes() -> 
         assert tick.lost == LOST
         await asyncio.sleep(10)
         assert not world.primary.enabled
-        await session.console.do(GiveBack(True))
+        await session.console.give_back(True)
         event = await told(session, "re-applied: ")
         assert event.severity is Severity.MARK
         assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
@@ -79,7 +78,7 @@ async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(
         await asyncio.sleep(5)
         world.restart("db1")
         await until_tick(session, lambda tick: tick.lost)
-        await session.console.do(GiveBack(False))
+        await session.console.give_back(False)
         await told(session, "left as it came: semi_sync, sync_binlog")
         await asyncio.sleep(20)
         assert (await until_tick(session, lambda _: True)).lost == ()
@@ -103,7 +102,7 @@ async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
         await turn(other, "semi_sync=on")
         await until_tick(session, lambda tick: not tick.lost)
         before = len(world.changes)
-        await session.console.do(GiveBack(True))
+        await session.console.give_back(True)
         assert len(world.changes) == before
 
 
@@ -155,7 +154,7 @@ async def test_a_restarted_primary_stays_as_it_came_when_so_configured_and_nobod
         await asyncio.sleep(10)
         assert not world.primary.enabled
         assert world.requested["semi_sync"] == "on"
-        await session.console.do(Repair())
+        await session.console.repair()
         assert world.primary.enabled
 
 
@@ -239,13 +238,10 @@ async def test_a_restarted_sidecar_without_delays_only_is_probed_again() -> None
         assert world.sidecars["db2"].watched == {"db1"}
 
 
-@pytest.mark.parametrize("knows_its_boot", [True, False], ids=["with a boot id", "from before"])
 @virtual
-async def test_an_answer_that_a_busy_machine_delays_is_no_restart(knows_its_boot: bool) -> None:
+async def test_an_answer_that_a_busy_machine_delays_is_no_restart() -> None:
     """The agent says how long it runs; when that was read is anybody's guess."""
     world = World()
-    for sidecar in world.sidecars.values():
-        sidecar.knows_its_boot = knows_its_boot
     async with world.started() as session:
         await turn(session, "rtt=85")
         heard: list[str] = []
@@ -434,7 +430,7 @@ async def test_everything_dead_is_shown_and_comes_back() -> None:
         tick = await until_tick(session, lambda tick: tick.state == "down")
         assert tick.protection.state == "down"
         assert tick.links[0].fault
-        await session.console.do(Repair())
+        await session.console.repair()
         await until_tick(session, lambda tick: tick.state == "up" and not tick.links[0].fault)
         assert session.watcher.failed is None
 
@@ -493,7 +489,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> Non
         assert world.loads[-1].target is not None
         assert world.loads[-1].target.password == world.credentials.dsn_password
         with pytest.raises(UsageError, match="nothing to undo"):
-            await session.console.do(Undo())
+            await session.console.undo()
         await turn(session, "semi_sync=on")
         assert world.primary.enabled
         assert session.watcher.failed is None
@@ -505,7 +501,7 @@ async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_a
     world = World()
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        await session.console.do(ToggleLoad())
+        await session.console.toggle_load()
         world.remove()
         await session.outside.provider.up(UpOptions(), lambda *_: None)
         await until_tick(session, lambda tick: tick.state == "up")
@@ -698,12 +694,12 @@ async def test_switching_semi_sync_on_and_off_is_no_outage() -> None:
 async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
     world = World(replicas=2)
     async with world.started() as session:
-        assert await session.console.do(Repair()) == ()
+        assert await session.console.repair() == ()
         world.replica.sql, world.servers["db3"].io = "No", "No"
         event = await told(session, "db2: SQL thread stopped")
         assert event.severity is Severity.WARN
         steps: list[str] = []
-        done = await session.console.do(Repair(lambda step: steps.append(step.text)))
+        done = await session.console.repair(lambda step: steps.append(step.text))
         assert sorted(done) == ["db2: SQL thread started", "db3: IO thread started"]
         assert set(done) <= set(steps)
         assert (world.replica.sql, world.servers["db3"].io) == ("Yes", "Yes")
@@ -718,7 +714,7 @@ async def test_a_repair_says_which_servers_it_started_and_what_it_set_again() ->
         await turn(session, "sync_binlog=0")
         world.crash("db1")
         await told(session, "db1 is down")
-        done = await session.console.do(Repair())
+        done = await session.console.repair()
         assert done == ("db1: server started", "sync_binlog set again")
 
 
@@ -729,7 +725,7 @@ async def test_a_repair_does_not_wait_for_a_replica_whose_link_is_cut() -> None:
         await turn(session, "partition=both")
         world.replica.io = "Connecting"
         began_s = session.outside.clock.monotonic()
-        assert await session.console.do(Repair()) == ()
+        assert await session.console.repair() == ()
         assert session.outside.clock.monotonic() - began_s < 5
 
 
@@ -740,9 +736,9 @@ async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
         world.replica.io = "No"
         async with other.turns.measuring("lab", "hot-row"):
             with pytest.raises(StackUnavailable, match="the lab hot-row"):
-                await session.console.do(Repair())
+                await session.console.repair()
             assert world.replica.io == "No"
-        assert await session.console.do(Repair()) == ("db2: IO thread started",)
+        assert await session.console.repair() == ("db2: IO thread started",)
 
 
 @virtual

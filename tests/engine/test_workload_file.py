@@ -9,7 +9,6 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.engine.console import Undo
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats.workload_file import workload_file
 from tests.fakes.clock import until, virtual
@@ -43,7 +42,7 @@ def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(tmp_path
             assert {run.setting is None for run in swept.runs} == {True, False}, (
                 "the model knows no such workload"
             )
-            await session.console.do(Undo())
+            await session.console.undo()
             assert session.load.settings is not None
             assert session.load.settings.script is None
         finally:

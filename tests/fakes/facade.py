@@ -8,40 +8,38 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.drill_verdict import Judged
-from replexplorer.core.experiment.matrix import matrix_cells
-from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
+from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
+from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Relation
+from replexplorer.core.experiment.matrix import CellResult, Matrix, MatrixResult, matrix_cells, stages_of
 from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.core.experiment.sweep_runs import SweptRun
-from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
+from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.core.experiment.sweep_runs import SweepProgress, SweepReport, SweptRun
 from replexplorer.core.fault import FaultRequest
-from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     CATALOGUE,
     Assignment,
     Backing,
     KnobName,
+    KnobView,
     Value,
     defaults,
     expand,
     format_value,
     parse_assignment,
 )
-from replexplorer.core.link import LinkSettings
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.link import LinkSettings, LinkView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
-from replexplorer.core.machine import Machine
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RecoveryTime, RoleChange
 from replexplorer.core.server.anatomy import Anatomy, Part
-from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -51,33 +49,23 @@ from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
-from replexplorer.engine.console import (
-    Clear,
-    Command,
-    Failover,
-    GiveBack,
-    Inject,
-    Mark,
-    Rejoin,
-    Repair,
-    Reset,
-    Run,
-    Select,
-    Switchover,
-    ToggleLoad,
-    Turn,
-    Undo,
-)
+from replexplorer.engine.console import Consent, Console
 from replexplorer.engine.experiment.conductor import Conductor
-from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
-from replexplorer.engine.experiment.drills.progress import DrillProgress
-from replexplorer.engine.experiment.drills.run import DrillRun
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
-from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import LabStep, LabWatch
+from replexplorer.engine.experiment.drill import DrillRun
+from replexplorer.engine.experiment.lab import LabRun
+from replexplorer.engine.experiment.matrix import MatrixRun
+from replexplorer.engine.experiment.rig import Procedure
 from replexplorer.engine.experiment.sweep import SweepRun
-from replexplorer.engine.outcome import Changed, ExperimentUnderWay, Injected, Preview, SetResult
-from replexplorer.engine.progress import Progress, ProgressCallback
+from replexplorer.engine.outcome import (
+    Changed,
+    Cleared,
+    ExperimentUnderWay,
+    Injected,
+    Preview,
+    Progress,
+    ProgressCallback,
+    SetResult,
+)
 
 R = TypeVar("R")
 EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
@@ -252,7 +240,7 @@ def down(tick: Tick, node: str) -> Tick:
     )
 
 
-class FakeFacade:
+class FakeFacade(Console):
     """Plays what `play` is given; `calls` has what was asked, as (method, argument) pairs."""
 
     player: Final = None
@@ -267,6 +255,8 @@ class FakeFacade:
         """What `start` reports."""
         self.hold: dict[str, asyncio.Event] = {}
         """Method to an event that its calls wait for."""
+        self.lab_tries: tuple[Try, ...] = ()
+        """What each step of a lab shows."""
         self.lab_turns: asyncio.Queue[None] | None = None
         """A turn a phase of a lab; None: as fast as it can."""
         self.sweep_turns: asyncio.Queue[None] | None = None
@@ -295,10 +285,6 @@ class FakeFacade:
     def called(self, method: str) -> list[object]:
         """The arguments of every call of a method."""
         return [argument for name, argument in self.calls if name == method]
-
-    async def machine(self) -> Machine | None:
-        """See `Session.machine`: nobody counts."""
-        return None
 
     async def start(self, progress: ProgressCallback) -> None:
         """Report the steps."""
@@ -340,66 +326,81 @@ class FakeFacade:
         """It takes commands itself."""
         return self
 
-    async def do(self, command: Command[R]) -> R:
-        """Note a command and play what it does; while an experiment runs, as a console must."""
-        found: Any = await self._carry_out(command)
-        return cast("R", found)
+    def _refuse(self) -> None:
+        """While an experiment runs, as a console must."""
+        if self._running is not None:
+            raise ExperimentUnderWay(self._running, is_own=True)
 
-    async def _carry_out(self, command: Command[Any]) -> object:
-        under_way = self._running
-        if under_way is not None and isinstance(command, Turn | Reset | Undo | ToggleLoad | Repair | Inject):
-            raise ExperimentUnderWay(under_way, is_own=True)
-        match command:
-            case Turn():
-                return await self._set(command.assignments)
-            case Reset():
-                return await self._reset()
-            case Undo():
-                return await self._undo()
-            case ToggleLoad():
-                await self._note("toggle_load", None)
-                return True
-            case Mark():
-                await self._note("mark", command.text)
-            case Select():
-                self.pointed.append(str(command.knob))
-            case Repair():
-                return await self._repair(command.progress)
-            case Inject():
-                await self._note("inject", (command.request.text, command.request.nodes))
-                return self.injected
-            case Failover() | Switchover():
-                await self._note(type(command).__name__.lower(), command.to)
-                return RoleChange(
-                    ChangeKind(type(command).__name__.lower()),
-                    "db1",
-                    command.to or "db2",
-                    rpo=RecoveryPoint(0),
-                    rto=RecoveryTime(total_ms=312.0),
-                )
-            case Rejoin():
-                await self._note("rejoin", command.node)
-                return RoleChange(ChangeKind.REJOIN, command.node, "db1", rpo=RecoveryPoint(7))
-            case Clear():
-                await self._note("clear", command.text)
-                return ()
-            case GiveBack():
-                await self._note("give_back", command.yes)
-            case Run(experiment=SweepRun() as run):
-                with self._experiment("sweep", run.sweep.grid.text):
-                    return await self._sweep(run.sweep, run.report)
-            case Run(experiment=LabRun() as run):
-                with self._experiment("lab", run.lab.name):
-                    return await self._lab(run.lab, quick=run.quick, watch=run.watch, conductor=run.conductor)
-            case Run(experiment=DrillRun() as run):
-                with self._experiment("drill", run.drill.name):
-                    return await self._drill(run)
-            case Run(experiment=MatrixRun() as run):
+    async def toggle_load(self) -> bool:
+        self._refuse()
+        await self._note("toggle_load", None)
+        return True
+
+    async def mark(self, text: str) -> None:
+        await self._note("mark", text)
+
+    async def select(self, knob: KnobName | None) -> None:
+        self.pointed.append(str(knob))
+
+    async def inject(
+        self, request: FaultRequest, for_s: float | None = None, anyway: bool = False
+    ) -> tuple[Injected, ...]:
+        self._refuse()
+        await self._note("inject", (request.text, request.nodes))
+        return self.injected
+
+    async def failover(
+        self,
+        to: str | None = None,
+        since_s: float | None = None,
+        anyway: bool = False,
+        accept_loss: bool = False,
+    ) -> RoleChange:
+        return await self._promote(ChangeKind.FAILOVER, to)
+
+    async def switchover(self, to: str | None = None, anyway: bool = False) -> RoleChange:
+        return await self._promote(ChangeKind.SWITCHOVER, to)
+
+    async def _promote(self, kind: ChangeKind, to: str | None) -> RoleChange:
+        await self._note(kind.value, to)
+        return RoleChange(kind, "db1", to or "db2", rpo=RecoveryPoint(0), rto=RecoveryTime(total_ms=312.0))
+
+    async def rejoin(
+        self, node: str, consent: Consent | None = None, anyway: bool = False, copy: bool = False
+    ) -> RoleChange:
+        await self._note("rejoin", node)
+        return RoleChange(ChangeKind.REJOIN, node, "db1", rpo=RecoveryPoint(7))
+
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        await self._note("clear", text)
+        return ()
+
+    async def give_back(self, yes: bool) -> None:
+        await self._note("give_back", yes)
+
+    async def run(self, experiment: Procedure[R]) -> R:
+        found: Any
+        match experiment:
+            case SweepRun():
+                with self._experiment("sweep", experiment.sweep.grid.text):
+                    found = await self._sweep(experiment.sweep, experiment.report)
+            case LabRun():
+                with self._experiment("lab", experiment.lab.name):
+                    found = await self._lab(
+                        experiment.lab,
+                        quick=experiment.quick,
+                        watch=experiment.watch,
+                        conductor=experiment.conductor,
+                    )
+            case DrillRun():
+                with self._experiment("drill", experiment.drill.name):
+                    found = await self._drill(experiment)
+            case MatrixRun():
                 with self._experiment("drill", "matrix"):
-                    return await self._matrix(run)
+                    found = await self._matrix(experiment)
             case _:
-                raise NotImplementedError(command)
-        return None
+                raise NotImplementedError(experiment)
+        return cast("R", found)
 
     @contextmanager
     def _experiment(self, kind: str, name: str) -> Iterator[None]:
@@ -409,8 +410,11 @@ class FakeFacade:
         finally:
             self._running = None
 
-    async def _set(self, assignments: Sequence[Assignment]) -> SetResult:
+    async def set(
+        self, assignments: Sequence[Assignment], *, dry_run: bool = False, anyway: bool = False
+    ) -> SetResult:
         """Keep the values."""
+        self._refuse()
         await self._note("set", [(str(name), one.value) for one in assignments for name in one.names])
         changed = [
             Changed(name, self._values.get(name), one.value, one.value, 3.0)
@@ -420,13 +424,15 @@ class FakeFacade:
         self._values |= {change.name: change.requested for change in changed}
         return SetResult(tuple(changed))
 
-    async def _reset(self) -> SetResult:
+    async def reset(self, anyway: bool = False) -> SetResult:
         """All defaults."""
+        self._refuse()
         await self._note("reset", None)
         return SetResult(())
 
-    async def _undo(self) -> SetResult:
+    async def undo(self, anyway: bool = False) -> SetResult:
         """Refuses when nothing was set."""
+        self._refuse()
         await self._note("undo", None)
         if not self.called("set") and not self.called("reset"):
             raise UsageError("nothing to undo")
@@ -462,21 +468,30 @@ class FakeFacade:
         """Play each step when `lab_turns` has a turn for it; two of its rows are lost."""
         await self._note("drill", (run.drill.name, run.quick))
         for number, step in enumerate(run.drill.steps, 1):
-            run.watch(DrillProgress(run.drill, number, step.text, 0.5, 9.0))
+            run.watch(ExperimentProgress(run.drill, number, step.text, 0.5, 9.0))
             if self.lab_turns is not None:
                 await self.lab_turns.get()
         log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
         ledger = reckon(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
-        judged = (Judged("no acknowledged row is lost", False, "found 2; exactly 0 would hold"),)
-        return DrillResult(run.drill, "mysql 9.7.4", WALL_S, run.quick, 8, ledger=ledger, expectations=judged)
+        judged = (Relation("no acknowledged row is lost", False, "found 2; exactly 0 would hold"),)
+        return DrillResult(
+            run.drill,
+            8,
+            server="mysql 9.7.4",
+            started_wall_s=WALL_S,
+            quick=run.quick,
+            ledger=ledger,
+            expectations=judged,
+        )
 
     async def _matrix(self, run: MatrixRun) -> MatrixResult:
         """Play each cell when `lab_turns` has a turn for it; each loses its number of rows."""
         await self._note("matrix", run.quick)
-        result = MatrixResult("mysql 9.7.4", run.quick, run.clients)
+        result = MatrixResult(server="mysql 9.7.4", quick=run.quick, clients=run.clients)
         cells = run.cells or matrix_cells(quick=run.quick)
         for number, cell in enumerate(cells, 1):
-            run.watch(MatrixProgress(cells, number, "inject kill", 0.5, 10.0 * len(cells[number:])))
+            left_s, shown = 10.0 * len(cells[number:]), stages_of(cells)
+            run.watch(ExperimentProgress(Matrix(), number, "inject kill", 0.5, left_s, run_stages=shown))
             try:
                 if self.lab_turns is not None:
                     await self.lab_turns.get()
@@ -484,17 +499,17 @@ class FakeFacade:
                 result.aborted = run.conductor.aborted
                 return result
             meter = Loss(number, number - 1, number + 1)
-            result.cells.append(CellResult(cell, WALL_S, 20.0, 900, number, 0, number * 10.0, 812.0, meter))
+            result.add(CellResult(cell, WALL_S, 20.0, 900, number, 0, number * 10.0, 812.0, meter))
         return result
 
-    async def _lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
+    async def _lab(self, lab: Lab, *, quick: bool, watch: Watch, conductor: Conductor) -> LabResult:
         """Play each phase when `lab_turns` has a turn for it, 100 TPS more than the one before."""
         await self._note("lab", (lab.name, quick))
-        result = LabResult(lab, "mysql 9.7.4", WALL_S, quick)
+        result = LabResult(lab, server="mysql 9.7.4", started_wall_s=WALL_S, quick=quick)
         try:
             for number, phase in enumerate(lab.phases, 1):
                 left_s = 10.0 * (len(lab.phases) - number)
-                watch(LabStep(lab, number, "measuring", 0.5, left_s + 5, tuple(result.phases)))
+                watch(ExperimentProgress(lab, number, "measuring", 0.5, left_s + 5, tries=self.lab_tries))
                 if self.lab_turns is not None:
                     await self.lab_turns.get()
                 service = Histogram()
@@ -502,9 +517,7 @@ class FakeFacade:
                 state = Protection(phase.state, requested=True)
                 result.phases.append(PhaseResult(phase, {}, 85.2, service, 100.0 * number, None, state, 1, 0))
                 if number < len(lab.phases) and conductor.holds:
-                    watch(
-                        LabStep(lab, number, "waiting for the next phase", 1.0, left_s, tuple(result.phases))
-                    )
+                    watch(ExperimentProgress(lab, number, "waiting for the next phase", 1.0, left_s))
                     await conductor.gate()
         except asyncio.CancelledError:
             self.calls.append(("lab stopped", None))
@@ -520,8 +533,9 @@ class FakeFacade:
         )
         return result
 
-    async def _repair(self, progress: ProgressCallback) -> tuple[str, ...]:
+    async def repair(self, progress: ProgressCallback = lambda _: None) -> tuple[str, ...]:
         """Reports one step; answers `repaired`."""
+        self._refuse()
         progress(Progress("starting the replica"))
         await self._note("repair", None)
         return self.repaired

@@ -8,35 +8,33 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault, parse_fault
-from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     SOURCE,
     Assignment,
     Desired,
     KnobName,
+    KnobView,
     Value,
     defaults,
     parse_assignment,
 )
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.link import LinkView
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
 from replexplorer.core.server.comeback import Comeback
-from replexplorer.core.server.commit_cost import CostSample, CpuUsed
+from replexplorer.core.server.counters import CostSample, CpuUsed
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.node_view import Membership, NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import ASYNC, System
@@ -544,13 +542,9 @@ class FakeRig:
         self.rebuilt += [node] if rebuild else []
         return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
-    async def owe(self, owed: Owed) -> None:
+    async def owe(self, owed: Owed | None) -> None:
         """See `experiment.rig.Rig`."""
         self.owed = owed
-
-    async def owe_nothing(self) -> None:
-        """See `experiment.rig.Rig`."""
-        self.owed = None
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         """See `experiment.rig.Rig`."""

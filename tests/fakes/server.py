@@ -16,7 +16,7 @@ from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.role_change import BootRoles
-from replexplorer.core.server.commit_counters import Totals
+from replexplorer.core.server.counters import Totals
 from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
 
 STATEMENT_S = 0.0004

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
+from replexplorer.core.link import PLAIN_FIELDS
 from replexplorer.core.topology import link_between
 from replexplorer.core.wire import (
-    PLAIN_KNOBS,
     DiskProbe,
     DiskState,
     Document,
@@ -31,8 +31,8 @@ from replexplorer.core.wire import (
 from tests.fakes.clock import VirtualClock
 from tests.sidecar import load
 
-GRACE_S: float = load("claims").GRACE_S
-LOOK_EVERY_S: float = load("claims").LOOK_EVERY_S
+GRACE_S: float = load("shared").GRACE_S
+LOOK_EVERY_S: float = load("shared").LOOK_EVERY_S
 
 BRIDGE_S = 0.005
 CALL_S = 0.0002
@@ -169,7 +169,6 @@ class FakeSidecar:
         """Op to the error that answers it."""
         self.addresses: dict[str, str] = {}
         self.boots = 0
-        self.knows_its_boot = True
         """Its health names the run; an agent from before knows none."""
         self.answers_late_s = 0.0
         """Between the reading of its health and the answer's arrival: a busy machine."""
@@ -202,9 +201,9 @@ class FakeSidecar:
         self.bridges: set[FakeAgent] = set()
 
     @property
-    def boot_id(self) -> str | None:
+    def boot_id(self) -> str:
         """Of this run."""
-        return f"{self.node} {self.boots}" if self.knows_its_boot else None
+        return f"{self.node} {self.boots}"
 
     def stop(self) -> None:
         """The container ends."""
@@ -535,7 +534,7 @@ def _share_of(whole: float, share: float | None) -> float | None:
 def _told(shape: Shape) -> str:
     """A shape as tests read it: the delay, and what else is asked."""
     asked = {"jitter": shape.jitter_ms}
-    asked |= {key: getattr(shape, each.name) for key, each in PLAIN_KNOBS.items()}
+    asked |= {key: getattr(shape, name) for key, name in PLAIN_FIELDS.items()}
     more = [f"{name} {value:g}" for name, value in asked.items() if value]
     return " ".join([f"{shape.delay_ms:.3f}", *more, *(["cut"] if shape.cut else [])])
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
-from replexplorer.core.kept import unkept
+from replexplorer.core.link import unkept
 from replexplorer.core.role_change import BootRoles
-from replexplorer.core.server.commit_cost import CpuUsed
+from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
@@ -500,11 +500,11 @@ class FakeProvider:
         await asyncio.sleep(DOCKER_S)
         return self._world.credentials
 
-    async def server_age_s(self, node: str) -> float | None:
+    async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         server = self._world.servers[node]
-        return asyncio.get_running_loop().time() - server.started_s if server.running else None
+        return asyncio.get_running_loop().time() - server.started_s if server.running or ended else None
 
     def server_process(self, node: str) -> ServerProcess:
         """See `ports.Provider`."""

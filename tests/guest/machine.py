@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import replexplorer
-from replexplorer.adapters.docker import base_image, images
+from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.client import client
 from replexplorer.formats.stack_file import LABEL
 from tests.building import building
@@ -60,7 +60,7 @@ def ensure() -> str:
         raise Unavailable(f"the guest is an amd64 kernel, this machine is {architecture}")
     with building():
         sidecar = images.ensure([images.SIDECAR], DIRECTORY.parent, quiet)["sidecar"]
-        base = base_image.find_base(quiet)
+        base = images.find_base(quiet)
     files = sorted(file for file in GUEST.iterdir() if file.is_file() and file.name != Path(__file__).name)
     context, digest = io.BytesIO(), hashlib.sha256(f"{sidecar}\0{base}\0".encode())
     with tarfile.open(fileobj=context, mode="w") as tar:
@@ -71,8 +71,8 @@ def ensure() -> str:
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     name = f"{REPOSITORY}:{digest.hexdigest()[:12]}"
-    with building("guest"), client(timeout_s=base_image.BUILD_SILENCE_S) as daemon:
-        if base_image.image_id(daemon, name) is None:
+    with building("guest"), client(timeout_s=images.BUILD_SILENCE_S) as daemon:
+        if images.image_id(daemon, name) is None:
             _build(daemon, name, context.getvalue(), {"BASE": base, "SIDECAR": sidecar})
     return name
 
@@ -91,7 +91,7 @@ def _build(daemon: Any, name: str, context: bytes, arguments: dict[str, str]) ->
     ):
         said += [line for line in event.get("stream", "").splitlines() if line.strip()]
         if "error" in event:
-            failure = base_image.failure("building the guest failed", [*said, event["error"]], f"see {GUEST}")
+            failure = images.failure("building the guest failed", [*said, event["error"]], f"see {GUEST}")
             if any(words in f"{failure} {said}" for words in _UNAVAILABLE):
                 raise Unavailable(str(failure))
             raise failure

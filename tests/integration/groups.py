@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli.experiment import LABS
 from replexplorer.cli.wiring import outside_of
-from replexplorer.engine.experiment.labs import find_lab
-from replexplorer.engine.experiment.labs.lab import Length, PhaseResult
-from replexplorer.engine.experiment.labs.run import LabRun
+from replexplorer.core.experiment.lab import Length, PhaseResult
+from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, take_down
@@ -51,7 +51,7 @@ async def until_so(session: Session, what: str, is_so: Callable[[], bool], withi
 async def on_hot_rows(stack: LiveStack, system: str) -> PhaseResult:
     """What systems-78ms finds with clients on the same few rows at each member, in two seconds; all that it
     turned is as it was."""
-    part = find_lab("systems-78ms").on(system)
+    part = LABS.named("systems-78ms").on(system)
     hot = replace(part.phases[-1], quick=Length(2))
     async with attached(stack, "lab systems-78ms") as session:
         before = {name: session.sight.requested_value(name) for name in session.sight.names()}

@@ -8,7 +8,6 @@ from typing import Any
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
-from replexplorer.engine.console import Reset
 from replexplorer.engine.session import Session, SessionOptions
 from tests.integration.conftest import LiveStack
 
@@ -22,7 +21,7 @@ async def attached(live: LiveStack, holder: str = "test", **options: Any) -> Asy
         finally:
             await session.disconnect()
             async with connected(live, "cleaner") as cleaner:
-                await cleaner.console.do(Reset())
+                await cleaner.console.reset()
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from typing import Any, Self
 from unittest.mock import patch
 
 from replexplorer.cli import main
-from replexplorer.formats.json.status import Status
+from tests.documents import document
 from tests.waiting import until_true
 
 _LAST_WORDS = 3000
@@ -144,6 +143,12 @@ class Shell:
     def run_here(self, *words: str, code: int, **environment: str) -> tuple[str, str]:
         """The same in this process, without an interpreter of its own: stdout and stderr. For the many ways
         to be refused, which differ in nothing else."""
+        done, out, err = self.answer(*words, **environment)
+        assert done == code, f"{words}: {done}, not {code}\n{out}\n{err}"
+        return out, err
+
+    def answer(self, *words: str, **environment: str) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr of a run in this process."""
         out, err = io.StringIO(), io.StringIO()
         with (
             patch.dict(os.environ, self.environment | environment),
@@ -151,13 +156,12 @@ class Shell:
             redirect_stderr(err),
         ):
             done = main(words)
-        assert done == code, f"{words}: {done}, not {code}\n{out.getvalue()}\n{err.getvalue()}"
-        return out.getvalue(), err.getvalue()
+        return done, out.getvalue(), err.getvalue()
 
     def json(self, *words: str, code: int = 0) -> Any:
         """The one document that it prints."""
-        return json.loads(self.run(*words, "--json", code=code).stdout)
+        return document(self.run(*words, "--json", code=code).stdout)
 
-    def status(self, code: int = 0) -> Status:
+    def status(self, code: int = 0) -> Any:
         """`status --json`."""
-        return Status.model_validate(self.json("status", code=code))
+        return self.json("status", code=code)

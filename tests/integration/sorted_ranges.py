@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replexplorer.core.dialect.statement_questions import counted_digests
+from replexplorer.core.dialect.schema import counted_digests
 from replexplorer.engine.asking import ask
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack

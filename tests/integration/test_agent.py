@@ -19,7 +19,7 @@ import pytest
 
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker import images
-from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge, Exec
+from replexplorer.adapters.docker.execs import BRIDGE_COMMAND, DockerBridge, Exec
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import Experiment, LinkState, Shape
 from replexplorer.ports import Bridge
@@ -319,25 +319,30 @@ async def test_jitter_spreads_round_trips_and_keeps_the_order(pair: Pair) -> Non
         await pair.shape(primary, replica, Shape(delay_ms=20, jitter_ms=5))
         arrived, _ = await pair.stream(600, 2000)
         assert arrived == list(range(1, 601))
-        seen_ms: set[float] = set()
+        seen_ms: list[float] = []
 
         async def spread() -> float:
-            if (measured_ms := (await primary.link("db2")).measured_ms) is not None:
-                seen_ms.add(measured_ms)
-            return max(seen_ms, default=0.0) - min(seen_ms, default=0.0)
+            measured_ms = (await primary.link("db2")).measured_ms
+            if measured_ms is not None and measured_ms not in seen_ms:
+                seen_ms.append(measured_ms)
+            return max(seen_ms) - min(seen_ms) if len(seen_ms) >= 5 else 0.0
 
         # The round trip's deviation is 7 ms, its median's of five about 4 ms.
         await until(spread, holds=lambda wide_ms: wide_ms > 1.0, within_s=30)
-        assert statistics.mean(seen_ms) == pytest.approx(40, abs=12 * patience())
+        assert statistics.median(seen_ms) == pytest.approx(40, abs=12)
 
 
 async def test_bandwidth_is_the_rate_at_which_a_stream_arrives(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
         await pair.shape(primary, replica, Shape(bandwidth_bps=4_000_000))
-        arrived, seconds = await pair.stream(500, 100_000, size=958)
-        assert arrived == list(range(1, 501))
-        # 958 bytes of ours, 28 of UDP and IP, 14 of Ethernet; the greeting takes 0.4 s.
-        assert seconds == pytest.approx(500 * 8000 / 4_000_000 + 0.4, rel=0.25 * patience())
+        took_s = []
+        for _ in range(3):
+            arrived, seconds = await pair.stream(500, 100_000, size=958)
+            assert arrived == list(range(1, 501))
+            took_s.append(seconds)
+        # 958 bytes of ours, 28 of UDP and IP, 14 of Ethernet; the greeting takes 0.4 s. What else runs here
+        # may make a stream slower and none faster.
+        assert min(took_s) == pytest.approx(500 * 8000 / 4_000_000 + 0.4, rel=0.25)
 
 
 @pytest.mark.parametrize(("cut_to_replica", "cut_to_primary"), [(True, False), (False, True), (True, True)])

@@ -12,7 +12,6 @@ import pytest
 
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import Mark, ToggleLoad
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached
@@ -98,7 +97,7 @@ async def test_the_parts_agree_with_the_clients_mean_in_the_four_durability_mode
                 # hundred commits a few statements more or less look like another client's, and then the wire
                 # is not told.
                 print(f"{name}: {unexplained(anatomy):.1%} of {told(anatomy)}; once more")
-                await session.console.do(Mark("once more"))
+                await session.console.mark("once more")
                 anatomy = await taken_apart(session)
             print(f"{name}: {unexplained(anatomy):.1%} of {told(anatomy)}")
             assert unexplained(anatomy) <= TOLERANCE * patience(), f"{name}: {told(anatomy)}"
@@ -189,7 +188,7 @@ async def test_a_replica_that_has_applied_everything_does_not_lag_and_one_that_i
         await turn(session, "partition=both")
         tick = await until_tick(session, lambda tick: (_lag_ms(tick) or 0) > 3000, "a lag of 3 s")
         await turn(session, "partition=none")
-        await session.console.do(ToggleLoad())
+        await session.console.toggle_load()
         tick = await until_tick(session, lambda tick: _lag_ms(tick) == 0, "no lag")
         assert tick.truth is not None
         assert tick.truth.replicas[0].queued == 0

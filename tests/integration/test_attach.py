@@ -9,23 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.core.dialect.own_schema import SCHEMA
-from replexplorer.formats.json.attach import AttachChanges, AttachGrants
-from replexplorer.formats.json.status import Status
-from replexplorer.ui.keys.actions import keys_of
-from tests.integration.attaching import (
-    LOAD,
-    TLS,
-    change_kill_and_revert,
-    has_schema,
-    kill_a_load_and_revert,
-    outsider,
-    run_a_load,
-    schema_is_gone,
-    stop_a_blocked_load,
-    stop_a_load,
-    variables,
-)
+from replexplorer.ui.actions import keys_of
+from tests.documents import document
+from tests.integration.attaching import TLS, change_kill_and_revert, outsider, variables
 from tests.integration.conftest import LiveStack
 from tests.integration.own_ca import shown_by
 from tests.integration.shell import Shell
@@ -63,7 +49,7 @@ async def test_their_servers_are_watched_and_left_as_they_are(live_stack: LiveSt
     before = await variables(live_stack)
     executed = await live_stack.value("db1", "SELECT @@GLOBAL.gtid_executed")
 
-    status = Status.model_validate(shell.json("attach", TLS))
+    status = shell.json("attach", TLS)
     assert [(node.role, node.reachable) for node in status.nodes] == [("primary", True), ("replica", True)]
     assert (status.nodes[1].io_thread, status.nodes[1].lag_s) == ("on", 0.0)
     assert (status.links, status.disks, status.protection.state) == ([], [], "off")
@@ -75,10 +61,6 @@ async def test_their_servers_are_watched_and_left_as_they_are(live_stack: LiveSt
     refused = shell.run("attach")
     assert "certificate" in refused.stderr, "off the loopback what signs itself is not trusted"
     assert "no replica was reached" in refused.stderr
-
-    grants = AttachGrants.model_validate(shell.json("attach", TLS, "--grants"))
-    assert grants.account == "sandbox@%"
-    assert [need.lacking for need in grants.needs] == [[], [], [], [], []]
 
     asks = shell.run(
         "attach", TLS, "--allow-changes", "--set", CHANGES[0], code=4, REPLEXPLORER_ATTACH_ALLOWED="[]"
@@ -106,7 +88,7 @@ async def test_a_signal_undoes_what_was_changed(live_stack: LiveStack, tmp_path:
         assert "changes these servers" in shell.run("revert", code=4).stderr, "one that runs is left alone"
         attach.send_signal(signal.SIGHUP)
         assert attach.ends() == 128 + signal.SIGHUP
-        changes = AttachChanges.model_validate_json(attach.printed())
+        changes = document(attach.printed())
     assert [(each.variable, each.fate) for each in changes.undone] == [("sync_binlog", "restored")]
     assert await variables(live_stack) == before
 
@@ -154,72 +136,14 @@ def end(shown: Dashboard, way: str) -> int:
     return shown.end(within_s=60)
 
 
-# -- a load
-
-
-async def test_a_load_keeps_its_rate_in_a_schema_of_its_own(live_stack: LiveStack, tmp_path: Path) -> None:
-    shell = await outsider(live_stack, tmp_path)
-    await run_a_load(live_stack, shell)
-    refused = shell.run("attach", TLS, "--load", "50", code=2)
-    assert "--allow-changes" in refused.stderr
-
-
-async def test_a_load_stops_within_a_second_and_leaves_nothing(live_stack: LiveStack, tmp_path: Path) -> None:
-    shell = await outsider(live_stack, tmp_path)
-    print(f"the last statement came {await stop_a_load(live_stack, shell):.2f} s after the signal")
-
-
-async def test_a_load_runs_behind_a_certificate_that_is_verified(
+async def test_a_certificate_is_verified_where_that_is_asked_for(
     live_stack: LiveStack, tmp_path: Path
 ) -> None:
     shell = await outsider(live_stack, tmp_path)
-    words = [word for word in LOAD if word != TLS]
     async with shown_by(live_stack, tmp_path):
         for mode in ("VERIFY_CA", "VERIFY_IDENTITY"):
             ours = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'own-ca.pem'}")
-            load = AttachChanges.model_validate(shell.json(*words, *ours, "--for", "2s")).load
-            assert load is not None
-            assert load.commits > 0
-            assert (load.errors, load.ended) == (0, None)
+            assert shell.json("attach", *ours).nodes[0].reachable
             theirs = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'other-ca.pem'}")
-            refused = shell.run(*words, *theirs, "--for", "2s", code=4).stderr
+            refused = shell.run("attach", *theirs, code=4).stderr
             assert "--ssl-ca=FILE names who signed its certificate" in refused
-            assert not await has_schema(live_stack, "db1")
-
-
-async def test_a_load_whose_commits_are_blocked_ends_and_its_schema_later(
-    live_stack: LiveStack, tmp_path: Path
-) -> None:
-    await stop_a_blocked_load(live_stack, await outsider(live_stack, tmp_path))
-
-
-async def test_a_load_that_was_killed_is_reverted(live_stack: LiveStack, tmp_path: Path) -> None:
-    await kill_a_load_and_revert(live_stack, await outsider(live_stack, tmp_path))
-
-
-async def test_a_schema_of_that_name_is_somebody_s(live_stack: LiveStack, tmp_path: Path) -> None:
-    shell = await outsider(live_stack, tmp_path)
-    async with live_stack.session("db1") as cursor:
-        await cursor.execute(f"CREATE DATABASE {SCHEMA}")
-    try:
-        assert "did not make it" in shell.run(*LOAD, code=4).stderr
-        assert await has_schema(live_stack, "db1")
-    finally:
-        async with live_stack.session("db1") as cursor:
-            await cursor.execute(f"DROP DATABASE {SCHEMA}")
-
-
-@pytest.mark.parametrize("way", ["q", "HUP"])
-async def test_the_dashboard_shows_a_load_beside_their_counters_and_drops_its_schema(
-    live_stack: LiveStack, tmp_path: Path, way: str
-) -> None:
-    shell = await outsider(live_stack, tmp_path)
-    with dashboard(shell, *LOAD) as shown:
-        shown.until(lambda screen: "our load 5" in screen or "our load 4" in screen, "its TPS", within_s=60)
-        assert await has_schema(live_stack, "db1")
-        shown.press(keys_of("load.toggle", {})[0])
-        shown.until(lambda screen: "our load stopped" in screen, "it has stopped", within_s=10)
-        shown.press(keys_of("load.toggle", {})[0])
-        shown.until(lambda screen: "our load 5" in screen or "our load 4" in screen, "it runs", within_s=30)
-        assert end(shown, way) == {"q": 0, "HUP": 129}[way]
-    await schema_is_gone(live_stack)

@@ -11,10 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from replexplorer.adapters.load_group import LoadGroup
+from replexplorer.core.load.captured import CapturedWorkload
 from replexplorer.core.load.script import read_script
-from replexplorer.formats.json.workload import WorkloadCaptured
 from replexplorer.ports import LoadSettings, LoadTarget
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached, connected
@@ -46,7 +47,7 @@ SELECT id FROM item WHERE id BETWEEN :rand(1,1000) AND 1000 LIMIT 3;
 SECRET = "4711"
 
 
-async def _captured(target: LoadTarget, file: Path) -> WorkloadCaptured:
+async def _captured(target: LoadTarget, file: Path) -> CapturedWorkload:
     """What the verb prints, run as a user's shell does."""
     url = f"mysql://{target.user}@{target.host}:{target.port}"
     words = [
@@ -70,7 +71,7 @@ async def _captured(target: LoadTarget, file: Path) -> WorkloadCaptured:
     )
     out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
-    return WorkloadCaptured.model_validate(json.loads(out))
+    return TypeAdapter(CapturedWorkload).validate_python(json.loads(out))
 
 
 async def test_a_known_mix_is_found_and_runs_again(live_stack: LiveStack, tmp_path: Path) -> None:

@@ -18,11 +18,7 @@ import pytest
 from replexplorer.adapters.docker.client import connect
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.errors import MissingPiece
-from replexplorer.formats.json.doctor import Doctor
-from replexplorer.formats.json.dsn import Dsn
-from replexplorer.formats.json.get import GetKnob
-from replexplorer.formats.json.load import LoadReport
-from replexplorer.formats.json.set import SetReport
+from tests.documents import document
 from tests.integration.shell import Shell
 from tests.waiting import patience, until_true
 
@@ -76,13 +72,13 @@ def test_status_is_the_whole_document(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("at_rest")
 def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
-    report = SetReport.model_validate(shell.json("set", "semi_sync=on", "rtt=25ms", "sync_binlog=0"))
+    report = shell.json("set", "semi_sync=on", "rtt=25ms", "sync_binlog=0")
     by_key = {change.key: change for change in report.changed}
     assert by_key["semi_sync"].effective == "on"
     assert any("SET GLOBAL" in statement for statement in by_key["semi_sync"].statements)
     assert by_key["rtt"].effective == pytest.approx(25, abs=0.5)
     assert report.warnings
-    knobs = {key: GetKnob.model_validate(knob) for key, knob in shell.json("get", "semi_sync", "rtt").items()}
+    knobs = shell.json("get", "semi_sync", "rtt")
     assert knobs["semi_sync"].effective == "on"
     assert knobs["rtt@db2"].requested == 25.0
     workers = "replica_parallel_workers@db2"
@@ -96,7 +92,7 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("at_rest")
 def test_a_dry_run_changes_nothing(shell: Shell) -> None:
-    report = SetReport.model_validate(shell.json("set", "sync_binlog=0", "--dry-run"))
+    report = shell.json("set", "sync_binlog=0", "--dry-run")
     assert report.dry_run
     assert report.changed[0].statements == ["SET GLOBAL sync_binlog = 0"]
     assert shell.status().knobs["sync_binlog"].effective == 1
@@ -173,7 +169,7 @@ def test_a_client_logs_in_by_the_option_file(shell: Shell) -> None:
         file = Path(shell.run("dsn", "--defaults-file", *words).stdout.strip())
         assert file.stat().st_mode & 0o777 == 0o600
         assert asyncio.run(_user_of(file)) == "sandbox@%"
-    told = Dsn.model_validate_json(shell.run("dsn", "--defaults-file", "--json").stdout)
+    told = shell.json("dsn", "--defaults-file")
     assert told.defaults_file is not None
     assert told.dsn.startswith("mysql://sandbox:")
     if shutil.which("sysbench"):
@@ -206,7 +202,7 @@ async def _database(address: Address, user: str, password: str) -> str:
 @pytest.mark.usefixtures("at_rest")
 def test_a_load_reports_what_it_did(shell: Shell) -> None:
     done = shell.run("load", "--clients", "2", "--duration", "3", "--table-size", "500", "--json")
-    report = LoadReport.model_validate_json(done.stdout)
+    report = document(done.stdout)
     assert (report.workload, report.clients, report.mode) == ("update_index", 2, "closed")
     assert report.commits > 0
     assert report.tps == pytest.approx(report.commits / report.duration_s, rel=0.01)
@@ -322,7 +318,7 @@ def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> No
 
 
 def test_doctor_names_what_the_link_is_made_of(shell: Shell) -> None:
-    report = Doctor.model_validate(shell.json("doctor"))
+    report = shell.json("doctor")
     assert report.ready
     (link,) = (check for check in report.checks if check.name == "link")
     assert link.state == "ok"
@@ -365,7 +361,7 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_removes_everything(shell
         shell.run("down", "--yes")
         assert running.ends() == 4
         assert f"stack '{STACK}' was removed" in running.said()
-        report = LoadReport.model_validate_json(running.printed())
+        report = document(running.printed())
     assert report.commits > 0
     assert report.duration_s < 100
     client = connect()

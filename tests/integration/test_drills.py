@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.cli.own_drills import drill_named
+from replexplorer.cli.experiment import DRILLS
 from replexplorer.core.experiment.drill import Drill, DrillStep, Span
 from replexplorer.core.server.exposure import Loss
-from replexplorer.engine.experiment.drills.run import DrillRun
+from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.ports import UpOptions
@@ -72,7 +72,7 @@ async def test_drills_return_what_they_took_also_when_they_are_killed(
     async with connected(live, "drill kill-primary") as session:
         before = as_asked(session)
         async with session.observed():
-            cut = drill_named("power-cut").with_settings(["innodb_flush_log_at_trx_commit=2"])
+            cut = DRILLS.named("power-cut").with_settings(["innodb_flush_log_at_trx_commit=2"])
             result = await DrillRun(shortened(cut), True).run(session.rig)
         assert result.aborted is None
         assert result.unrestored == ()

@@ -15,7 +15,6 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.comeback import Comeback, Replication
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.engine.console import Clear, Inject, Rejoin, Turn
 from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
@@ -40,7 +39,7 @@ def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
 
 
 async def inject(session: Session, text: str) -> tuple[Injected, ...]:
-    return await session.console.do(Inject(parse_fault(text, session.fleet.roster)))
+    return await session.console.inject(parse_fault(text, session.fleet.roster))
 
 
 async def state(session: Session) -> str:
@@ -73,7 +72,7 @@ async def cut_under_writes(
     [done] = await inject(session, "power_cut")
     await asyncio.gather(*writers)
     assert await state(session) == "partial"
-    [cleared] = await session.console.do(Clear("power_cut"))
+    [cleared] = await session.console.clear("power_cut")
     assert cleared.comeback is not None
     async with live.session(source) as cursor:
         await cursor.execute(f"SELECT writer, number FROM {TABLE}")
@@ -95,7 +94,7 @@ async def test_on_a_full_disk_a_commit_waits_for_room(live: LiveStack) -> None:
             commit = asyncio.create_task(cursor.execute("INSERT INTO sandbox.t () VALUES ()"))
             done, _ = await asyncio.wait({commit}, timeout=2)
             assert not done or commit.exception() is not None
-            await session.console.do(Clear())
+            await session.console.clear()
             with suppress(*NO_ANSWER):
                 await asyncio.wait_for(commit, 90 * patience())
         await until(lambda: state(session), holds=lambda word: word == "up", within_s=90)
@@ -111,7 +110,7 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStac
         assert await state(session) == "down"
     async with connected(live, "fault") as session:
         assert len((await session.status()).faults) == 2
-        cleared = await session.console.do(Clear())
+        cleared = await session.console.clear()
         assert len(cleared) == 2
         assert await state(session) == "up"
         await live.ready()
@@ -119,18 +118,18 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStac
         await inject(session, "applier_stop")
         [view] = [node for node in (await session.status()).nodes if node.name == replica]
         assert (view.io_thread, view.sql_thread) == ("on", "off")
-        await session.console.do(Clear())
+        await session.console.clear()
         await live.ready()
 
-        await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
+        await session.console.set((session.console.parse("undo_journal=on"),))
         missing, _, comeback = await cut_under_writes(live, session)
         assert missing == set(), "redo and binlog are fsynced before a client is told"
-        assert comeback.is_whole
+        assert not comeback.words("demo")
         assert await differing(session) == {}
         await live.ready()
 
         relaxed = ("sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
-        await session.console.do(Turn(tuple(map(session.console.parse, relaxed))))
+        await session.console.set(tuple(map(session.console.parse, relaxed)))
         missing, done, comeback = await cut_under_writes(live, session)
         print(f"{len(missing)} acknowledged rows are gone; {', '.join(done.lost_files)}; {comeback}")
         assert any("binlog" in file for file in done.lost_files)
@@ -149,6 +148,6 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStac
         assert set(comeback.replication) == {replica}
         assert (comeback.after is not Replication.WHOLE) is is_short
         assert set(await differing(session)) == ({replica} if is_short else set())
-        await session.console.do(Rejoin(replica, copy=True))
+        await session.console.rejoin(replica, copy=True)
         assert await differing(session) == {}
         await live.ready()

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import ServerRefused, UsageError
+from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.exposure import Loss
-from replexplorer.core.server.membership import conflicts_of
+from replexplorer.core.server.node_view import conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import execute
-from replexplorer.engine.console import Clear, Inject
-from replexplorer.engine.experiment.labs.lab import GAVE_WAY, REFUSED
 from replexplorer.engine.session import Session
 from replexplorer.ports import Sql
 from tests.integration.conftest import LiveStack
@@ -43,7 +42,7 @@ def galera(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
 
 
 async def fault(session: Session, text: str) -> None:
-    await session.console.do(Inject(parse_fault(text, session.fleet.roster)))
+    await session.console.inject(parse_fault(text, session.fleet.roster))
 
 
 def synced(session: Session) -> set[str]:
@@ -178,7 +177,7 @@ async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack
         source = session.fleet.member("db1")
         with pytest.raises(ServerRefused, match="1047"):
             await source.control.query("INSERT INTO sandbox.galera_t VALUES (99, 0)")
-        await session.console.do(Clear(None))
+        await session.console.clear(None)
         await until_so(session, "all are members", lambda: synced(session) == set(THREE))
         assert session.sight.protection().state is ProtectionState.PROTECTED
         await until_all_have(session, before)
@@ -203,7 +202,7 @@ async def test_a_member_that_is_cut_off_answers_no_query_and_gets_what_it_missed
         await until_two_go_on(session)
         await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (98, 0)")
         await until(lambda: answer(session, "db3"), "db3 notices it", holds=lambda found: "1047" in found)
-        await session.console.do(Clear(None))
+        await session.console.clear(None)
         await until_so(session, "all are members", lambda: synced(session) == set(THREE))
         await until_all_have(session, before + 1)
         [given] = [text for text in told if text.startswith("db3: got")]
@@ -219,7 +218,7 @@ async def test_a_member_that_was_killed_knows_what_it_has_and_gets_the_rest(gale
         await fault(session, "kill@db3")
         await until_two_go_on(session)
         await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (97, 0)")
-        await session.console.do(Clear(None))
+        await session.console.clear(None)
         await until_so(session, "all are members", lambda: synced(session) == set(THREE))
         await until_all_have(session, before + 1)
         [given] = [text for text in told if text.startswith("db3: got")]

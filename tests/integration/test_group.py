@@ -7,27 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.lab import REFUSED, RETRIED
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import execute
-from replexplorer.engine.console import Clear, Failover, Inject, Switchover
-from replexplorer.engine.experiment.labs.lab import REFUSED, RETRIED
 from replexplorer.engine.session import Session
-from replexplorer.formats.json.status import Status
 from replexplorer.ports import LoadSettings
 from tests.integration.attaching import TLS, outsider
 from tests.integration.conftest import LiveStack
 from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected
 from tests.turning import turn
-from tests.waiting import patience, until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("group")]
 
@@ -48,7 +45,7 @@ def ready(session: Session) -> set[str]:
 async def test_their_group_is_watched_and_not_turned(group: LiveStack, tmp_path: Path) -> None:
     shell = await outsider(group, tmp_path)
     others = [f"--replica=127.0.0.1:{node.published_port}" for node in (await group.stack.nodes())[1:]]
-    seen = Status.model_validate(shell.json("attach", TLS, *others))
+    seen = shell.json("attach", TLS, *others)
     assert (seen.system, seen.protection.state) == ("group", "protected")
     assert [node.state for node in seen.nodes] == ["ONLINE", "ONLINE", "ONLINE"]
     assert sorted(node.role for node in seen.nodes) == ["primary", "secondary", "secondary"]
@@ -105,9 +102,9 @@ async def test_knobs_are_those_that_members_have(group: LiveStack) -> None:
             ),
         )
         with pytest.raises(UsageError, match="applier_stop"):
-            await session.console.do(Inject(parse_fault("applier_stop@db2", session.fleet.roster)))
+            await session.console.inject(parse_fault("applier_stop@db2", session.fleet.roster))
         with pytest.raises(UsageError, match="elects"):
-            await session.console.do(Failover(None, 0.0))
+            await session.console.failover(None, 0.0)
 
 
 async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_farthest_members_turn(
@@ -118,13 +115,14 @@ async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_far
         source = session.fleet.source
         clock = session.outside.clock
         took_ms = []
-        for _ in range(5):
+        for _ in range(15):
             began_s = clock.monotonic()
             await execute(source.kick, (source.dialect.kick(),))
             took_ms.append((clock.monotonic() - began_s) * 1000)
-        # Now and then the farthest member has passed its turn already: 26 ms, where the others took 103.
-        assert 18 <= min(took_ms) < 155 * patience(), took_ms
-        assert median(took_ms) >= 98, took_ms
+        # One in five or so finds that the farthest member has passed its turn already: 26 ms, where the
+        # others took 103. That more than ten of fifteen do comes once in 80,000 runs.
+        assert 18 <= min(took_ms) < 155, took_ms
+        assert sorted(took_ms)[-5] >= 98, took_ms
         await turn(session, "rtt=0")
         assert session.sight.links["db2"].rtt_asked_ms == 0
 
@@ -132,7 +130,7 @@ async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_far
 async def test_the_primary_is_chosen_and_the_load_follows_it(group: LiveStack) -> None:
     async with attached(group) as session:
         await session.drive(LoadSettings(clients=2, workload="ledger", ledger=None))
-        done = await session.console.do(Switchover("db2"))
+        done = await session.console.switchover("db2")
         assert (done.source_before, done.source) == ("db1", "db2")
         assert "group_replication_set_as_primary" in done.steps[0].statements[0]
         assert session.fleet.source_name == "db2"
@@ -162,14 +160,14 @@ async def test_killed_primaries_are_replaced_and_come_back_though_no_majority_is
     async with attached(group) as session:
         await turn(session, "group_replication_member_expel_timeout=0")
         before = session.fleet.source_name
-        await session.console.do(Inject(parse_fault(f"kill@{before}", session.fleet.roster)))
+        await session.console.inject(parse_fault(f"kill@{before}", session.fleet.roster))
         await until_so(session, "another takes writes", lambda: session.fleet.source_name != before)
         assert session.sight.protection().state is ProtectionState.PROTECTED
         await session.fleet.source.control.query("INSERT INTO sandbox.group_t VALUES (2)")
         second = session.fleet.source_name
-        await session.console.do(Inject(parse_fault(f"kill@{second}", session.fleet.roster)))
+        await session.console.inject(parse_fault(f"kill@{second}", session.fleet.roster))
         assert (await session.status()).protection.state is not ProtectionState.DOWN
-        await session.console.do(Clear(None))
+        await session.console.clear(None)
         assert ready(session) == set(THREE)
         await until(lambda: _all_have(session, 2), "every member has the row")
 
@@ -188,9 +186,9 @@ async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(group: 
 async def test_without_a_majority_nothing_commits_and_healing_ends_that(group: LiveStack) -> None:
     async with attached(group) as session:
         source = session.fleet.source_name
-        await session.console.do(Inject(parse_fault(f"isolate@{source}", session.fleet.roster)))
+        await session.console.inject(parse_fault(f"isolate@{source}", session.fleet.roster))
         await until_so(session, "the others elect", lambda: session.fleet.source_name != source, within_s=90)
         assert source not in ready(session)
-        await session.console.do(Clear(None))
+        await session.console.clear(None)
         assert ready(session) == set(THREE)
         assert session.sight.protection().state is ProtectionState.PROTECTED

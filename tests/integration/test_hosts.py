@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.formats import paths
-from replexplorer.formats.json.status import Status
+from tests.documents import document
 from tests.integration.conftest import PREFIX
 from tests.integration.shell import Shell
 from tests.waiting import until_true
@@ -35,8 +34,6 @@ class Hosts:
     def __init__(self, directory: Path, home: Path) -> None:
         self.directory = directory
         self.shell = Shell(home, f"{PREFIX}-hosts")
-        # The driver of the load is fetched once for all runs of this test.
-        self.shell.environment["XDG_CACHE_HOME"] = str(Path(paths.cache_directory()).parent)
         self.first, self.second = (f"unix://{directory}/{number}/sock" for number in (1, 2))
 
     def do(self, verb: str, *words: str) -> None:
@@ -72,8 +69,7 @@ def test_a_stack_lives_on_two_hosts_until_one_goes_and_comes_back(hosts: Hosts) 
     try:
         _knobs_work(hosts)
         _load_runs_beside_the_source(shell)
-        _load_runs_on_both_hosts(hosts)
-        _account_is_kept_on_both_hosts(hosts)
+        _account_is_kept_beside_the_load(shell)
         _a_host_goes_and_comes_back(hosts)
     finally:
         done = shell.run("down", "--yes").stderr
@@ -82,15 +78,6 @@ def test_a_stack_lives_on_two_hosts_until_one_goes_and_comes_back(hosts: Hosts) 
     for address in (hosts.first, hosts.second):
         left = subprocess.run(["docker", "-H", address, "ps", "-aq"], capture_output=True, text=True)
         assert left.stdout == ""
-
-
-def test_a_class_is_on_hosts_that_manage_their_swarm(hosts: Hosts) -> None:
-    """A student's stack is on one host alone; nothing is made where one of them cannot have it."""
-    words = ("classroom", "up", "--class", "swarm", "--students", "2", "--on", hosts.first)
-    refused = hosts.shell.run(*words, "--on", hosts.second, code=4)
-    assert f"the host {hosts.second} is no manager of a swarm" in refused.stderr
-    assert "docker node promote" in refused.stderr
-    assert "no class 'swarm'" in hosts.shell.run("classroom", "status", "--class", "swarm", code=4).stderr
 
 
 def _knobs_work(hosts: Hosts) -> None:
@@ -118,27 +105,14 @@ def _load_runs_beside_the_source(shell: Shell) -> None:
     assert 0 < report["tps"] < 1000 / RTT_MS + 1
 
 
-def _load_runs_on_both_hosts(hosts: Hosts) -> None:
-    """A process on each: at 85 ms a client commits 11 times a second, wherever it is."""
-    places = f"{hosts.first}=1,{hosts.second}=1"
-    report = hosts.shell.json("load", "--clients", "2", "--duration", "3", "--processes", places)
-    shares = report["generator"]["shares"]
-    assert [(each["host"], each["clients"]) for each in shares] == [(hosts.first, 1), (hosts.second, 1)]
-    assert sum(each["commits"] for each in shares) == report["commits"]
-    assert all(0 < each["tps"] < 1000 / RTT_MS + 1 for each in shares)
-    refused = hosts.shell.run("load", "--processes", "nowhere=1", code=2).stderr
-    assert "nowhere is no host of stack" in refused
-    assert hosts.second in refused
-
-
-def _account_is_kept_on_both_hosts(hosts: Hosts) -> None:
-    """Each process notes on its own host's disk what its clients are told; then a source dies."""
-    places = f"{hosts.first}=1,{hosts.second}=1"
-    words = ("load", "--workload", "ledger", "--clients", "2", "--duration", "2", "--processes", places)
-    ledger = hosts.shell.json(*words)["ledger"]
-    assert ledger["acknowledged"] > 0
-    assert [node["missing"] for node in ledger["nodes"].values()] == [0, 0]
-    drilled = hosts.shell.json("drill", "run", "kill-primary", "--quick")["ledger"]
+def _account_is_kept_beside_the_load(shell: Shell) -> None:
+    """Both processes note on their host's disk what their clients are told; then a source dies."""
+    words = ("load", "--workload", "ledger", "--clients", "2", "--duration", "2", "--processes", "2")
+    report = shell.json(*words)
+    assert [(each["process"], each["clients"]) for each in report["generator"]["shares"]] == [(1, 1), (2, 1)]
+    assert report["ledger"]["acknowledged"] > 0
+    assert [node["missing"] for node in report["ledger"]["nodes"].values()] == [0, 0]
+    drilled = shell.json("drill", "run", "kill-primary", "--quick")["ledger"]
     assert drilled["acknowledged"] > 0
     assert (drilled["lost"], drilled["nodes"]["db1"]["extra"]) == (0, 0)
 
@@ -151,7 +125,7 @@ def _a_host_goes_and_comes_back(hosts: Hosts) -> None:
         hosts.do("stop", "2")
         seen = shell.run("status", "--json", code=4)
         assert f"the host {hosts.second} (db2) is away" in seen.stderr
-        status = Status.model_validate_json(seen.stdout)
+        status = document(seen.stdout)
         assert [node.reachable for node in status.nodes] == [True, False]
         assert f"the host {hosts.second} (db2) is away" in shell.run("up", code=4).stderr
     hosts.do("start", "2")

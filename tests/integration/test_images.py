@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from replexplorer.adapters.docker import base_image, images
+from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.inventory import take
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
@@ -139,11 +139,11 @@ def test_a_failing_build_is_one_line(docker_client: Any, compose: Path, command:
 def test_without_registry_and_mmdebstrap_one_command_is_named(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(base_image, "BASE", "127.0.0.1:9/nothing:sid")
-    monkeypatch.setattr(base_image, "OWN_BASE", f"{PREFIX}/base")
+    monkeypatch.setattr(images, "BASE", "127.0.0.1:9/nothing:sid")
+    monkeypatch.setattr(images, "OWN_BASE", f"{PREFIX}/base")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingPiece, match="mmdebstrap is not installed") as raised:
-        base_image.find_base(quiet)
+        images.find_base(quiet)
     assert raised.value.hint == "apt-get install -y mmdebstrap"
 
 
@@ -157,8 +157,8 @@ def test_without_registry_and_mmdebstrap_one_command_is_named(
 def test_a_base_that_fails_half_way_leaves_no_image(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str
 ) -> None:
-    monkeypatch.setattr(base_image, "BASE", "127.0.0.1:9/nothing:sid")
-    monkeypatch.setattr(base_image, "OWN_BASE", f"{PREFIX}/base")
+    monkeypatch.setattr(images, "BASE", "127.0.0.1:9/nothing:sid")
+    monkeypatch.setattr(images, "OWN_BASE", f"{PREFIX}/base")
     tar, program = tmp_path / "base.tar", tmp_path / "mmdebstrap"
     tar.write_bytes(small_tar())
     program.write_text("#!/bin/sh\n" + script.format(tar=tar) + "\n")
@@ -167,25 +167,25 @@ def test_a_base_that_fails_half_way_leaves_no_image(
     made_here = {"label": "dev.replexplorer.role=base", "dangling": True}
     before = {image["Id"] for image in docker_client.images(filters=made_here)}
     with pytest.raises(MissingPiece, match=says):
-        base_image.find_base(quiet)
+        images.find_base(quiet)
     assert {image["Id"] for image in docker_client.images(filters=made_here)} - before == set()
     assert docker_client.images(f"{PREFIX}/base") == []
 
 
-@pytest.mark.content("replexplorer/adapters/docker/base_image.py", "replexplorer/adapters/docker/build.py")
+@pytest.mark.content("replexplorer/adapters/docker/images.py", "replexplorer/adapters/docker/build.py")
 @pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
 def test_the_base_is_made_with_mmdebstrap_where_no_registry_answers(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, scratch: Callable[[str], str]
 ) -> None:
-    monkeypatch.setattr(base_image, "BASE", "127.0.0.1:9/nothing:sid")
-    monkeypatch.setattr(base_image, "OWN_BASE", f"{PREFIX}/base")
+    monkeypatch.setattr(images, "BASE", "127.0.0.1:9/nothing:sid")
+    monkeypatch.setattr(images, "OWN_BASE", f"{PREFIX}/base")
     told: list[str] = []
-    name = scratch(base_image.find_base(lambda text, done: told.append(text)))
+    name = scratch(images.find_base(lambda text, done: told.append(text)))
     assert name.startswith(f"{PREFIX}/base:")
     assert "no registry answers: making the base image with mmdebstrap" in told
     made = docker_client.inspect_image(name)
     assert made["Config"]["Labels"]["dev.replexplorer.role"] == "base"
-    assert base_image.find_base(quiet) == name
+    assert images.find_base(quiet) == name
 
 
 @contextmanager
@@ -248,29 +248,29 @@ def registry() -> Iterator[str]:
 def test_the_base_comes_from_a_registry_that_answers(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, scratch: Callable[[str], str]
 ) -> None:
-    monkeypatch.setattr(base_image, "OWN_BASE", f"{PREFIX}/base")
+    monkeypatch.setattr(images, "OWN_BASE", f"{PREFIX}/base")
     with registry() as name:
-        monkeypatch.setattr(base_image, "BASE", scratch(name))
-        assert base_image.find_base(quiet) == name
-    assert base_image.find_base(quiet) == name
+        monkeypatch.setattr(images, "BASE", scratch(name))
+        assert images.find_base(quiet) == name
+    assert images.find_base(quiet) == name
 
 
 def test_a_registry_that_says_nothing_is_not_waited_for(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(base_image, "OWN_BASE", f"{PREFIX}/base")
-    monkeypatch.setattr(base_image, "_REGISTRY_SILENCE_S", 1)
+    monkeypatch.setattr(images, "OWN_BASE", f"{PREFIX}/base")
+    monkeypatch.setattr(images, "_REGISTRY_SILENCE_S", 1)
     monkeypatch.setenv("PATH", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(base_image, "BASE", f"127.0.0.1:{silent.getsockname()[1]}/debian:sid")
+        monkeypatch.setattr(images, "BASE", f"127.0.0.1:{silent.getsockname()[1]}/debian:sid")
         with pytest.raises(MissingPiece, match=r"no image registry answers .*timed out"):
-            base_image.find_base(quiet)
+            images.find_base(quiet)
 
 
 @pytest.fixture
 def plain_mysql(docker_client: Any, scratch: Callable[[str], str]) -> str:
     """An image with a MySQL server and nothing of ours."""
-    base = base_image.find_base(quiet)
+    base = images.find_base(quiet)
     name = scratch(f"{PREFIX}/plain:1")
     install = "apt-get -q -y --no-install-recommends install mysql-server-core"
     update = "apt-get -q -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false update"
@@ -309,7 +309,7 @@ async def test_an_image_without_a_usable_mysqld_is_one_line(
     own_stack: DockerProvider, docker_client: Any, scratch: Callable[[str], str], dockerfile: str, says: str
 ) -> None:
     name = scratch(f"{PREFIX}/useless:1")
-    text = dockerfile.format(base=base_image.find_base(quiet), prefix=PREFIX)
+    text = dockerfile.format(base=images.find_base(quiet), prefix=PREFIX)
     for _ in docker_client.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True, decode=True):
         pass
     with pytest.raises(MissingPiece, match=says) as raised:
@@ -327,7 +327,7 @@ async def test_an_image_that_nobody_has_is_one_line(own_stack: DockerProvider, d
 async def test_a_cancel_stops_a_build_at_once(
     own_stack: DockerProvider, docker_client: Any, compose: Path
 ) -> None:
-    base = base_image.find_base(quiet)
+    base = images.find_base(quiet)
     loop = 'while sleep 0.2; do echo "still $RANDOM"; done'
     (compose / "sidecar" / "Dockerfile").write_text(f"FROM {base}\nARG BASE\n# {PREFIX}\nRUN {loop}\n")
     building = asyncio.Event()

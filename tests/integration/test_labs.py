@@ -13,18 +13,17 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.docker.client import connect
+from replexplorer.cli.experiment import LABS
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.lab import Lab, LabResult, Length, PhaseResult
+from replexplorer.core.experiment.relations import Claim, judge_by
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.experiment.labs import find_lab
-from replexplorer.engine.experiment.labs.evidence import protected
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length
-from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached
 from tests.turning import turn
-from tests.waiting import patience
 
 pytestmark = pytest.mark.docker
 
@@ -51,6 +50,13 @@ def shortened(lab: Lab) -> Lab:
     return replace(lab, phases=tuple(replace(phase, quick=Length(1)) for phase in lab.phases))
 
 
+def fastest_ms(result: PhaseResult) -> float:
+    """What the fastest tenth of the commits took at most."""
+    took_ms = result.service.percentile_ms(10)
+    assert took_ms is not None
+    return took_ms
+
+
 def fewer_commits(lab: Lab, most: int) -> Lab:
     """The phase that waits a round trip for each commit, the last one, for no more of them than that."""
     *others, last = lab.phases
@@ -64,9 +70,7 @@ def each_mode_once(lab: Lab) -> Lab:
     phases = tuple(
         phase for phase in lab.phases if "32 clients" not in phase.name or phase.name.startswith("both")
     )
-    return shortened(
-        replace(lab, phases=phases, variants=(), judge=lambda found: (protected(tuple(found.values())),))
-    )
+    return shortened(replace(lab, phases=phases, judge=judge_by([Claim(protected=True)], ())))
 
 
 async def rerun(live_stack: LiveStack, lab: Lab) -> LabResult:
@@ -87,7 +91,7 @@ async def rerun(live_stack: LiveStack, lab: Lab) -> LabResult:
 
 async def test_wan_insert_makes_one_commit_a_round_trip(live_stack: LiveStack, in_full: bool) -> None:
     commits = 300 if in_full else 100
-    result = await rerun(live_stack, fewer_commits(find_lab("wan-insert"), commits))
+    result = await rerun(live_stack, fewer_commits(LABS.named("wan-insert"), commits))
     alone, async_, receiving, semi = result.phases
     assert receiving.service.count
     assert held(result, "semi-sync was in force")
@@ -95,26 +99,27 @@ async def test_wan_insert_makes_one_commit_a_round_trip(live_stack: LiveStack, i
     assert semi.tps <= 1.02 * 1000 / 85
     assert semi.rtt is not None
     assert semi.rtt.ms >= 84
-    assert semi.tps > 0.5 * 1000 / 85 / patience()
-    assert min(alone.tps, async_.tps) > 4 * semi.tps / patience()
-    assert min(alone.service.count, semi.service.count) >= commits / patience()
+    assert semi.service.count >= commits
+    # What else runs here makes commits slower and none faster: the fastest tenth says what a commit takes.
+    assert fastest_ms(semi) < 1.5 * 85
+    assert max(fastest_ms(alone), fastest_ms(async_)) < 85 / 4
 
 
 async def test_durability_modes_run_in_every_mode(live_stack: LiveStack, in_full: bool) -> None:
-    lab = find_lab("durability-modes")
+    lab = LABS.named("durability-modes")
     result = await rerun(live_stack, lab if in_full else each_mode_once(lab))
     tps = {each.phase.name: each.tps for each in result.phases}
     assert held(result, "semi-sync was in force")
     assert min(tps.values()) > 0
-    assert tps["none, 1 client"] > 1.2 / patience() * tps["both, 1 client"], (
-        "an fsync of 2 ms and a round trip of 2 ms"
-    )
+    # An fsync of 2 ms and a round trip of 2 ms: no commit is faster than both, and without them many are.
+    fast_ms = {each.phase.name: fastest_ms(each) for each in result.phases}
+    assert fast_ms["none, 1 client"] < 4 <= fast_ms["both, 1 client"]
     fsync_ms = {each.phase.name: each.fsync_measured_ms for each in result.phases}
     assert (fsync_ms["local, 1 client"] or 0) >= 2
 
 
 async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> None:
-    result = await rerun(live_stack, find_lab("phantom-read"))
+    result = await rerun(live_stack, LABS.named("phantom-read"))
     assert result.verdict == "holds", result.relations
     commit, sync = result.phases
     seen, returned = (
@@ -124,9 +129,9 @@ async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> Non
     assert float(sync.figures["row seen after, ms"]) >= 990
 
 
-@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "compose/**/*")
+@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "replexplorer/labs/*.toml", "compose/**/*")
 async def test_a_replica_that_applies_slowly_acknowledges_as_before(live_stack: LiveStack) -> None:
-    result = await rerun(live_stack, shortened(find_lab("applier-lag")))
+    result = await rerun(live_stack, shortened(LABS.named("applier-lag")))
     up, slow, parallel = result.phases
     assert held(result, "semi-sync was in force")
     assert min(each.service.count for each in (up, slow, parallel)) > 0
@@ -136,9 +141,9 @@ async def test_a_replica_that_applies_slowly_acknowledges_as_before(live_stack: 
     assert float(slow.figures["catches up in, s"]) > 0
 
 
-@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "compose/**/*")
+@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "replexplorer/labs/*.toml", "compose/**/*")
 async def test_a_delay_before_the_fsync_makes_larger_groups(live_stack: LiveStack) -> None:
-    result = await rerun(live_stack, shortened(find_lab("group-delay")))
+    result = await rerun(live_stack, shortened(LABS.named("group-delay")))
     group = {each.phase.name: float(each.figures["commits per binlog fsync"]) for each in result.phases}
     assert group["no delay, 1 client"] == pytest.approx(1, rel=0.5)
     assert group["no delay, 32 clients"] > 2, "they share fsyncs"
@@ -148,10 +153,10 @@ async def test_a_delay_before_the_fsync_makes_larger_groups(live_stack: LiveStac
     assert min(alone, delayed) >= 20, "the fsync's delay"
 
 
-@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "compose/**/*")
+@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "replexplorer/labs/*.toml", "compose/**/*")
 async def test_a_quorum_waits_for_its_last_replica(live_stack: LiveStack) -> None:
     """It brings two replicas up, and removes them again."""
-    result = await rerun(live_stack, shortened(find_lab("quorum-of-n")))
+    result = await rerun(live_stack, shortened(LABS.named("quorum-of-n")))
     _, *quorums = result.phases
     for result_of, rtt_ms in zip(quorums, (10, 40, 85), strict=True):
         assert result_of.rtt is not None
@@ -182,12 +187,12 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
             before = as_asked(session)
             killed = asyncio.Event()
 
-            def watch(step: LabStep) -> None:
+            def watch(step: ExperimentProgress) -> None:
                 if step.number == 2 and step.doing == "measuring" and not killed.is_set():
                     killed.set()
                     client.kill(mysqld_of(client, live_stack.stack.name, "db2"))
 
-            result = await LabRun(shortened(find_lab("wan-insert")), True, watch).run(session.rig)
+            result = await LabRun(shortened(LABS.named("wan-insert")), True, watch).run(session.rig)
             assert killed.is_set()
             assert result.verdict == "aborted"
             assert result.aborted is not None

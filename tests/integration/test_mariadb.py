@@ -15,23 +15,19 @@ from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, Backing, KnobName
-from replexplorer.core.server.commit_counters import Source
+from replexplorer.core.server.counters import Source
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.console import Failover, Inject, Rejoin, Reset
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import LoadSettings, UpOptions
 from tests.integration.attaching import (
     change_kill_and_revert,
-    kill_a_load_and_revert,
     outsider,
-    run_a_load,
-    stop_a_load,
 )
 from tests.integration.conftest import PREFIX, LiveStack, take_down
-from tests.integration.poor_tables import checked_and_mended
+from tests.integration.poor_tables import checked_and_repaired
 from tests.integration.sessions import connected
 from tests.integration.sorted_ranges import each_examines_its_range
 from tests.turning import turn
@@ -126,7 +122,7 @@ async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_com
         assert protection.state is ProtectionState.PROTECTED
         assert protection.wait_point == "after_commit"
         await turn(session, "wait_point=after_sync")
-        await session.console.do(Reset())
+        await session.console.reset()
         assert (await session.status()).protection.wait_point == "after_commit", "as the server comes"
         view = session.knobs()[KnobName("wait_point", SOURCE)]
         assert (view.requested, view.default) == ("after_commit", "after_commit")
@@ -162,7 +158,7 @@ async def test_the_wait_point_changes_under_a_load_and_every_acknowledgement_is_
             assert session.sight.protection().fallbacks == before
         finally:
             await session.load.stop()
-            await session.console.do(Reset())
+            await session.console.reset()
 
 
 async def test_only_timeouts_count_as_fallbacks(maria: LiveStack) -> None:
@@ -189,7 +185,7 @@ async def test_only_timeouts_count_as_fallbacks(maria: LiveStack) -> None:
             await until(has_fallen_back, "the timeout is counted")
         finally:
             await session.fleet.replicas[0].control.query("START SLAVE IO_THREAD")
-            await session.console.do(Reset())
+            await session.console.reset()
 
 
 async def test_rows_that_are_sorted_or_read_back_count_once(maria: LiveStack) -> None:
@@ -197,9 +193,9 @@ async def test_rows_that_are_sorted_or_read_back_count_once(maria: LiveStack) ->
         await each_examines_its_range(maria, session)
 
 
-async def test_tables_are_checked_and_mended_as_on_mysql(maria: LiveStack) -> None:
+async def test_tables_are_checked_and_repaired_as_on_mysql(maria: LiveStack) -> None:
     async with connected(maria, "check-schema") as session:
-        await checked_and_mended(maria, session)
+        await checked_and_repaired(maria, session)
 
 
 async def test_what_no_binlog_has_any_more_is_known(maria: LiveStack) -> None:
@@ -239,30 +235,23 @@ async def test_foreign_servers_with_old_names_are_changed_and_reverted(
     }
 
 
-async def test_foreign_servers_are_given_a_load_that_leaves_nothing(maria: LiveStack, tmp_path: Path) -> None:
-    shell = await outsider(maria, tmp_path)
-    await run_a_load(maria, shell)
-    print(f"the last statement came {await stop_a_load(maria, shell):.2f} s after the signal")
-    await kill_a_load_and_revert(maria, shell)
-
-
 async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: LiveStack) -> None:
     async with connected(maria, "failover") as session:
         async with maria.session("db1") as cursor:
             await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
             await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
         await until(partial(maria.value, "db2", ROWS), holds=lambda rows: rows == 1)
-        await session.console.do(Inject(parse_fault("receiver_stop", session.fleet.roster)))
+        await session.console.inject(parse_fault("receiver_stop", session.fleet.roster))
         async with maria.session("db1") as cursor:
             for _ in range(3):
                 await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
         await session.fleet.server_process("db1").kill()
-        done = await session.console.do(Failover())
+        done = await session.console.failover()
         assert done.source == "db2"
         async with maria.session("db2") as cursor:
             await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
 
-        back = await session.console.do(Rejoin("db1"))
+        back = await session.console.rejoin("db1")
         # As it started it may have taken the newest out of its own binlog: the engine's part was not flushed.
         assert back.rpo.commits in (2, 3)
         await until(partial(maria.value, "db1", ROWS), holds=lambda rows: rows == 2, within_s=60)

@@ -8,8 +8,7 @@ import pytest
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.fault import parse_fault
-from replexplorer.core.link_view import LinkView
-from replexplorer.engine.console import Clear, Inject
+from replexplorer.core.link import LinkView
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import bring_up
@@ -23,7 +22,7 @@ PAIR = "db2:db3"
 
 
 async def inject(session: Session, text: str) -> None:
-    await session.console.do(Inject(parse_fault(text, session.fleet.roster)))
+    await session.console.inject(parse_fault(text, session.fleet.roster))
 
 
 async def link(session: Session, name: str) -> LinkView:
@@ -51,7 +50,7 @@ async def test_a_link_between_two_replicas_is_as_real_as_the_source_s(own_stack:
             "none", "both", "both",
         ]  # fmt: skip
         assert (await link(session, PAIR)).rtt_measured_ms is None
-        await session.console.do(Clear())
+        await session.console.clear()
         await until(lambda: link(session, PAIR), holds=lambda found: found.rtt_measured_ms is not None)
         assert ((await link(session, PAIR)).rtt_measured_ms or 0) >= 19.0, "the delay is as it was"
 
@@ -67,8 +66,8 @@ async def test_a_link_between_two_replicas_is_as_real_as_the_source_s(own_stack:
         # The cuts are real: probes are lost, and answered in between.
         await until(lambda: agent.link("db2"), holds=lambda state: state.lost > 0 and state.probes > 0)
         assert (await link(session, "db3")).partition == "none"
-        assert (await link(session, "db2")).fault is None, "both ends flap"
-        [cleared] = await session.console.do(Clear("flap"))
+        await until(lambda: link(session, "db2"), "both ends flap", holds=lambda found: found.fault is None)
+        [cleared] = await session.console.clear("flap")
         assert str(cleared.fault) == "flap=1/1@db2"
         await live.ready()
         await until(lambda: link(session, "db2"), holds=lambda found: found.rtt_measured_ms is not None)

@@ -16,8 +16,7 @@ from replexplorer.core.fault import parse_fault
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids
 from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.change.role_nodes import RoleNodes
-from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover
+from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
@@ -58,7 +57,7 @@ async def insert(live: LiveStack, node: str) -> None:
 
 async def write_unseen(live: LiveStack, session: Session, source: str) -> None:
     """Commit at the source what no replica receives."""
-    await session.console.do(Inject(parse_fault("receiver_stop", session.fleet.roster)))
+    await session.console.inject(parse_fault("receiver_stop", session.fleet.roster))
     for _ in range(3):
         await insert(live, source)
 
@@ -71,12 +70,12 @@ async def test_a_killed_source_is_replaced_and_comes_back(live: LiveStack) -> No
         await insert(live, first)
         await turn(session, "sync_binlog=100", "rtt@db2=2", "rtt@db3=8")
         with pytest.raises(StackUnavailable, match="answers"):
-            await session.console.do(Failover())
+            await session.console.failover()
         await until(lambda: live.value("db2", ROWS), holds=lambda rows: rows == 1)
 
         await write_unseen(live, session, first)
         await session.fleet.server_process(first).kill()
-        done = await session.console.do(Failover())
+        done = await session.console.failover()
         print(told(done))
         second = done.source
         third = next(name for name in session.fleet.members if name not in (first, second))
@@ -92,14 +91,14 @@ async def test_a_killed_source_is_replaced_and_comes_back(live: LiveStack) -> No
         with pytest.raises(Exception, match=r"read-only|1290"):
             await insert_as_user(live, first)
 
-        back = await session.console.do(Rejoin(first))
+        back = await session.console.rejoin(first)
         assert back.rpo.commits == 3
         assert set(back.errant_gtids) == {first}
         await until(lambda: live.value(first, ROWS), holds=lambda rows: rows == 2)
         assert await roles(session) == {first: "replica", second: "primary", third: "replica"}
-        await session.console.do(Clear())
+        await session.console.clear()
 
-        again = await session.console.do(Switchover(first))
+        again = await session.console.switchover(first)
         print(told(again))
         assert again.rpo.commits == 0
         assert await roles(session) == {first: "primary", second: "replica", third: "replica"}
@@ -137,10 +136,10 @@ async def test_a_node_joins_though_the_first_binlogs_are_gone(live: LiveStack) -
 
 async def all_alike(live: LiveStack, session: Session) -> None:
     """Clear every fault, let every node follow again, and wait until all have the same rows."""
-    await session.console.do(Clear())
+    await session.console.clear()
     source = session.fleet.source_name
     for name in session.fleet.replica_names:
-        await session.console.do(Rejoin(name))
+        await session.console.rejoin(name)
     has = await live.value(source, ROWS)
     for name in session.fleet.replica_names:
         await until(partial(live.value, name, ROWS), f"{name} has {has}", holds=lambda found: found == has)
@@ -165,13 +164,13 @@ async def test_transactions_of_its_own_promote_nobody(live: LiveStack, good: str
         has = await live.value(source, ROWS)
         await write(live, stray, "CREATE SCHEMA own", "CREATE TABLE own.t (id SERIAL)")
         await write(live, stray, *["INSERT INTO own.t () VALUES ()"] * 40)
-        await session.console.do(Inject(parse_fault(f"receiver_stop@{stray}", session.fleet.roster)))
+        await session.console.inject(parse_fault(f"receiver_stop@{stray}", session.fleet.roster))
         for _ in range(20):
             await insert(live, source)
         await until(partial(live.value, whole, ROWS), holds=lambda rows: rows == has + 20)
-        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+        await session.console.inject(parse_fault("kill", session.fleet.roster))
 
-        done = await session.console.do(Failover())
+        done = await session.console.failover()
         assert (done.source, done.rpo.accepted) == (whole, "")
         assert set(done.errant_gtids) == {stray}
         assert await live.value(whole, ROWS) == has + 20
@@ -182,13 +181,13 @@ async def test_the_one_that_is_asked_for_fetches_what_another_has_first(live: Li
     async with connected(live, "failover") as session:
         source, (whole, late) = session.fleet.source_name, session.fleet.replica_names
         has = await live.value(source, ROWS)
-        await session.console.do(Inject(parse_fault(f"receiver_stop@{late}", session.fleet.roster)))
+        await session.console.inject(parse_fault(f"receiver_stop@{late}", session.fleet.roster))
         for _ in range(5):
             await insert(live, source)
         await until(partial(live.value, whole, ROWS), holds=lambda rows: rows == has + 5)
-        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+        await session.console.inject(parse_fault("kill", session.fleet.roster))
 
-        done = await session.console.do(Failover(late))
+        done = await session.console.failover(late)
         assert (done.source, done.rpo.accepted) == (late, "")
         assert f"fetch 5 transactions of {whole}" in [step.name for step in done.steps]
         assert await live.value(late, ROWS) == has + 5
@@ -219,20 +218,20 @@ async def test_a_node_that_lost_the_end_of_its_own_log_protects_nothing_until_it
     async with connected(live, "failover") as session:
         node = list(session.fleet.members)[0 if holed == "first" else -1]
         if node != session.fleet.source_name:
-            await session.console.do(Switchover(node))
+            await session.console.switchover(node)
         for _ in range(6):
             await insert(live, node)
         await turn(session, "semi_sync=on")
-        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
-        second = (await session.console.do(Failover())).source
+        await session.console.inject(parse_fault("kill", session.fleet.roster))
+        second = (await session.console.failover()).source
         [third] = {*session.fleet.members} - {node, second}
-        await session.console.do(Clear())
+        await session.console.clear()
         has = await live.value(second, ROWS)
         await lose_the_end(live, node, 3)
-        nodes = RoleNodes(session.sight, session.turns, lambda _: None)
-        await nodes.follow(session.fleet.member(node), session.fleet.member(second), [])
+        run = RoleRun(session.controls, session.driving)
+        await run.follow(session.fleet.member(node), session.fleet.member(second), [])
         await until(partial(live.replicates, node))
-        await session.console.do(Inject(parse_fault(f"receiver_stop@{third}", session.fleet.roster)))
+        await session.console.inject(parse_fault(f"receiver_stop@{third}", session.fleet.roster))
         await insert(live, second)
         await until(partial(live.value, node, ROWS), holds=lambda rows: rows == has - 3 + 1)
 
@@ -242,17 +241,17 @@ async def test_a_node_that_lost_the_end_of_its_own_log_protects_nothing_until_it
         assert (seen.io_thread, seen.lag_s) == ("on", None)
         assert (status.protection.state, status.protection.diverged) == ("armed", (node,))
         with pytest.raises(StackUnavailable, match="lost the end of its own log"):
-            await session.console.do(Switchover(node))
+            await session.console.switchover(node)
 
-        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+        await session.console.inject(parse_fault("kill", session.fleet.roster))
         with pytest.raises(StackUnavailable, match=rf"promoting {third} would lose \d+ transaction") as told:
-            await session.console.do(Failover())
+            await session.console.failover()
         assert f"{node} lacks 3 transactions" in str(told.value)
-        done = await session.console.do(Failover(third, accept_loss=True))
+        done = await session.console.failover(third, accept_loss=True)
         assert (done.source, gtid_count(done.rpo.accepted) >= 1) == (third, True)
         assert await live.value(third, ROWS) == has
-        await session.console.do(Clear())
-        back = await session.console.do(Rejoin(node))
+        await session.console.clear()
+        back = await session.console.rejoin(node)
         assert any(step.name == f"copy {third}" for step in back.steps)
         assert any("lost the end of its own log" in warning for warning in back.warnings)
         await turn(session, "semi_sync=off")
@@ -267,8 +266,8 @@ async def test_a_source_whose_power_was_cut_comes_back_with_every_row(live: Live
         await turn(session, "undo_journal=on", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0")
         for _ in range(20):
             await insert(live, source)
-        await session.console.do(Inject(parse_fault(f"power_cut={mode}", session.fleet.roster)))
-        await session.console.do(Failover())
+        await session.console.inject(parse_fault(f"power_cut={mode}", session.fleet.roster))
+        await session.console.failover()
         await turn(session, "sync_binlog=1", "innodb_flush_log_at_trx_commit=1")
         await all_alike(live, session)
 
@@ -286,7 +285,7 @@ async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(live: Li
                 await until(commits, "the load has begun", within_s=30)
                 source = session.fleet.source_name
                 await other.fleet.server_process(source).pause()
-                done = await other.console.do(Failover())
+                done = await other.console.failover()
                 assert done.source != source
                 assert done.rpo.commits is None
                 assert "keeps no account of its clients" in str(done.rpo.unknown)

@@ -12,8 +12,7 @@ from replexplorer.core.knobs.catalogue import Backing
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.engine.console import Reset
-from replexplorer.engine.load.measure import measure
+from replexplorer.engine.load.driver import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack
@@ -43,7 +42,7 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
                 assert session.sight.requested_value(name) == rung
                 await session.sight.look(member.name)
                 assert session.sight.effective_value(name) == rung, name
-        await session.console.do(Reset())
+        await session.console.reset()
         await session.sight.refresh()
         for name, view in session.sight.views().items():
             if name.knob.backing is not Backing.LOAD:

@@ -20,13 +20,12 @@ import pytest
 
 from replexplorer.adapters.docker import images, provider
 from replexplorer.adapters.docker.client import client as docker
-from replexplorer.adapters.docker.inventory import take
+from replexplorer.adapters.docker.inventory import remove_stack, take
 from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.adapters.docker.removal import remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.formats.json.compare import CompareDocument
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
+from tests.documents import document
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
 from tests.waiting import patience, until
 
@@ -333,22 +332,33 @@ async def test_a_stack_that_cannot_grow_is_left_as_it_was(
     await own.ready()
 
 
-async def test_two_stacks_are_compared_under_load(live_stack: LiveStack, rough: DockerProvider) -> None:
+async def test_two_stacks_are_compared_in_turns(live_stack: LiveStack, rough: DockerProvider) -> None:
     await bring_up(rough, UpOptions())
-    words = ("compare", live_stack.stack.name, rough.name, "--duration", "4", "--warmup", "1", "--json")
+    words = (
+        "compare",
+        live_stack.stack.name,
+        rough.name,
+        "--duration",
+        "4",
+        "--turns",
+        "2",
+        "--warmup",
+        "1",
+        "--json",
+    )
     ran = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-m", "replexplorer", *words], capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr
-    found = CompareDocument.model_validate_json(ran.stdout)
+    found = document(ran.stdout)
     assert (found.a.name, found.b.name) == (live_stack.stack.name, rough.name)
     for side in (found.a, found.b):
-        assert side.commits > 0
-        assert 2.5 <= side.measured_s <= 6.0
+        assert side.figures.n > 0
+        assert 2.5 <= side.figures.length_s <= 6.0
+        assert side.protection == "off"
         assert side.server.startswith("mysql ")
-    assert found.at_once
-    assert "take CPU from each other" in found.footing
-    assert found.cores == os.cpu_count()
+    assert found.turns == 2
+    assert found.changes == []
 
 
 async def test_two_stacks_a_second_replica_and_down(

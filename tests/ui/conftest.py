@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from textual import app, pilot
+from textual._compositor import Compositor
 from textual.css.stylesheet import Stylesheet
 
-from replexplorer.ui.widgets.chart import load_plotext
+from tests.ui import kept
+
+HERE = Path(__file__).parent
 
 SOON_S = 1 / 50
 """A timer due within that is work: a screen paints what has changed at most sixty times a second."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They all run on one event loop: an app goes on from one to the next."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
@@ -39,12 +52,6 @@ async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _plotext_draws_from_the_start() -> None:
-    """The app loads it beside its start; which raster draws the first picture would be left to luck."""
-    load_plotext()
-
-
-@pytest.fixture(autouse=True, scope="session")
 def _styles_are_parsed_once() -> Iterator[None]:
     """Each app would parse the same styles of all its widgets again, with the same colours in them: an eighth
     of what a test of a screen takes."""
@@ -59,6 +66,30 @@ def _styles_are_parsed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Stylesheet, "_parse_rules", once)
         yield
+
+
+@pytest_asyncio.fixture(autouse=True, scope="session", loop_scope="session")
+async def _apps_end() -> AsyncIterator[None]:
+    """Those that run on from test to test."""
+    yield
+    await kept.end_all()
+
+
+@pytest.fixture(autouse=True)
+def _draws_for_no_terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a headless app would send to its terminal is composed for those who look at that: it is a third of
+    what an app does. Whole screens are drawn whenever they are asked for."""
+    if request.node.get_closest_marker("terminal"):
+        return
+    render_update = Compositor.render_update
+
+    def whole_ones(self: Compositor, full: bool = False, **named: Any) -> Any:
+        if full:
+            return render_update(self, full=True, **named)
+        self._dirty_regions.clear()
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", whole_ones)
 
 
 @pytest.fixture(autouse=True)

@@ -11,12 +11,14 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
+from tests.ui import kept
 from tests.waiting import patience
 
 DEADLINE_S = 10.0
@@ -89,7 +91,11 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    *ticks: Tick, size: tuple[int, int] = (120, 36), facade: FakeFacade | None = None, **settings: object
+    *ticks: Tick,
+    size: tuple[int, int] = (120, 36),
+    facade: FakeFacade | None = None,
+    fresh: bool = False,
+    **settings: object,
 ) -> AsyncIterator[Bench]:
     """The app at a size, its dashboard showing the last of the ticks."""
     given = ticks or (make_tick(1.0), make_tick(1.5))
@@ -97,9 +103,12 @@ async def bench(
     for tick in given:
         facade.play(tick)
     clock = ManualClock()
-    app = ExplorerApp(facade, Settings(monotonic=clock, **settings))  # type: ignore[arg-type]
+    settings.setdefault("labs", tuple(LABS.shipped().values()))
     messages: list[Message] = []
-    async with app.run_test(size=size, message_hook=messages.append) as pilot:
+    how = Settings(monotonic=clock, **settings)  # type: ignore[arg-type]
+    async with kept.running(facade, how, size, messages, fresh=fresh) as pilot:
+        app = pilot.app
+        assert isinstance(app, ExplorerApp)
         running = Bench(app, pilot, facade, clock, messages)
         await running.until(lambda: isinstance(app.screen, DashboardScreen), "the dashboard")
         await running.until(lambda: running.dashboard.picture.tick is given[-1], "the last tick")

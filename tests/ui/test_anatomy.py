@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,9 +14,9 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.widgets.anatomy_bar import PATTERNS, bar
+from replexplorer.ui.widgets.anatomy import PATTERNS, bar
 from replexplorer.ui.words.runs import width_of
-from replexplorer.ui.words.truth import truth_runs
+from replexplorer.ui.words.states import truth_runs
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import bench
 
@@ -70,27 +71,45 @@ async def test_the_panel_tells_parts_limit_and_counters(size: tuple[int, int]) -
         assert "✓ 2 checks" in text
         assert "db2 lag 12 ms, 3 queued" in app.text("#topology")
         if size[0] == 160:
-            assert "■ redo fsync 1.9 ms 2%" in text
+            assert "■ redo 1.9 2%" in text
             assert "predicted 89.0/s at 89.4 ms" in text
-            assert "binlog fsync 0.05 ms 0%" in text
+            assert "binlog 0.05 0%" in text
         assert all(len(row) <= size[0] for row in app.rows("#anatomy"))
 
 
-async def test_a_narrow_legend_has_every_part_that_the_bar_does_not_name() -> None:
+@pytest.mark.parametrize("size", [(160, 45), (120, 36)])
+async def test_the_legend_keeps_its_places_whatever_is_nothing_or_long(size: tuple[int, int]) -> None:
+    few = {Part.EXECUTE: 2.8, Part.BINLOG: 0.0, Part.ENGINE: 0.7, Part.OTHER: 1240.0}
+    all_parts = dict.fromkeys(Part, 85.4)
+    del all_parts[Part.GROUP]
+    places = []
+    async with bench(size=size) as app:
+        for at, parts in enumerate((few, all_parts)):
+            anatomy = Anatomy(5.0, 900, sum(parts.values()), parts)
+            await app.play(replace(explained(make_tick(3.0 + 3 * at)), anatomy=anatomy))
+            legend = app.rows("#anatomy")[1:3]
+            places.append([[at for at, cell in enumerate(row) if cell == "■"] for row in legend])
+            assert not any("…" in row for row in legend)
+            if at == 0:
+                assert re.search(r"redo +-", legend[0]), "nothing was measured of it"
+                assert "binlog 0.00" in legend[1]
+    assert places[0] == places[1]
+    assert [len(row) for row in places[0]] == [5, 5]
+
+
+async def test_a_narrow_legend_has_every_part() -> None:
     parts = {
         Part.WIRE: 11.2, Part.EXECUTE: 2.8, Part.FSYNC_QUEUE: 65.7, Part.REDO: 9.9, Part.BINLOG: 11.4,
         Part.ACK_QUEUE: 15.0, Part.ACK: 30.0, Part.ENGINE: 0.7, Part.OTHER: 0.1,
     }  # fmt: skip
     tick = replace(explained(make_tick(1.0)), anatomy=Anatomy(5.0, 900, 146.8, parts))
     async with bench(tick) as app:
-        _, legend, bar_row = app.rows("#anatomy")[:3]
-        told = legend + bar_row
-        assert "parts" not in legend
-        for part in ("wire 11.2", "exec 2.8", "redo 9.9", "binlog 11.4", "engine 0.70", "other 0.10"):
+        legend = "".join(app.rows("#anatomy")[1:3])
+        for part in (
+            "wire 11.2", "exec 2.8", "fsyncQ 65.7", "redo 9.9", "binlog 11.4", "engine 0.70", "ACK 45.0",
+            "(queued 15.0)", "other 0.10",
+        ):  # fmt: skip
             assert part in legend
-        assert "queue 65.7" in bar_row
-        assert "ACK 45.0" in told
-        assert ("queue" in legend, "ACK" in legend) == (False, False)
 
 
 async def test_the_wait_for_an_acknowledgement_is_both_its_queue_and_its_own() -> None:
@@ -99,8 +118,9 @@ async def test_the_wait_for_an_acknowledgement_is_both_its_queue_and_its_own() -
     tick = replace(explained(make_tick(1.0)), anatomy=Anatomy(5.0, 900, 37.0, parts))
     async with bench(tick, size=(160, 45)) as app:
         text = app.text("#anatomy")
-        assert "ACK wait 26.0 ms 70% (12.0 queued)" in text
-        assert "fsync queue 5.0 ms 14%" in text
+        assert "ACK wait 26.0 70%" in text
+        assert "(queued 12.0 32%)" in text
+        assert "fsync queue 5.0 14%" in text
         assert " ACK wait 26.0 ms " in app.rows("#anatomy")[3]
         assert "14.0" not in text
 
@@ -111,7 +131,7 @@ async def test_what_limits_loses_whole_clauses_only() -> None:
     limit = "redo and binlog fsync: 48 % of a commit; twice the clients would give 1.4 times the TPS"
     tick = replace(tick, predicted=replace(tick.predicted, limit=limit))
     async with bench(tick) as app:
-        assert app.rows("#anatomy")[3].strip() == limit.partition(";")[0]
+        assert app.rows("#anatomy")[4].strip() == limit.partition(";")[0]
     async with bench(tick, size=(160, 45)) as app:
         assert limit in app.text("#anatomy")
 
@@ -178,8 +198,8 @@ async def test_ascii_and_no_color_tell_the_parts_apart(monkeypatch: pytest.Monke
     async with bench(explained(make_tick(1.0)), glyphs=ASCII, no_color=True) as app:
         text = app.text("#anatomy")
         assert "% redo 1.9" in text
-        assert "%" in app.rows("#anatomy")[2]
-        assert "::: ACK wait 85.7 ms :::" in app.rows("#anatomy")[2]
+        assert "%" in app.rows("#anatomy")[3]
+        assert "::: ACK wait 85.7 ms :::" in app.rows("#anatomy")[3]
 
 
 def test_what_fits_of_the_counters_is_kept_by_rank() -> None:

@@ -51,6 +51,7 @@ with (
 """
 
 
+@pytest.mark.costly("it starts the dashboard in a process of its own")
 def test_a_defect_is_one_line_and_the_terminal_is_restored(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

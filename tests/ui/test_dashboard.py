@@ -6,21 +6,22 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 from rich.cells import cached_cell_len
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.widgets import Input
 
-from replexplorer.core.dialect.capabilities import Capabilities, Range
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.dialect.dialect import Capabilities, Range
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.catalogue import CATALOGUE, Knob
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.server.durability import lax_knobs
+from replexplorer.core.server.comeback import lax_knobs
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
@@ -33,23 +34,21 @@ from replexplorer.engine.outcome import Preview
 from replexplorer.formats.themes import BUILT_IN
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
-from replexplorer.ui.desks.commander import CommandDone, CommandFailed
-from replexplorer.ui.messages import Started, Ticked
-from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
+from replexplorer.ui.messages import CommandDone, CommandFailed, Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.listing import Listing
-from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.screens.lists import EpochLedgerScreen, LogScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.layout import Layout, layout_for
-from replexplorer.ui.terminal.memory import forget_what_was_drawn
+from replexplorer.ui.terminal.crash import forget_what_was_drawn
 from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
-from replexplorer.ui.widgets.lines import OwnRows
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import Intent, ladder, risky
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.effects import contradiction_of
+from replexplorer.ui.words.states import contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.fakes.servers import MYSQL_9
 from tests.ui.driving import Bench, ManualClock, bench
@@ -69,12 +68,12 @@ def toasts(app: Bench) -> str:
 
 
 async def test_the_start_ends_in_a_drawn_tick_by_one_message_each() -> None:
-    async with bench(make_tick(1.0)) as app:
+    async with bench(make_tick(1.0), fresh=True) as app:
         kinds = [type(message) for message in app.messages]
         assert kinds.index(Started) < kinds.index(Ticked)
         assert "● PROTECTED" in app.text("#header")
         assert "1/1 ack" in app.text("#header")
-        assert "RTT 85 → 85.4" in app.text("#header")
+        assert "RTT 85.4" in app.text("#header")
         assert "db1 primary 9.7.4 :33061 ──▸ db2 replica" in app.text("#topology")
 
 
@@ -153,7 +152,7 @@ async def test_a_measured_round_trip_that_is_not_the_asked_one_stands_out() -> N
         drawn = app.painted("#header")[0]
         assert ("95.0", "warn b") in drawn
         await app.play(make_tick(2.0, rtt=(85.0, None)))
-        assert "85 → none" in app.text("#header")
+        assert "RTT none" in app.text("#header")
         assert "none" in app.rows("#knobs")[1]
 
 
@@ -471,7 +470,7 @@ async def test_freezing_holds_everything_and_a_badge_says_what_is_so_meanwhile()
         assert chart(app, "#tps-chart") == held
         assert "FROZEN  live ◼ BLOCKED     0.0 TPS" in app.text("#header")
         assert app.text("#header").partition("FROZEN")[0] == header.partition("FROZEN")[0]
-        assert app.text("#header").partition(" TPS")[2] == header.partition(" TPS")[2]
+        assert app.text("#header").partition("p50")[2] == header.partition("p50")[2]
         assert "f repair" in app.text("#footer")
         await app.press("space")
         assert "FROZEN" not in app.text("#header")
@@ -502,7 +501,6 @@ async def test_a_knob_that_is_turned_behind_a_held_picture_shows_what_it_does() 
         await app.play(make_tick(2.0, rtt=(20.0, 20.3)))
         assert "20 ms" in app.rows("#knobs")[1]
         assert "20.3" in app.rows("#knobs")[1]
-        assert "85 → 85.4" in app.text("#header")
 
 
 def listing(app: Bench) -> Listing:
@@ -531,7 +529,7 @@ async def test_every_figure_of_the_load_is_of_one_window(size: tuple[int, int]) 
         latency = app.dashboard.picture.charts(wide=False)[1]
         labels = {one.ink: one.labels[0] for one in latency.series if one.labels}
         assert labels == {name: f"{name} {value}" for name, value in shown.items()}
-        assert "73.3 now" in chart(app, "#tps-chart").series[-1].labels
+        assert "73.3 now" in chart(app, "#tps-chart").series[1].labels
         assert "TPS  73.3" in app.text("#header")
         if size[0] > 80:
             assert "in 1.5 s" in app.text("#header")
@@ -551,7 +549,7 @@ async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: tuple
             for key in ("", "down", "plus", "1", "escape")[: 1 + 4 * (at % 3 == 0)]:
                 await app.press(*([key] if key else []))
                 [header] = re.findall(r"TPS +(\S+)", app.text("#header"))
-                figures_of = {header, chart(app, "#tps-chart").series[-1].labels[0].removesuffix(" now")}
+                figures_of = {header, chart(app, "#tps-chart").series[1].labels[0].removesuffix(" now")}
                 assert figures_of == {header}, (at, key)
                 if is_presenting:
                     row = app.rows("#presenter")[2].strip()
@@ -582,7 +580,7 @@ async def test_the_big_digits_fit_whatever_they_are_and_stay_where_they_are(widt
 
 
 async def test_too_few_commits_are_told_by_their_number() -> None:
-    async with bench(of_window(1.0, (4, 90.0)), of_window(1.5, (7, 90.0)), size=(160, 45)) as app:
+    async with bench(of_window(1.0, (4, 90.0)), of_window(1.5, (7, 90.0)), size=(200, 45)) as app:
         assert "n 11 in 1.0 s" in app.text("#header")
         drawn = app.painted("#header")[0]
         assert ("  90", "p50 b") in drawn
@@ -602,22 +600,28 @@ async def test_marks_windows_and_events_come_from_the_ticks_and_none_is_lost() -
     ]
     async with bench(*ticks) as app:
         model = chart(app, "#tps-chart")
-        assert [mark.number for mark in model.marks] == list(range(1, 10))
-        assert [(one.word, one.start_s, one.end_s) for one in model.windows] == [("blocked 1.0 s", 8.0, 9.0)]
-        assert model.note == "ceiling 8 ÷ (85.4 + 3.0 ms) = 90.5/s"
+        assert [mark.number for mark in model.page.marks] == list(range(1, 10))
+        assert [(one.word, one.start_s, one.end_s) for one in model.page.windows] == [
+            ("blocked 1.0 s", 8.0, 9.0)
+        ]
+        assert model.notes[0] == "ceiling 8 ÷ (85.4 + 3.0 ms) = 90.5/s"
         assert [event.text for event in app.dashboard.picture.log] == [
             f"change {number}" for number in range(1, 10)
         ]
         assert "⑨ change 9" in app.rows("#events")[1]
 
 
+def length_of(model: ChartModel) -> float:
+    return model.page.end_s - model.page.start_s
+
+
 async def test_zoom_and_scale_change_the_page() -> None:
     async with bench() as app:
-        length = chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s
+        length = length_of(chart(app, "#tps-chart"))
         await app.press("plus")
-        assert chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s < length
+        assert length_of(chart(app, "#tps-chart")) < length
         await app.press("minus", "minus")
-        assert chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s > length
+        assert length_of(chart(app, "#tps-chart")) > length
         assert not chart(app, "#tps-chart").log
         await app.press("y")
         assert chart(app, "#tps-chart").log
@@ -725,6 +729,13 @@ def test_the_ladder_has_what_the_server_takes(most: int, words: list[str]) -> No
     here = Capabilities.of(MYSQL_9, {name.key: Range(0, most)}).narrowed(name.key)
     intent = Intent(name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), here=here)
     assert "".join(text for text, _ in ladder(intent, 40)).split() == words
+
+
+async def test_a_name_that_is_longer_than_the_panel_has_its_value_beside_its_end() -> None:
+    async with bench() as app:
+        app.dashboard.select_knob(KnobName("semi_sync_replicas", SOURCE))
+        rows = [row.strip() for row in app.rows("#statement")]
+        assert rows[1:4] == ["SET GLOBAL", "rpl_semi_sync_source_wait_for_replica_co", "unt = 1"]
 
 
 async def test_the_statement_tells_risk_and_ladder() -> None:
@@ -841,45 +852,80 @@ async def test_an_open_loop_shows_its_rate_its_response_and_what_it_dropped() ->
     load = replace(
         tick.load, mode="open", rate_asked_tps=500.0, response=response, response_p50_ms=512.0, dropped=0
     )
-    async with bench(replace(tick, load=load)) as app:
+    async with bench(replace(tick, load=load), size=(160, 45)) as app:
         assert "open 500/s ×" in app.text("#header")
         assert "512" in app.text("#header")
-        assert "from when each was due" in chart(app, "#latency-chart").subtitle
+        assert "from when each was due" in chart(app, "#latency-chart").subtitles[0]
         later = replace(load, response=Histogram.merged([response]), dropped=7)
         await app.play(replace(tick, at_s=2.0, load=later))
         assert "dropped 14.0/s" in app.text("#header")
 
 
+@pytest.mark.terminal
 async def test_what_was_drawn_is_forgotten() -> None:
     """An hour of ticks must not stay behind as regions that once changed, nor as texts and regions that
     the libraries remember."""
-    async with bench(make_tick(1.0)) as app:
+    async with bench(make_tick(1.0), fresh=True) as app:
         for second in range(2, 14):
             await app.play(make_tick(float(second), tps=100.0 + 37.7 * second, rtt=(85.0, 85.0 + second)))
         kept = {
             widget.id: len(widget._dirty_regions)
-            for widget in app.dashboard.query(OwnRows)
+            for widget in app.dashboard.query(Lines)
             if widget.is_mounted and widget.display
         }
         assert kept
         assert set(kept.values()) == {0}
         remembered = [cached_cell_len, Region.intersection, Region.translate]
+        cached_cell_len("drawn"), Region(0, 0, 2, 2).intersection(Region(1, 1, 2, 2)).translate(Offset(1, 1))
         assert all(each.cache_info().currsize for each in remembered)
         forget_what_was_drawn()
         assert not any(each.cache_info().currsize for each in remembered)
 
 
+CUT: dict[KnobName, Value] = {KnobName("partition", "db2"): "both"}
+LAX: dict[KnobName, Value] = {SYNC: 0}
+CHIPS: dict[KnobName, Value] = {**LAX, **CUT}
+
+
 @pytest.mark.parametrize("width", [200, 160, 120, 80])
-async def test_the_header_stays_where_it_is_when_a_digit_comes_or_goes(width: int) -> None:
+async def test_nothing_of_the_header_moves_when_chips_come_and_go(width: int) -> None:
+    """The title has one form at a width, and every figure that is not covered stands where it stood."""
+    names = ("rx" if width == 80 else "replexplorer", "p99" if width == 80 else "p50", "00:00:", "TPS")
+    places: dict[str, set[int]] = {name: set() for name in names}
+    async with bench(make_tick(1.0), size=(width, 42)) as app:
+        states = (ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.OFF)
+        for at_s, (changes, state) in enumerate(product((CUT, CHIPS, None, LAX), states), 2):
+            await app.play(make_tick(float(at_s), state=state, values=changes))
+            [row] = app.rows("#header")
+            assert len(row) == width
+            assert ("replexplorer default" in row) == (width >= 150)
+            assert (" both " in row) == (changes in (CUT, CHIPS))
+            row = re.sub(r"00:00:\d\d", "00:00:__", row)
+            for name, found in places.items():
+                found.update({row.find(name)} - {-1})
+    assert {name: len(found) for name, found in places.items()} == dict.fromkeys(names, 1)
+
+
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [
+        (200, ("RTT", "fsync", "TPS", "p50", "p99", "closed", "00:00:")),
+        (160, ("RTT", "TPS", "p50", "closed", "00:00:")),
+        (120, ("RTT", "TPS", "p50", "00:00:")),
+        (80, ("RTT", "TPS", "p99", "00:00:")),
+    ],
+)
+async def test_the_header_stays_where_it_is_when_a_digit_comes_or_goes(
+    width: int, names: tuple[str, ...]
+) -> None:
     """9.9 ms becomes 10, TPS 99.9 becomes 1240, RTT 9.9 becomes 158.3: no column moves."""
     places: set[tuple[int, ...]] = set()
     figures_now = [(9.9, 99.9), (85.4, 1240.0), (158.3, 15_700.0), (0.1, 0.4)]
-    names = ("RTT", "fsync", "TPS", "p50", "p99", "closed", "00:00:")
     async with bench(make_tick(1.0, rtt=(85.0, 9.9), tps=99.9), size=(width, 42)) as app:
         for at_s, (measured, tps) in enumerate(figures_now, 2):
             await app.play(make_tick(float(at_s), rtt=(85.0, measured), tps=tps, fsync_ms=measured))
             [row] = app.rows("#header")
-            places.add(tuple(row.find(word) for word in names))
+            places.add(tuple(row.index(word) for word in names))
     assert len(places) == 1
 
 
@@ -918,7 +964,7 @@ async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wron
     async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
         await app.press("space")
         await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
-        assert " FROZEN  live ▲  1889" in app.text("#header")
+        assert " FROZEN  ▲  1889" in app.text("#header")
         assert "◼ BLOCKED" in app.text("#header")
 
 

@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.density import DensityHistory
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.history.series import Point
+from replexplorer.core.stats.histogram import DensityHistory, Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.cells import CellGrid
-from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Stroke, WindowKind
-from replexplorer.ui.charts.contents import density_model, latency_model
-from replexplorer.ui.charts.density import SHADES, shade_of, top_of
-from replexplorer.ui.charts.paint import paint_chart, plot_area
+from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, Stroke, WindowKind
+from replexplorer.ui.charts.contents import latency_chart
+from replexplorer.ui.charts.paint import SHADES, CellGrid, paint_chart, plot_area, shade_of, top_of
 from replexplorer.ui.style.theme import NO_COLOR_THEME
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.widgets.chart import Chart, raster
+from replexplorer.ui.widgets.chart import Chart
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 
@@ -41,19 +39,18 @@ def model(**options: object) -> ChartModel:
         start_s = 600 + at / 2
         stalled = start_s < STALL_S < start_s + 0.5
         history.add(start_s, start_s + 0.5, histogram(*([5_000_000] if stalled else [1000] * 2000)))
-    points = [(660.0, 1.0)]
-    lines = latency_model(points, points, points, points, page=PAGE, **options)  # type: ignore[arg-type]
-    return density_model(lines, history.page(*PAGE))
+    points = [Point(660.0, p50_ms=1.0, p95_ms=1.0, p99_ms=1.0, max_ms=1.0)]
+    return latency_chart(Page(*PAGE, **options), points, density=history.page(*PAGE))  # type: ignore[arg-type]
 
 
 def painted(
     one: ChartModel, glyphs: Glyphs = BRAILLE, *, tones: bool = True, size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> CellGrid:
-    return paint_chart(one, *size, glyphs, raster, tones=tones, shades=not tones)
+    return paint_chart(one, *size, glyphs, tones=tones, shades=not tones)
 
 
 def shaded(grid: CellGrid, x: int, y: int) -> bool:
-    return any(token.startswith("heat") for token in (grid.inks[y][x].role, grid.inks[y][x].ground))
+    return any(token.startswith("heat") for token in (grid.inks[y][x], grid.grounds[y][x]))
 
 
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6))
@@ -84,14 +81,16 @@ def test_one_stalled_commit_beside_a_quarter_of_a_million_is_seen(
 
 def test_the_busy_cells_have_the_last_shade_and_a_stall_the_first() -> None:
     grid = painted(model())
-    tokens = {token for row in grid.inks[1:] for ink in row for token in ink[:2] if token.startswith("heat")}
+    tokens = {
+        token for row in (*grid.inks[1:], *grid.grounds[1:]) for token in row if token.startswith("heat")
+    }
     # The column with the stall has commits in three of its four slices: one shade less.
     assert tokens - {"heat4"} == {"heat1", "heat5"}
     title = grid.row(0)
     assert title.startswith("─ Latency density, ms")
     assert "few " in title
     assert "10k/s" in title
-    assert {ink.ground for ink in grid.inks[0]} >= {f"heat{shade}" for shade in range(1, SHADES + 1)}
+    assert set(grid.grounds[0]) >= {f"heat{shade}" for shade in range(1, SHADES + 1)}
 
 
 def test_percentiles_keep_their_labels_and_lines_are_not_drawn() -> None:
@@ -103,19 +102,20 @@ def test_percentiles_keep_their_labels_and_lines_are_not_drawn() -> None:
 
 
 def test_marks_faults_and_axis_are_those_of_the_line_chart() -> None:
-    marks, windows = [ChartMark(650.0, 1)], [FaultWindow(640.0, 656.0, "partition", WindowKind.PARTITION)]
+    marks = (ChartMark(650.0, 1),)
+    windows = (FaultWindow(640.0, 656.0, "partition", WindowKind.PARTITION),)
     grid = painted(model(marks=marks, windows=windows))
-    x = 7 + int(50 / 120 * 57)
+    x = 7 + int(50 / 120 * 56)
     assert "┊" in {grid.chars[y][x] for y in range(2, HEIGHT)}
     number = next(y for y in range(HEIGHT) if grid.chars[y][x] == "①")
     assert not shaded(grid, x, number), "a mark's number hides no commit"
-    assert grid.inks[4][7 + int(45 / 120 * 57)].ground == "partitionbg"
+    assert grid.grounds[4][7 + int(45 / 120 * 56)] == "partitionbg"
     assert " 10:30 " in grid.row(HEIGHT - 1)
 
 
 def test_what_was_not_measured_is_blank() -> None:
     grid = painted(model())
-    late = 7 + int(100 / 120 * 57)
+    late = 7 + int(100 / 120 * 56)
     assert not any(shaded(grid, late, y) for y in range(1, HEIGHT))
 
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.epochs.table import markdown
-from replexplorer.core.server.outage import Outage, outage_words
+from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.stats.measured import Estimate
-from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.listing import Listing
+from replexplorer.ui.screens.lists import EpochLedgerScreen
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row, rows_of
-from replexplorer.ui.words.runs import Line, width_of
+from replexplorer.ui.words.runs import Line, listed, width_of
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
 
@@ -256,3 +256,19 @@ async def test_a_change_is_named_as_the_panel_names_its_knob(size: tuple[int, in
         rows = "\n".join(app.app.screen.query_one(Listing).rows)
         assert told in rows or size[0] < 160
         assert "_log_at_trx" not in rows
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        (60, "rtt 0 → 25 ms, clients 8 → 16, semi_sync off → on"),
+        (40, "rtt 0 → 25 ms, clients 8 → 16 +1"),
+        (16, "rtt 0 → 25 ms +2"),
+        (14, "rtt 0 → 25… +2"),
+        (9, "rtt 0… +2"),
+    ],
+)
+def test_a_change_of_several_knobs_is_never_cut_within_a_word_nor_without_their_number(
+    cells: int, shown: str
+) -> None:
+    assert listed("rtt 0 → 25 ms, clients 8 → 16, semi_sync off → on", cells) == shown

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.widgets.chart import Chart
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_replay import playing
 from tests.ui.test_spectator import Watched
-from tests.ui.walk import REPLICAS, SIZES, STACK, calm, lost_rows, text_of, troubled, walk
+from tests.ui.walk import REPLICAS, SIZES, STACK, THEMES, Seen, calm, seen_of, troubled, walk
 
 CUT_BY_DESIGN = frozenset({"events", "knob-line"})
 """What has one row a thing, and a screen where it is read whole: the log; the help."""
@@ -22,35 +21,35 @@ CUT_BY_DESIGN = frozenset({"events", "knob-line"})
 EVERY_SIZE = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 
 
-def check(name: str, size: tuple[int, int], rows: tuple[str, ...], lost: tuple[str, ...]) -> None:
+def check(seen: Seen, size: tuple[int, int]) -> None:
     """The terminal is filled and no wider than it is, the first row says what is open, the last one which
-    keys there are, and nothing had no room."""
+    keys there are, nothing had no room, and all of it can be read."""
     width, height = size
-    assert [cell_len(row) for row in rows] == [width] * height, name
-    assert not [row for row in lost if row.partition(":")[0] not in CUT_BY_DESIGN], name
-    assert rows[0].strip(), name
-    assert any(key in rows[-1] for key in ("q quit", "esc")), (name, rows[-1])
+    assert [cell_len(row) for row in seen.rows] == [width] * height, seen.name
+    assert not [row for row in seen.lost if row.partition(":")[0] not in CUT_BY_DESIGN], seen.name
+    assert seen.rows[0].strip(), seen.name
+    assert any(key in seen.rows[-1] for key in ("q quit", "esc")), (seen.name, seen.rows[-1])
+    assert seen.weak == set(), seen.name
+    assert "".join(seen.rows).isprintable(), seen.name
 
 
+@pytest.mark.costly("it draws every screen, once for all that is looked for")
 @EVERY_SIZE
 async def test_no_screen_loses_what_it_says(size: tuple[int, int]) -> None:
     names = []
-    async for seen in walk(size):
+    async for seen in walk(size, theme=THEMES[size]):
         names.append(seen.name)
-        check(seen.name, size, seen.rows, seen.lost)
-    assert len(names) == len(set(names)) >= 19
+        check(seen, size)
+    assert len(names) == len(set(names)) >= 26
 
 
 @EVERY_SIZE
 async def test_nor_does_a_recording_or_who_watches(size: tuple[int, int]) -> None:
-    def look(name: str, app: ExplorerApp) -> None:
-        check(name, size, text_of(app), lost_rows(app))
-
     async with playing(size) as player:
-        look("replay", player.app)
+        check(seen_of("replay", player.app), size)
     watched = replace(troubled(), viewer=True)
     async with bench(watched, size=size, facade=Watched(replicas=REPLICAS), stack=STACK) as app:
-        look("spectator", app.app)
+        check(seen_of("spectator", app.app), size)
 
 
 @EVERY_SIZE

@@ -12,7 +12,7 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
-from replexplorer.ui.desks.picture import Picture
+from replexplorer.ui.state.picture import Picture
 from tests.fakes.facade import WALL_S, change_event, down, make_tick
 from tests.ui.driving import bench
 
@@ -34,10 +34,10 @@ def windows(ticks: Sequence[Tick]) -> list[FaultWindow]:
     for tick in ticks:
         picture.fold(tick)
     tps, latency = picture.charts(wide=False)
-    assert [(one.start_s, one.end_s) for one in tps.windows] == [
-        (one.start_s, one.end_s) for one in latency.windows
+    assert [(one.start_s, one.end_s) for one in tps.page.windows] == [
+        (one.start_s, one.end_s) for one in latency.page.windows
     ]
-    return list(tps.windows)
+    return list(tps.page.windows)
 
 
 def shown(start_s: float, end_s: float | None, fault: Fault) -> FaultWindow:
@@ -117,7 +117,7 @@ def test_a_held_picture_keeps_its_fault() -> None:
     picture.fold(under(make_tick(5.0), injected("kill", "db2")))
     picture.freeze()
     picture.fold(make_tick(9.0))
-    assert [one.end_s for one in picture.charts(wide=False)[0].windows] == [None]
+    assert [one.end_s for one in picture.charts(wide=False)[0].page.windows] == [None]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -12,7 +12,7 @@ from replexplorer.core.fault import KINDS, Fault, kind_of
 from replexplorer.core.topology import Role
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
-from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.ui.messages import CommandFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.faults import FaultsScreen
 from tests.fakes.facade import WALL_S, FakeFacade, make_tick
@@ -71,7 +71,9 @@ async def test_enter_injects_what_is_chosen_and_shows_the_dashboard() -> None:
         await done(app)
         await app.until(lambda: app.facade.called("inject") == [("partition=ack", ("db3",))])
         await opened(app, "partition")
-        assert "db3 replica" in shown(app), "what was chosen stays chosen"
+        assert "◂ db3 replica ▸" in shown(app), "what was chosen stays chosen"
+        rows = screen(app).listing.rows
+        assert all("db3 replica" in row for row in rows if row[2:].startswith(("kill", "power_cut", "pause")))
 
 
 async def test_a_flap_is_walked_through_or_typed_with_its_slash() -> None:

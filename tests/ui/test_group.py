@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.transfer import Transfer, TransferKind
+from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
 from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Belonging, Role
-from replexplorer.ui.words.group import group_line
+from replexplorer.ui.widgets.topology import group_line
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
 

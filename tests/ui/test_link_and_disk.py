@@ -9,13 +9,13 @@ from textual.geometry import Region
 from textual.widget import Widget
 
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.link import LinkView
+from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
-from replexplorer.ui.desks.picture import Picture
+from replexplorer.ui.state.picture import Picture
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.lines import Lines
@@ -68,7 +68,9 @@ async def test_a_partition_names_its_replica_where_there_are_several() -> None:
         assert " PARTITION db2 both, db3 dump " in app.text("#header")
 
 
-@pytest.mark.parametrize(("width", "words"), [(160, "healed, TCP retries"), (120, "healed"), (80, "healed")])
+@pytest.mark.parametrize(
+    ("width", "words"), [(160, "healed, TCP retries"), (120, "healed, TCP retries"), (80, "healed")]
+)
 async def test_healing_is_told_until_events_flow(width: int, words: str) -> None:
     async with bench(make_tick(1.0, healing=True), size=(width, 42)) as app:
         assert words in app.text("#header")
@@ -89,7 +91,7 @@ async def test_a_round_trip_with_jitter_or_a_narrow_link_is_not_told_as_a_contra
 
 async def test_a_link_that_does_not_do_what_was_asked_is_a_fault_beside_its_figures() -> None:
     fault = "asked 85 ms, measured 0.2 ms"
-    async with bench(with_link(make_tick(1.0, rtt=(85.0, 0.2)), fault=fault)) as app:
+    async with bench(with_link(make_tick(1.0, rtt=(85.0, 0.2)), fault=fault), size=(160, 45)) as app:
         assert "link ▲" in app.text("#header")
         assert ("0.2", "warn b") in runs(app, "#header")
         assert fault not in app.text("#header")
@@ -98,7 +100,7 @@ async def test_a_link_that_does_not_do_what_was_asked_is_a_fault_beside_its_figu
 
 
 async def test_the_header_shows_a_delay_and_what_an_fsync_takes() -> None:
-    async with bench(make_tick(1.0, values={DELAY: 2.0}, fsync_ms=2.2), size=(160, 45)) as app:
+    async with bench(make_tick(1.0, values={DELAY: 2.0}, fsync_ms=2.2), size=(200, 45)) as app:
         assert "fsync +2 → 2.2" in app.text("#header")
         assert ("2.2", "text b") in runs(app, "#header")
         await app.play(make_tick(2.0, values={DELAY: 2.0}, fsync_ms=1.2))
@@ -275,8 +277,8 @@ async def test_words_and_units_are_typed_into_the_value(
         ("bandwidth", 0, "20mbit 100mbit 1gbit unlimited"),
         ("bandwidth", 3_000_000, "1mbit 2mbit 3mbit 5mbit 10mbit"),
         ("bandwidth", 2_000_000_000, "100mbit 1gbit 2gbit unlimited"),
-        ("delay_to_replica", "auto", "auto 0 1 5 10 25 50 100 ms"),
-        ("delay_to_replica", 30.0, "1 5 10 25 30 50 100 300 ms"),
+        ("delay_to_replica", "auto", "auto 0 1 5 10 25 50 100 300 ms"),
+        ("delay_to_replica", 30.0, "0 1 5 10 25 30 50 100 300 ms"),
         ("loss", 100.0, "0 0.1 0.5 1 2 5 10 25 100 %"),
         ("partition", "dump", "none ack dump both"),
     ],
@@ -298,7 +300,7 @@ def windows(*ticks: Tick, now: bool = True) -> list[FaultWindow]:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    return list(picture.charts(wide=False)[0].windows)
+    return list(picture.charts(wide=False)[0].page.windows)
 
 
 def cut(start_s: float, end_s: float | None, word: str) -> FaultWindow:
@@ -402,9 +404,9 @@ def test_a_held_picture_keeps_its_open_window() -> None:
     picture.fold(make_tick(5.0, values=CUT))
     picture.freeze()
     picture.fold(make_tick(9.0))
-    assert picture.charts(wide=False)[0].windows == (cut(5.0, None, "partition ack"),)
+    assert picture.charts(wide=False)[0].page.windows == (cut(5.0, None, "partition ack"),)
     picture.freeze()
-    assert picture.charts(wide=False)[0].windows == (cut(5.0, 9.0, "partition ack 4.0 s"),)
+    assert picture.charts(wide=False)[0].page.windows == (cut(5.0, 9.0, "partition ack 4.0 s"),)
 
 
 async def test_both_charts_shade_an_open_partition_with_its_word() -> None:
@@ -416,7 +418,7 @@ async def test_both_charts_shade_an_open_partition_with_its_word() -> None:
             assert " partition ack" in text
             model = chart.model
             assert model is not None
-            assert [(one.start_s, one.end_s) for one in model.windows] == [(10.0, None)]
+            assert [(one.start_s, one.end_s) for one in model.page.windows] == [(10.0, None)]
 
 
 async def test_the_stream_is_drawn_broken_while_it_is_cut() -> None:

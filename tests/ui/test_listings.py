@@ -10,10 +10,10 @@ import pytest
 from textual.screen import Screen
 from textual.widgets import Input
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from replexplorer.ui.keys.actions import ACTIONS
+from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.words.states import CHIPS, STATES
 from tests.fakes.facade import WALL_S, change_event, down, make_tick

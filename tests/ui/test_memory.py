@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import ctypes
-from replexplorer.ui.terminal.memory import return_large_buffers
+from replexplorer.ui.terminal.crash import return_large_buffers
 
 libc = ctypes.CDLL(None)
 for size, kind in (("mallinfo2", ctypes.c_size_t), ("mallinfo", ctypes.c_int)):

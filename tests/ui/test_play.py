@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,21 +13,20 @@ import pyte
 import pytest
 from textual._context import active_app
 
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Assignment
-from replexplorer.core.play.script import PlayScript, read_play
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import SetResult
-from replexplorer.formats.cast import CastWriter
+from replexplorer.formats.play_script import CastWriter, PlayScript, read_play
+from replexplorer.ui.play import CaptionBar, PlayApp, PlayedLine
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.stage.app import CaptionBar
-from replexplorer.ui.stage.performance import Performance, PlayedLine
-from replexplorer.ui.stage.venue import Venue
 from tests.fakes.facade import WALL_S, FakeFacade, make_tick
 from tests.ui.test_replay import FakeTape
+
+pytestmark = pytest.mark.terminal
 
 SIZE = (120, 36)
 
@@ -69,18 +68,20 @@ def recorded(
     told: Callable[[PlayedLine], None] = lambda _: None,
     tape: FakeTape | None = None,
     size: tuple[int, int] = SIZE,
-) -> tuple[Performance, Cast]:
+) -> tuple[PlayApp, Cast]:
     """A play over twenty seconds with two marks, and its cast."""
     stream = io.StringIO()
     cast = CastWriter(stream, size, wall_s=WALL_S, title=script.title)
-    performance = Venue(Settings(), size, cast, told).play_over(script, tape or FakeTape())
+    performance = PlayApp.over(
+        script, tape or FakeTape(), Settings(), size=size, cast=cast, told=told
+    ).perform()
     if performance.crash is not None:
         raise performance.crash
     header, *events = (json.loads(line) for line in stream.getvalue().splitlines())
     return performance, Cast(header, events)
 
 
-def steps(performance: Performance) -> list[tuple[int, float, str]]:
+def steps(performance: PlayApp) -> list[tuple[int, float, str]]:
     return [(each.line.number, round(each.at_s, 6), each.state) for each in performance.lines]
 
 
@@ -99,6 +100,7 @@ WALK = play(
 )
 
 
+@pytest.mark.costly("it plays the same twice")
 def test_over_a_recording_a_play_meets_the_same_ticks_each_time() -> None:
     first, cast = recorded(WALK)
     assert first.failure is None
@@ -147,22 +149,6 @@ def test_a_caption_stands_on_the_screen_in_front_until_the_next_one() -> None:
     assert seen == {1: ["one"], 2: ["one"], 3: ["two"], 4: ["two"], 5: []}
 
 
-class StruckTape(FakeTape):
-    """From the fifth second to the eighth a fault is in force that nobody marked."""
-
-    def ticks(self) -> Iterator[Tick]:
-        fault = Fault(1, "kill", None, "db1", WALL_S + 15.0, None, "fault (pid 7)", {})
-        for tick in super().ticks():
-            yield replace(tick, faults=(fault,)) if 15.0 <= tick.at_s < 18.0 else tick
-
-
-def test_a_fault_without_a_mark_of_its_own_is_marked_in_the_cast() -> None:
-    _, cast = recorded(play("until end"), tape=StruckTape())
-    assert cast.markers == [
-        "(1) change 1", "(2) change 2", "fault kill@db1", "fault kill@db1 cleared"
-    ]  # fmt: skip
-
-
 def test_a_condition_that_does_not_come_true_ends_the_play_with_its_line_and_what_is_so() -> None:
     performance, _ = recorded(play("wait 1s", "until tps > 100000 within 4s", "key q"))
     assert str(performance.failure) == (
@@ -209,9 +195,11 @@ class AnsweringFacade(FakeFacade):
         self._is_over = True
         return await super().close(keep=keep)
 
-    async def _set(self, assignments: Sequence[Assignment]) -> SetResult:
+    async def set(
+        self, assignments: Sequence[Assignment], *, dry_run: bool = False, anyway: bool = False
+    ) -> SetResult:
         self._states = [ProtectionState.ARMED, ProtectionState.PROTECTED]
-        return await super()._set(assignments)
+        return await super().set(assignments)
 
 
 LIVE = play(
@@ -233,14 +221,15 @@ def turned(facade: AnsweringFacade) -> list[list[tuple[str, Any]]]:
     return [call for call in facade.called("set") if isinstance(call, list)]
 
 
-def live(script: PlayScript) -> tuple[Performance, AnsweringFacade]:
+def live(script: PlayScript) -> tuple[PlayApp, AnsweringFacade]:
     facade = AnsweringFacade()
-    performance = Venue(Settings(), SIZE).play_live(script, facade)
+    performance = PlayApp(script, facade, Settings(), size=SIZE).perform()
     if performance.crash is not None:
         raise performance.crash
     return performance, facade
 
 
+@pytest.mark.costly("it plays the same twice")
 def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None:
     first, facade = live(LIVE)
     assert first.failure is None
@@ -284,7 +273,7 @@ def test_a_play_starts_from_the_defaults_but_for_what_it_says_and_tells_what_tha
 
 @pytest.mark.parametrize("last", ["until tps > 100000 within 300ms", "key ctrl+c", "wait 100ms"])
 def test_however_a_play_ends_it_clears_faults_and_gives_back_what_it_turned(last: str) -> None:
-    performance, facade = live(play("start rtt=20ms", "fault kill@db1", "set clients=3", last, "wait 5s"))
+    performance, facade = live(play("start rtt=20ms", "fault kill@db1", "set clients=3", last, "wait 1s"))
     assert (performance.failure is None) == last.startswith("wait")
     assert [name for name, _ in facade.calls if name != "start"][-3:] == ["clear", "set", "close"]
     assert facade.called("inject") == [("kill", ("db1",))]
@@ -292,15 +281,6 @@ def test_however_a_play_ends_it_clears_faults_and_gives_back_what_it_turned(last
     assert {("rtt@db2", 85.0), ("clients", 8)} <= set(turned(facade)[-1])
     assert "restored what the play turned: " in performance.left
     assert "rtt@db2 20 → 85 ms" in performance.left
-
-
-def test_a_key_that_nothing_takes_ends_the_play_and_says_what_was_on_the_screen() -> None:
-    performance, _ = live(play("start rtt=85ms", "key F", "key X", "key enter", "key X"))
-    assert str(performance.failure) == (
-        "test.play, line 5: `key X`: nothing took X: the screen was the dashboard: did you mean x?"
-    )
-    over, _ = recorded(play("key L", "key down q", "key F9"))
-    assert "line 3: `key F9`: nothing took f9: the screen was the replay" in str(over.failure)
 
 
 def test_what_is_hidden_takes_no_time_of_the_cast_and_what_follows_is_drawn_whole() -> None:
@@ -316,7 +296,7 @@ def test_what_is_hidden_takes_no_time_of_the_cast_and_what_follows_is_drawn_whol
 def test_a_line_that_the_servers_refuse_is_named() -> None:
     facade = AnsweringFacade()
     facade.failures["reset"] = UsageError("a lab turns the knobs", "wait for its end")
-    performance = Venue(Settings(), SIZE).play_live(play("start rtt=85ms", "reset"), facade)
+    performance = PlayApp(play("start rtt=85ms", "reset"), facade, Settings(), size=SIZE).perform()
     assert str(performance.failure) == "test.play, line 2: `reset`: a lab turns the knobs: wait for its end"
 
 
@@ -325,7 +305,7 @@ def test_a_start_that_fails_ends_the_play_with_its_error() -> None:
         async def start(self, progress: object) -> None:
             raise UsageError("no stack can be made here", "make room")
 
-    performance = Venue(Settings(), SIZE).play_live(LIVE, Broken())
+    performance = PlayApp(LIVE, Broken(), Settings(), size=SIZE).perform()
     assert str(performance.failure) == "no stack can be made here: make room"
     assert performance.lines == []
 
@@ -333,7 +313,9 @@ def test_a_start_that_fails_ends_the_play_with_its_error() -> None:
 def test_keys_are_the_default_ones_whatever_the_user_s_are() -> None:
     facade = AnsweringFacade()
     settings = Settings(keymap={"semisync.toggle": "z"})
-    performance = Venue(settings, SIZE).play_live(play("start rtt=85ms", "key s", "until protected"), facade)
+    performance = PlayApp(
+        play("start rtt=85ms", "key s", "until protected"), facade, settings, size=SIZE
+    ).perform()
     assert performance.failure is None
     assert len(facade.called("set")) == 2
 
@@ -343,3 +325,14 @@ def test_a_play_that_is_quit_from_within_says_where() -> None:
     assert isinstance(performance.failure, ReplexplorerError)
     assert performance.failure.exit_code == 130
     assert "line" in performance.failure.message
+
+
+def test_a_lab_runs_by_its_name_and_one_that_does_not_hold_ends_the_play() -> None:
+    facade, settings = AnsweringFacade(), Settings(labs=tuple(LABS.shipped().values()))
+    played = PlayApp(play("lab wan-insert quick", "wait 100ms"), facade, settings, size=SIZE).perform()
+    assert facade.called("lab") == [("wan-insert", True)]
+    assert "line 1: `lab wan-insert quick`: lab wan-insert: deviates" in str(played.failure)
+    assert played.failure is not None
+    assert played.failure.exit_code == 1
+    with pytest.raises(UsageError, match="line 1: no lab wan-insret"):
+        PlayApp(play("lab wan-insret"), facade, settings, size=SIZE)

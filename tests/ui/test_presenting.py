@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.experiment.labs import LABS
+from replexplorer.ui.state.presenter import turned_by
 from replexplorer.ui.words.runs import wrapped
-from replexplorer.ui.words.staged import stages, turned_by
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 
@@ -102,7 +102,7 @@ async def test_the_panel_keeps_what_was_turned_and_the_filter_finds_the_rest() -
 async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int]) -> None:
     facade = FakeFacade()
     facade.lab_turns = asyncio.Queue()
-    lab = LABS["wan-insert"]
+    lab = LABS.shipped()["wan-insert"]
     async with bench(size=size, facade=facade) as running:
         desk = running.dashboard._labs
         desk.start(lab, quick=True)
@@ -116,7 +116,7 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
             facade.lab_turns.put_nowait(None)
             await running.until(partial(is_at, number))
         await running.play(make_tick(4.0))
-        told = stages(lab)
+        told = lab.stages
 
         def shows(number: int) -> bool:
             rows = running.rows("#presenter")
@@ -134,12 +134,12 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
         assert shows(3)
         assert {name.key for name in running.dashboard.board.names} <= {*turned_by(lab), "rtt"}
         await running.press("A")
-        await running.until(lambda: not desk.is_running)
+        await running.until(lambda: desk.view is None)
 
 
-@pytest.mark.parametrize("lab", LABS.values(), ids=lambda lab: lab.name)
+@pytest.mark.parametrize("lab", LABS.shipped().values(), ids=lambda lab: lab.name)
 def test_every_sentence_of_a_lab_fits_the_smallest_screen(lab: object) -> None:
-    for stage in stages(lab):  # type: ignore[arg-type]
+    for stage in lab.stages:  # type: ignore[attr-defined]
         assert len(wrapped(stage.shows, 80 - 32)) <= 6, stage.shows
 
 

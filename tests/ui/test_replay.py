@@ -15,12 +15,13 @@ from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
-from replexplorer.engine.replay import Replay
+from replexplorer.engine.view import Replay
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.help import HelpScreen
-from replexplorer.ui.screens.replay import ReplayScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.state.picture import Picture
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import make_tick
@@ -74,8 +75,8 @@ class Player:
     messages: list[Message] = field(default_factory=list)
 
     @property
-    def screen(self) -> ReplayScreen:
-        assert isinstance(self.app.screen, ReplayScreen)
+    def screen(self) -> DashboardScreen:
+        assert isinstance(self.app.screen, DashboardScreen)
         return self.app.screen
 
     def row(self, selector: str) -> str:
@@ -99,7 +100,7 @@ async def playing(size: tuple[int, int] = (120, 36)) -> AsyncIterator[Player]:
     messages: list[Message] = []
     async with app.run_test(size=size, message_hook=messages.append) as pilot:
         player = Player(app, pilot, replay, messages)
-        await player.until(lambda: isinstance(app.screen, ReplayScreen))
+        await player.until(lambda: isinstance(app.screen, DashboardScreen))
         await player.at(1.0)
         yield player
 
@@ -157,7 +158,7 @@ async def test_knobs_do_not_turn_in_a_recording() -> None:
         await player.pilot.press("s", "p", "u", "x", "R", "8", "5", "enter")
         await player.pilot.pause()
         assert player.screen.board.staged == {}
-        assert isinstance(player.app.screen, ReplayScreen)
+        assert isinstance(player.app.screen, DashboardScreen)
         assert [str(toast.message) for toast in player.app._notifications] == [
             "a recording: nothing can be turned"
         ]
@@ -173,7 +174,7 @@ async def test_a_key_that_turns_something_live_says_why_it_does_not(key: str) ->
         assert [str(toast.message) for toast in player.app._notifications] == [
             "a recording: nothing can be turned"
         ]
-        assert isinstance(player.app.screen, ReplayScreen)
+        assert isinstance(player.app.screen, DashboardScreen)
         assert player.screen.board.staged == {}
 
 
@@ -227,7 +228,7 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
     app = ExplorerApp(replay, Settings())
     async with app.run_test(size=(120, 36)) as pilot:
         player = Player(app, pilot, replay)
-        await player.until(lambda: isinstance(app.screen, ReplayScreen))
+        await player.until(lambda: isinstance(app.screen, DashboardScreen))
         marked = [event.text for event in tape.events() if event.mark is not None]
         assert marked[:4] == ["a lab begins: tour", "async", "semi-sync, 1 client", "32 clients"]
         assert len(replay.marks_s) == len(marked) == 11
@@ -246,3 +247,20 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         last = player.screen.picture.tick
         assert last is not None
         assert {name.key: view.requested for name, view in last.knobs.items()}["semi_sync"] == "off"
+
+
+def test_the_tour_that_ships_says_one_length_of_its_outage() -> None:
+    """In the ledger's verdict, in the chart's span and in the log."""
+    tape = SessionReader(shipped_tour())
+    picture = Picture()
+    for tick in tape.ticks():
+        picture.fold(tick)
+    assert picture.tick is not None
+    [epoch] = [each for each in picture.tick.epochs if each.title == "partition"]
+    assert epoch.after is not None
+    blocked_s = epoch.after.outage.blocked_s
+    assert blocked_s > 5
+    [span] = [each for each in picture.windows.all() if each.word.startswith("blocked")]
+    assert span.word == f"blocked {blocked_s:.1f} s"
+    assert f"PROTECTED again after {blocked_s:.1f} s" in [event.text for event in tape.events()]
+    tape.close()

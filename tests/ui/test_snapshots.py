@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.protection import ProtectionState

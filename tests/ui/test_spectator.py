@@ -11,9 +11,8 @@ from textual.notifications import Notify
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from replexplorer.ui.keys.actions import ACTIONS, DASHBOARD, keys_of
-from replexplorer.ui.screens.log import LogScreen
-from replexplorer.ui.screens.onlooking import LIVE, SpectatorScreen
+from replexplorer.ui.actions import ACTIONS, CHANGING, DASHBOARD, VIEW, keys_of
+from replexplorer.ui.screens.lists import LogScreen
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 
@@ -35,8 +34,8 @@ def told(running: Bench) -> list[str]:
 async def test_every_key_that_would_change_something_is_refused_with_one_line() -> None:
     facade = Watched()
     async with bench(facade=facade) as running:
-        assert isinstance(running.dashboard, SpectatorScreen)
-        keys = [key for action in DASHBOARD if action.method in LIVE for key in keys_of(action.id, {})]
+        assert running.dashboard.mode is VIEW
+        keys = [key for action in DASHBOARD if action.method in CHANGING for key in keys_of(action.id, {})]
         for number, key in enumerate(keys, 1):
             running.clock.now_s += 10
             await running.press(key, key)
@@ -84,7 +83,7 @@ async def test_the_palette_offers_nothing_that_changes_anything() -> None:
             and running.dashboard.check_action(action.method, ()) is not False
         }
         assert offered
-        assert not offered & LIVE
+        assert not offered & CHANGING
 
 
 @pytest.mark.parametrize("load", [1.0, None])

@@ -20,14 +20,14 @@ import pytest
 
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.tick import Tick
-from replexplorer.engine.progress import Progress
+from replexplorer.engine.outcome import Progress
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartSteps
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.terminal.hangup import EXIT_CODE, TERMINATED, TerminalWatch
+from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
@@ -276,6 +276,7 @@ def _start(tmp_path: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
     return process, controller
 
 
+@pytest.mark.costly("it starts the dashboard in a process of its own")
 @pytest.mark.parametrize("words", [(), ("stuck",)])
 def test_a_closed_terminal_ends_the_app_within_two_seconds(tmp_path: Path, words: tuple[str, ...]) -> None:
     process, controller = _start(tmp_path, *words)
@@ -286,6 +287,7 @@ def test_a_closed_terminal_ends_the_app_within_two_seconds(tmp_path: Path, words
         assert (tmp_path / "closed").read_text() == "kept"
 
 
+@pytest.mark.costly("it starts the dashboard in a process of its own")
 def test_sigterm_ends_in_order_without_a_question_and_says_so_in_its_exit_code(tmp_path: Path) -> None:
     """The load is ended, the terminal given back, and no stack removed: that is for `q` alone."""
     process, controller = _start(tmp_path)
@@ -321,6 +323,7 @@ def unread_bytes(controller: int) -> int:
     return int.from_bytes(answer, sys.byteorder)
 
 
+@pytest.mark.costly("it starts the dashboard in a process of its own")
 def test_a_hangup_ends_the_app_even_when_nobody_reads_the_terminal(tmp_path: Path) -> None:
     process, controller = _start(tmp_path)
     end_s = time.monotonic() + 20 * patience()

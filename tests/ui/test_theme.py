@@ -10,9 +10,10 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.widgets import Static
 
+from replexplorer.core.history.series import Point
 from replexplorer.formats.themes import TOKENS, load_themes
-from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
-from replexplorer.ui.charts.contents import tps_model
+from replexplorer.ui.charts.chart_model import FaultWindow, Page, WindowKind
+from replexplorer.ui.charts.contents import tps_chart
 from replexplorer.ui.style.theme import (
     NO_COLOR_THEME,
     WINDOW_GROUNDS,
@@ -24,12 +25,10 @@ from replexplorer.ui.style.theme import (
 )
 from replexplorer.ui.widgets.chart import Chart
 
-THEMES = {entry.theme.name: entry.theme for entry in load_themes()[0]}
-MODEL = tps_model(
-    [(at, 500.0) for at in range(60)],
-    [(0.0, 520.0)],
-    page=(0.0, 120.0),
-    windows=[FaultWindow(70.0, 90.0, "down", WindowKind.DOWN)],
+THEMES = {theme.name: theme for theme in load_themes()}
+MODEL = tps_chart(
+    Page(0.0, 120.0, windows=(FaultWindow(70.0, 90.0, "down", WindowKind.DOWN),)),
+    [Point(float(at), 500.0, 520.0) for at in range(60)],
 )
 
 
@@ -45,7 +44,9 @@ class _Themed(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static("one", id="one")
-        yield Chart(MODEL)
+        chart = Chart()
+        chart.model = MODEL
+        yield chart
 
 
 def inks_shown(app: App[None]) -> set[tuple[str | None, str | None]]:
@@ -63,7 +64,7 @@ def inks_shown(app: App[None]) -> set[tuple[str | None, str | None]]:
 async def test_every_colour_on_the_screen_is_one_of_the_theme(name: str) -> None:
     app = _Themed(name)
     async with app.run_test(size=(80, 24)):
-        token = THEMES[name].tokens()
+        token = THEMES[name].tokens
         assert app.query_one("#one").styles.color == Color.parse(token["p50"])
         assert app.query_one("#one").styles.background == Color.parse(token["panel"])
         used = {color for pair in inks_shown(app) for color in pair}
@@ -80,7 +81,7 @@ async def test_another_theme_is_drawn_at_once() -> None:
         app.theme = "light"
         await pilot.pause()
         assert inks_of(app) is not first
-        assert {ground for _, ground in inks_shown(app)} <= set(THEMES["light"].tokens().values())
+        assert {ground for _, ground in inks_shown(app)} <= set(THEMES["light"].tokens.values())
 
 
 async def test_no_color_has_no_colour_and_still_tells_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,7 @@ def test_roles_without_colours_are_attributes() -> None:
 
 @pytest.mark.parametrize("name", THEMES)
 def test_sixteen_colours_are_enough(name: str) -> None:
-    colors = THEMES[name].tokens()
+    colors = THEMES[name].tokens
     inks = Inks(colors, system=ColorSystem.STANDARD)
     grounds = {name: inks.style("fault", name).bgcolor for name in ("bg", *WINDOW_GROUNDS)}
     numbers = {name: color.downgrade(ColorSystem.STANDARD).number for name, color in grounds.items() if color}

@@ -7,13 +7,10 @@ from dataclasses import replace
 import pytest
 from textual.notifications import Notify
 
-from replexplorer.core.load.load_view import SERVER, LoadView
+from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.ui.keys.actions import DASHBOARD, keys_of
-from replexplorer.ui.screens.onlooking import LIVE
-from replexplorer.ui.screens.visiting import TURNS, LoadingScreen, TurningScreen, VisitingScreen
+from replexplorer.ui.actions import ATTACHED, DASHBOARD, WATCHED, keys_of
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_spectator import Watched
@@ -39,7 +36,7 @@ def told(running: Bench) -> list[str]:
 async def test_figures_say_that_they_are_the_server_s(size: tuple[int, int]) -> None:
     facade = Watched()
     async with bench(theirs(1.0), theirs(1.5), size=size, facade=facade, visits=True) as running:
-        assert isinstance(running.dashboard, VisitingScreen)
+        assert running.dashboard.mode is WATCHED
         shown = "\n".join(running.text(f"#{name}") for name in ("header", "value-strip", "anatomy"))
         assert "340" in running.text("#header")
         assert "server" in running.text("#header")
@@ -51,8 +48,8 @@ async def test_figures_say_that_they_are_the_server_s(size: tuple[int, int]) -> 
 async def test_the_charts_are_titled_by_what_is_counted_and_what_is_not() -> None:
     async with bench(theirs(1.0), theirs(1.5), size=(200, 60), facade=Watched(), visits=True) as running:
         tps, latency = running.dashboard.picture.charts(wide=True)
-        assert tps.note == "by the server's counters, all clients"
-        assert (latency.title, latency.note) == ("Commit", "no client's clock, no percentiles")
+        assert tps.notes[0] == "by the server's counters, all clients"
+        assert (latency.title, latency.notes[0]) == ("Commit", "no client's clock, no percentiles")
         assert [point[1] for series in latency.series for point in series.points] == [3.4, 3.4]
         assert "the server's mean of 3400 commits" in running.text("#anatomy")
 
@@ -78,9 +75,9 @@ async def test_without_leave_nothing_is_turned_and_one_line_says_how() -> None:
 async def test_with_leave_settings_are_turned_and_nothing_else() -> None:
     facade = FakeFacade()
     async with bench(theirs(1.0), theirs(1.5), facade=facade, visits=True) as running:
-        assert isinstance(running.dashboard, TurningScreen)
+        assert running.dashboard.mode is ATTACHED
         refused = [
-            key for action in DASHBOARD if action.method in LIVE - TURNS for key in keys_of(action.id, {})
+            key for action in DASHBOARD if action.method in ATTACHED.refused for key in keys_of(action.id, {})
         ]
         for number, key in enumerate(refused, 1):
             running.clock.now_s += 10
@@ -89,33 +86,6 @@ async def test_with_leave_settings_are_turned_and_nothing_else() -> None:
         assert [what for what, _ in facade.calls] == ["start"]
         await running.press(keys_of("semisync.toggle", {})[0])
         await running.until(lambda: bool(facade.called("set")), "the change")
-
-
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_a_load_of_ones_own_stands_beside_the_server_s_figures_and_is_stopped(
-    size: tuple[int, int],
-) -> None:
-    facade = FakeFacade()
-    own = LoadView(
-        8,
-        8,
-        "update_index",
-        49.8,
-        mode="open",
-        rate_asked_tps=50.0,
-        response=Histogram(),
-        response_p99_ms=8.3,
-    )
-    ticks = [replace(theirs(at_s), visitor=own) for at_s in (1.0, 1.5)]
-    async with bench(*ticks, size=size, facade=facade, visits=True, loads=True) as running:
-        assert isinstance(running.dashboard, LoadingScreen)
-        header = running.text("#header")
-        assert "340" in header
-        assert "/50" in header
-        await running.press(keys_of("load.toggle", {})[0])
-        await running.until(lambda: bool(facade.called("toggle_load")), "the stop")
-        await running.press("f")
-        assert "settings can be turned, and the load" in told(running)[-1]
 
 
 async def test_it_leaves_by_itself_when_its_time_is_over() -> None:

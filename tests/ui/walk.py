@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
-from replexplorer.core.epochs.epoch import Epoch
+from rich.color import Color
+from textual.strip import Strip
+
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
@@ -21,8 +25,13 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
 from tests.ui.driving import bench
+from tests.vision import contrast
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
+THEMES: Final = dict(zip(SIZES, ("dark", "light", "safe", "dark"), strict=True))
+"""Each theme is seen at a size of its own."""
+LEAST_CONTRAST: Final = 4.5
+"""WCAG 2.2, success criterion 1.4.3, for text of a usual size."""
 STACK: Final = "classroom-of-the-autumn-term"
 REPLICAS: Final = 3
 WHY: Final = (
@@ -41,6 +50,8 @@ class Seen:
     """The whole terminal's, each as wide as it is."""
     lost: tuple[str, ...]
     """What a widget had to draw and its place had no room for, as `widget: row`."""
+    weak: frozenset[str] = frozenset()
+    """What stands out too little, with its colours."""
 
 
 def calm() -> Tick:
@@ -93,6 +104,34 @@ def text_of(app: ExplorerApp) -> tuple[str, ...]:
     return tuple("".join(segment.text for segment in strip) for strip in strips)
 
 
+def seen_of(name: str, app: ExplorerApp) -> Seen:
+    """What a terminal shows now, drawn once for all that is looked for in it."""
+    strips = app.screen._compositor.render_strips()
+    rows = tuple("".join(segment.text for segment in strip) for strip in strips)
+    return Seen(name, rows, lost_rows(app), weak_texts(strips))
+
+
+def weak_texts(strips: Iterable[Strip]) -> frozenset[str]:
+    """What in these rows stands out too little, with its colours."""
+    found = set()
+    for strip in strips:
+        for segment in strip:
+            style = segment.style
+            if style is None or not any(char.isalnum() for char in segment.text):
+                continue
+            assert style.color is not None
+            assert style.bgcolor is not None
+            if _contrast(style.color, style.bgcolor) < LEAST_CONTRAST:
+                found.add(f"{segment.text.strip()!r}: {style}")
+    return frozenset(found)
+
+
+@cache
+def _contrast(color: Color, ground: Color) -> float:
+    first, second = color.get_truecolor(), ground.get_truecolor()
+    return contrast((first.red, first.green, first.blue), (second.red, second.green, second.blue))
+
+
 def lost_rows(app: ExplorerApp) -> tuple[str, ...]:
     """What widgets of lines paint beyond their places."""
     lost = []
@@ -111,20 +150,25 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
     """Every screen, in the order in which one comes by."""
     facade = FakeFacade(replicas=REPLICAS)
     facade.lab_turns = asyncio.Queue()
-    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:
+    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:  # type: ignore[arg-type]
 
         def seen(name: str) -> Seen:
-            return Seen(name, text_of(app.app), lost_rows(app.app))
+            return seen_of(name, app.app)
 
         async def settled() -> None:
             await app.pilot.pause()
             await app.pilot.pause()
 
         yield seen("calm")
+        for number, state in enumerate(ProtectionState):
+            tick = explained(make_tick(2.0 + number, state=state, replicas=REPLICAS))
+            await app.play(replace(tick, stack=STACK))
+            yield seen(state)
         await app.play(troubled())
         await settled()
         yield seen("troubled")
         for name, keys, back in (
+            ("staged", ("down", "right"), ("escape",)),
             ("density", ("d",), ("d",)),
             ("exposure", ("e",), ("e",)),
             ("held", ("space",), ("space",)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,13 +10,9 @@ from hypothesis import strategies as st
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, Value, defaults, parse_name
-from replexplorer.core.model.advice import Advised, Basis, MeasuredRun, Verdict, advise
-from replexplorer.core.model.fitted import solve
-from replexplorer.core.model.goals import Goal, GoalFigure, read_goals
-from replexplorer.core.model.operating_point import operating_point_of
-from replexplorer.core.model.prediction import local_cost, paced
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.model.advice import Advised, Basis, Goal, GoalFigure, Verdict, advise, read_goals
 from replexplorer.formats.calibration import shipped_calibration
+from tests.amount import examples
 
 SHIPPED = shipped_calibration()
 BASIS = Basis(SHIPPED.calibration, SHIPPED.runs)
@@ -92,7 +87,7 @@ def test_goals_are_read(text: str, goals: list[Goal]) -> None:
         ("tps < 500", "at least", "tps >= N"),
         ("p99 > 20ms", "less is better", "p99 < N"),
         ("rpo >= 1", "less is better", "rpo < N"),
-        ("p99 = 20ms", "no commit takes exactly that", "p99 <= N"),
+        ("p99 = 20ms", "nothing takes exactly that", "p99 <= N"),
         ("p99 < 0ms", "takes some time", "more than 0"),
         ("p99 < 20ms, p99 < 30ms", "given twice", "once"),
     ],
@@ -176,34 +171,7 @@ def test_the_model_s_error_decides_what_meets(bound_ms: float, verdict: Verdict)
     assert advice.verdict is verdict
 
 
-def swept(slowness: float, *texts: str) -> MeasuredRun:
-    """A run of these settings on a machine so many times as slow as the calibrated one, busy throughout."""
-    setting = operating_point_of(values_of(*texts), ONE)
-    calibration = paced(BASIS.calibration, slowness)
-    histogram = Histogram()
-    histogram.record_all([11_000] * 100)
-    measured = replace(setting, rtt_ms=setting.rtt_ms + 0.3, fsync_ms=0.4)
-    return MeasuredRun(measured, solve(setting, calibration, local_cost("", calibration)).tps, histogram)
-
-
-def test_a_sweep_of_a_busy_machine_slows_all_choices_alike() -> None:
-    """One durable choice was measured, and slower than the model has any other: it still comes first."""
-    texts = ("rtt@db2=12", "clients=16", "fsync_delay=2")
-    runs = tuple(swept(3.0, *texts, f"semi_sync={word}") for word in ("on", "off"))
-    before, after = (advised("rpo = 0", *texts, basis=replace(BASIS, evidence=each)) for each in ((), runs))
-    assert after.found[0].settings == before.found[0].settings
-    assert after.found[0].settings[parse_name("sync_binlog")] == 1
-    assert after.pace is not None
-    assert after.pace.runs == 2
-    assert after.pace.slowness == pytest.approx(3.0, rel=0.01)
-    assert after.found[0].figures[GoalFigure.TPS].value == pytest.approx(runs[0].tps, rel=0.01)
-    for answer, origin in ((before, "model"), (after, "scaled")):
-        assert {figure.origin for each in answer.found for figure in each.figures.values()} == {origin}
-    other = advised("rpo = 0", *texts, "workload=insert", basis=replace(BASIS, evidence=runs))
-    assert other.pace is None
-
-
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(0.1))
 @given(bound=st.floats(0.5, 500), rtt=st.sampled_from([0, 2, 10, 85]), clients=st.sampled_from([1, 8, 64]))
 def test_a_looser_goal_is_met_by_all_that_met_the_stricter_one(bound: float, rtt: int, clients: int) -> None:
     texts = (f"rtt@db2={rtt}", f"clients={clients}")

@@ -18,7 +18,7 @@ from replexplorer.core.server.anatomy import (
     dissect,
     dissect_at_server,
 )
-from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
+from replexplorer.core.server.counters import CommitGrowth, Source, Total
 
 ONE = {
     Source.REDO_FSYNC: Total(110, 220),

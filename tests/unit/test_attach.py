@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import io
 import os
 import re
@@ -15,11 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.adapters.attached.journal import ChangeJournal, file_of, journals
-from replexplorer.adapters.attached.provider import Account, AttachedProvider, Login
-from replexplorer.adapters.attached.tree import Met, Tree
-from replexplorer.cli import attach, guest, visit
-from replexplorer.cli.attach import run
+from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
+from replexplorer.adapters.attached.provider import Account, AttachedProvider, Login, Met, Tree
+from replexplorer.cli import attach
 from replexplorer.cli.entry import Call
 from replexplorer.cli.output import Output
 from replexplorer.cli.server_login import known_login
@@ -36,21 +33,26 @@ from replexplorer.core.dialect.attaching import (
     WHO,
     Followed,
     Whereabouts,
+    granted,
     is_read,
+    lacking,
     same_setting,
     set_back,
     setting_of,
     value_of,
 )
-from replexplorer.core.dialect.capabilities import Capabilities
-from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.dialect.flavours import ALIVE, IDENTITY
-from replexplorer.core.dialect.grants import granted, needed
+from replexplorer.core.dialect.dialect import Capabilities
+from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.server.busy import Bustle, why_to_ask
-from replexplorer.formats.option_file import read_option_files, standard_files
-from replexplorer.formats.server_url import ServerUrl, node_names, parse_server_url
+from replexplorer.core.server.comeback import Bustle, why_to_ask
+from replexplorer.formats.server_url import (
+    ServerUrl,
+    node_names,
+    parse_server_url,
+    read_option_files,
+    standard_files,
+)
 from replexplorer.ports import NodeAddress
 from tests.fakes.servers import MARIADB, mysql_9
 
@@ -219,7 +221,7 @@ def test_undoing_what_a_journal_names_restores_every_variable(changes: list[tupl
         entries.append(after_set(node, variable, str(value)))
 
 
-def test_a_journal_is_its_owner_s_and_survives_a_torn_line(tmp_path: Path) -> None:
+def test_a_journal_is_its_owner_s_and_says_who_holds_it(tmp_path: Path) -> None:
     file = file_of(tmp_path / "attached", "[::1]:3306")
     journal = ChangeJournal.open(file)
     with pytest.raises(StackUnavailable, match=r"another `attach --allow-changes` .pid unknown."):
@@ -231,74 +233,36 @@ def test_a_journal_is_its_owner_s_and_survives_a_torn_line(tmp_path: Path) -> No
     journal.close()
     assert file.stat().st_mode & 0o777 == 0o600
     assert journals(file.parent) == [file]
-    with file.open("a") as stream:
-        stream.write('{"kind": "set", "no')
     again = ChangeJournal.open(file)
-    again.append(before_set("a", "y", "5", "6"))
+    assert [change.variable for change in again.outstanding] == ["x"]
+    again.remove()
     again.close()
-    last = ChangeJournal.open(file)
-    assert [change.variable for change in last.outstanding] == ["y", "x"]
-    last.remove()
-    last.close()
     assert journals(file.parent) == []
 
 
 def test_an_entry_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is nearly full takes a part of it, and refuses the rest."""
     journal = ChangeJournal.open(file_of(tmp_path, "a"))
     journal.append({"kind": "attach"})
-    write, room = os.write, [9]
 
-    def nearly_full(descriptor: int, content: bytes) -> int:
-        if not room[0]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken = write(descriptor, content[: room[0]])
-        room[0] -= taken
-        return taken
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "write", nearly_full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UsageError, match="no space left"):
         journal.append(before_set("a", "x", "1", "2"))
-    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
-    journal.append(before_set("a", "y", "1", "2"))
     monkeypatch.undo()
+    journal.append(before_set("a", "y", "1", "2"))
     journal.close()
     again = ChangeJournal.open(journal.file)
     assert [change.variable for change in again.outstanding] == ["y"]
     again.close()
 
 
-def test_a_journal_that_goes_as_one_opens_it_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is written into a file without a name is lost with the process that wrote it."""
-    file = file_of(tmp_path, "a")
-    ending = ChangeJournal.open(file)
-    ending.append({"kind": "attach", "pid": 1})
-    lock = fcntl.flock
-
-    def late(descriptor: int, how: int) -> None:
-        monkeypatch.undo()
-        ending.remove()
-        ending.close()
-        lock(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    journal = ChangeJournal.open(file)
-    journal.append({"kind": "attach", "pid": 2})
-    assert b'"pid": 2' in file.read_bytes()
-    other = ChangeJournal(file, os.open(tmp_path, os.O_RDONLY))
-    other.remove()
-    other.close()
-    assert file.exists(), "only who has this very file removes it"
-    journal.close()
-
-
-@pytest.mark.parametrize("content", ["[]\n", "x\n", '{"kind": "set"}\n'])
+@pytest.mark.parametrize("content", ["{}", "[1]", "x", '[{"kind": "set"}]'])
 def test_a_broken_journal_is_named(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "a.jsonl"
+    file = tmp_path / "a.json"
     file.write_text(content)
-    with pytest.raises(UsageError, match=r"a\.jsonl is broken: look at it"):
+    with pytest.raises(UsageError, match=r"a\.json is broken: look at it"):
         assert ChangeJournal.open(file).outstanding
 
 
@@ -357,8 +321,7 @@ def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
 
 
 def flags(**more: object) -> Namespace:
-    wanted = {"url": None, "defaults_file": None, "ssl_mode": None, "ssl_ca": None}
-    wanted |= {"load": None, "workload": None, "clients": None, "table_size": None}
+    wanted = {"url": None, "defaults_file": None, "ssl_mode": None, "ssl_ca": None, "public_key": None}
     return Namespace(**wanted | more)
 
 
@@ -369,7 +332,6 @@ def test_where_a_login_comes_from(tmp_path: Path) -> None:
         known_login(flags(), quiet, home)
     known = known_login(flags(), quiet, home | {"MYSQL_DSN": "mysql://a:b@db:1/x"})
     assert (known.source.place, known.login.user, known.login.password) == ("db:1", "a", "b")
-    assert known.password_from == "MYSQL_DSN"
     assert "'b'" not in repr(known)
     known = known_login(flags(url="c@db:2"), quiet, home | {"MYSQL_DSN": "x", "MYSQL_PWD": "p"})
     assert (known.source.place, known.login.user, known.login.password) == ("db:2", "c", "p")
@@ -392,23 +354,18 @@ MARIA = Capabilities("mariadb", (11, 8, 3), "11.8.3-MariaDB")
 
 def test_grants_say_what_is_lacking() -> None:
     answer = ["GRANT PROCESS, REPLICATION CLIENT ON *.* TO `d'ba`@`%`", "GRANT `role`@`%` TO `dba`@`%`"]
-    see, watch, sight, change, load = needed(MYSQL, "d'ba@%", answer)
-    assert see.lacking == ()
-    assert watch.lacking == ("REPLICATION SLAVE",)
-    assert watch.statement.endswith(" ON *.* TO 'd''ba'@'%';")
-    assert sight.lacking == ("SELECT",)
-    assert change.lacking == ("SYSTEM_VARIABLES_ADMIN",)
-    assert load.statement.startswith(
-        "GRANT CREATE, DROP, INDEX, SELECT, INSERT, UPDATE, DELETE ON replexplorer_load.*"
-    )
-    own = ["GRANT ALL PRIVILEGES ON `replexplorer\\_load`.* TO `a`@`%`"]
-    assert not needed(MYSQL, "a@%", own)[-1].lacking
-    everything = ["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"]
+    found = lacking(MYSQL, answer)
+    assert found.to_see == ()
+    assert found.to_watch == ("REPLICATION SLAVE ON *.*", "SELECT ON performance_schema.*")
+    assert lacking(MYSQL, []).to_see == ("REPLICATION CLIENT ON *.*",)
+    assert lacking(MARIA, []).to_see == ("SLAVE MONITOR ON *.*", "BINLOG MONITOR ON *.*")
     for server in (MYSQL, MARIA):
-        assert not any(each.lacking for each in needed(server, "a@%", everything))
-    assert not needed(MYSQL, "a@%", ["GRANT SUPER ON *.* TO `a`@`%`"])[3].lacking
+        found = lacking(server, ["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"])
+        assert (found.to_see, found.to_watch) == ((), ())
+    assert not lacking(MYSQL, ["GRANT SUPER ON *.* TO `a`@`%`"]).to_see
     assert ("SLAVE MONITOR", "*.*") in granted(["GRANT REPLICA MONITOR ON *.* TO `a`@`%`"])
-    assert not needed(MYSQL, "a@%", ["GRANT SELECT ON `performance_schema`.* TO `a`@`%`"])[2].lacking
+    sight = lacking(MYSQL, ["GRANT SELECT ON `performance_schema`.* TO `a`@`%`"]).to_watch
+    assert sight == ("PROCESS ON *.*", "REPLICATION SLAVE ON *.*")
 
 
 def test_servers_are_found_once_each_behind_those_that_they_follow() -> None:
@@ -417,7 +374,6 @@ def test_servers_are_found_once_each_behind_those_that_they_follow() -> None:
     assert not found.take(far, Met(3, Followed("db2", 2))), "whom it follows is not known yet"
     assert not found.take(far, Met(9, None)), "it follows nobody"
     assert found.take(near, Met(2, Followed("10.0.0.1", 1)))
-    assert found.would_take(Met(3, Followed("db2", 2)))
     assert found.take(far, Met(3, Followed("db2", 2)))
     assert not found.take(ServerUrl("10.0.0.2"), Met(2, Followed("10.0.0.1", 1))), "at another address"
     assert not found.take(ServerUrl("db1.example.com"), Met(1, Followed("db2", 2))), "sources of each other"
@@ -460,7 +416,7 @@ class Poor(AttachedProvider):
 
 async def test_an_account_that_cannot_see_replication_is_told_so() -> None:
     servers = Poor(ServerUrl("db"), (), Login("poor", "x"), HostClock(), writes=False)
-    with pytest.raises(MissingPiece, match="poor@% lacks REPLICATION CLIENT at db:3306: --grants prints"):
+    with pytest.raises(MissingPiece, match=r"poor@% lacks REPLICATION CLIENT ON \*\.\* at db:3306: grant it"):
         await attach.watch(Call(flags(watch=False), Output(err=io.StringIO())), servers)
 
 
@@ -481,10 +437,6 @@ def test_a_name_is_asked_for_unless_the_server_is_allowed_and_quiet() -> None:
         ({"json": True, "watch": True}, "--watch prints lines"),
         ({"set": ["sync_binlog=x"], "allow_changes": True}, "sync_binlog"),
         ({"replica": ["http://x"]}, "is no address of a server"),
-        ({"load": 50.0}, "add --allow-changes; the schema is dropped"),
-        ({"clients": 4}, "--clients is of a load"),
-        ({"load": 50.0, "allow_changes": True, "workload": "ledger"}, "does not run on servers"),
-        ({"load": 50.0, "allow_changes": True, "workload": "./mine.sql"}, "does not run on servers"),
     ],
 )
 def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
@@ -492,7 +444,7 @@ def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
 ) -> None:
     bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False, "replica": []}
     with pytest.raises(UsageError, match=message):
-        run(Call(flags(url="db", grants=False, **bare | words), Output()))
+        attach.attach(Call(flags(url="db", **bare | words), Output()))
 
 
 class Tty(io.StringIO):
@@ -511,7 +463,6 @@ class Tty(io.StringIO):
         ({}, False, False),
         ({"watch": True}, True, False),
         ({"json": True}, True, False),
-        ({"grants": True}, True, False),
         ({"set": ["sync_binlog=0"], "allow_changes": True}, True, False),
     ],
 )
@@ -520,8 +471,8 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 ) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", Tty() if terminal else io.StringIO())
-    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False, "grants": False}
-    assert visit.is_wanted(Call(flags(**bare | words), Output())) is opens
+    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False}
+    assert attach.is_wanted(Call(flags(**bare | words), Output())) is opens
 
 
 @pytest.mark.parametrize("dialect", [mysql_9(), MariaDb.of(MARIADB, {})], ids=["mysql", "mariadb"])
@@ -561,11 +512,11 @@ async def test_a_busy_server_is_changed_after_its_name_was_typed(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr(guest, "can_ask", lambda _: True)
-    monkeypatch.setattr(guest, "typed", typed)
+    monkeypatch.setattr(attach, "can_ask", lambda _: True)
+    monkeypatch.setattr(attach, "typed", typed)
     err = io.StringIO()
     call = Call(flags(), Output(err=err))
-    asking = guest.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+    asking = attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
     if goes_on:
         await asking
     else:
@@ -573,6 +524,6 @@ async def test_a_busy_server_is_changed_after_its_name_was_typed(
             await asking
     assert asked == ["Type db:3306 to go on:"]
     assert "db:3306 looks busy: 3 sessions and 400 statements a second of others" in err.getvalue()
-    monkeypatch.setattr(guest, "can_ask", lambda _: False)
+    monkeypatch.setattr(attach, "can_ask", lambda _: False)
     with pytest.raises(StackUnavailable, match="has to be typed: run it on a terminal"):
-        await guest.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+        await attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]

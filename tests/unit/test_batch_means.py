@@ -6,10 +6,10 @@ import random
 from statistics import fmean, pvariance
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.batch_means import Lack, Spread, spread_of, spread_or_lack
+from replexplorer.core.stats.measured import Lack, Spread, spread_of, spread_or_lack
 
 
 def autoregressive(source: random.Random, count: int, phi: float) -> list[float]:
@@ -84,7 +84,6 @@ def test_a_longer_memory_widens_and_a_shorter_one_does_not() -> None:
     assert lack.more_s == pytest.approx(2.0)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.floats(0, 1e5), min_size=0, max_size=170), st.floats(0.5, 40), st.floats(1, 80))
 def test_laws(readings: list[float], each_s: float, least_s: float) -> None:
     spread = spread_of(readings, each_s, least_s)

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from replexplorer.cli import calibrating
-from replexplorer.cli.calibrating import Lesson
+from replexplorer.cli import sweep
 from replexplorer.cli.dashboard import learn
+from replexplorer.cli.sweep import Lesson
 from replexplorer.core.errors import UsageError
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.session import Session
@@ -48,7 +48,7 @@ def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
     shipped = shipped_calibration().calibration
     own = replace(shipped, is_shipped=False, day="2026-01-31")
     lesson = Lesson("in words", own if teaches else None)
-    monkeypatch.setattr(calibrating, "learned", lambda _: lesson)
+    monkeypatch.setattr(sweep, "learned", lambda _: lesson)
     outlook = Outlook(cast("Any", None), shipped)
     session = cast("Session", SimpleNamespace(learn=lambda taught: setattr(outlook, "calibration", taught)))
     assert learn(session, cast("Any", None)) == "in words"

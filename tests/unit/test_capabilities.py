@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import Capabilities, Range, flavor_name, version_tuple
+from replexplorer.core.dialect.dialect import Capabilities, Range, flavor_name, version_tuple
 from replexplorer.core.dialect.mysql import MySql
-from replexplorer.core.dialect.values import from_server, literal
+from replexplorer.core.dialect.question import from_server, literal
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, Backing, Kind, Value, parse_value
 from replexplorer.core.system import ASYNC

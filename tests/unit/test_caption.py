@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.fault import KINDS, Fault, FaultKind
-from replexplorer.core.history.caption import MOST_CHARACTERS, Matters, caption, fault_words, headline
+from replexplorer.core.fault import KINDS, Fault, FaultKind, fault_words
+from replexplorer.core.history.caption import MOST_CHARACTERS, Matters, caption, headline
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value
 from replexplorer.core.server.exposure import Unknown
 from replexplorer.core.server.protection import ProtectionState
@@ -86,7 +86,7 @@ TURNED = (
         tick(OFF, (0.0, 0.1)), tick(OFF, (25.0, 25.2)),
         "db2 is 25 ms away now: a commit does not wait for it",
     ),
-    (tick(ON, (25.0, 25.2)), tick(ON, (0.0, 0.1)), "db2 is next door now"),
+    (tick(ON, (25.0, 25.2)), tick(ON, (0.0, 0.1)), "db2 is 0 ms away now: a commit pays that round trip"),
     (
         tick(ON), tick(ON, sync_binlog=0),
         "sync_binlog 0: the binlog is fsynced when the system likes;"
@@ -193,9 +193,9 @@ def test_what_is_not_known_is_no_change() -> None:
 
 
 def test_every_knob_with_words_is_one() -> None:
-    from replexplorer.core.history.caption import _KNOBS
+    from replexplorer.core.history.caption import _IMPORTANT
 
-    assert set(_KNOBS) <= {knob.key for knob in CATALOGUE}
+    assert set(_IMPORTANT) <= {knob.key for knob in CATALOGUE}
 
 
 def test_the_number_that_matters() -> None:

@@ -6,7 +6,7 @@ import io
 import json
 from typing import Any
 
-from replexplorer.formats.cast import CastWriter
+from replexplorer.formats.play_script import CastWriter
 
 
 def lines_of(stream: io.StringIO) -> list[Any]:

@@ -44,14 +44,3 @@ def test_the_error_names_the_directory_to_open_and_how(
         f"replexplorer: {closed} may not be read by this user: `chmod u+rwx {closed}`,"
         " or `chown` it where it is another user's, or set XDG_CONFIG_HOME\n"
     )
-
-
-def test_any_other_forbidden_file_has_a_remedy_as_well(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def forbidden(_: object) -> int:
-        raise PermissionError(13, "Permission denied", "/closed/file")
-
-    monkeypatch.setattr("replexplorer.cli.machine.keys", forbidden)
-    assert run(["keys"]) == 3
-    assert "/closed/file: Permission denied: give this user access to it" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.server.commit_counters import CommitSample, Source, Total, growth
+from replexplorer.core.server.counters import CommitSample, Source, Total, growth
 
 
 def test_growth_is_the_difference_and_an_account_begins_with_nothing() -> None:

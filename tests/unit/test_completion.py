@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from argcomplete.completers import SuppressCompleter
+from argcomplete.finders import CompletionFinder
 
-from replexplorer.cli.completion import knob_words
+from replexplorer.cli.completion import completing_parser, knob_words
 from replexplorer.core.knobs.catalogue import CATALOGUE
 
 ASK = """
@@ -51,12 +53,23 @@ def test_a_knob_is_completed_with_the_words_that_it_takes(typed: str, expected: 
     assert set(knob_words(typed)) == expected
 
 
-def test_bash_is_given_verbs_knobs_values_and_names() -> None:
-    lines = {
-        "replexplorer swi": ["switchover"],
-        "replexplorer set semi_sync=o": ["off", "on"],
-        "replexplorer lab run wan-": ["wan-insert", "wan-threads"],
-        "replexplorer fault inject part": ["partition"],
-        "replexplorer 'unended": [],
-    }
+@pytest.mark.parametrize(
+    ("typed", "prefix", "words"),
+    [
+        ("", "swi", ["switchover"]),
+        ("set", "semi_sync=o", ["semi_sync=off", "semi_sync=on"]),
+        ("lab run", "wan-", ["wan-insert", "wan-threads"]),
+        ("fault inject", "part", ["partition"]),
+    ],
+)
+def test_verbs_knobs_values_and_names_are_given(typed: str, prefix: str, words: list[str]) -> None:
+    before = typed.split()
+    finder = CompletionFinder(completing_parser(), default_completer=SuppressCompleter())
+    given = finder._get_completions(["replexplorer", *before], prefix, "", None)  # type: ignore[no-untyped-call]
+    assert [each.strip() for each in given] == words
+
+
+@pytest.mark.costly("each Tab starts the program")
+def test_bash_is_given_them() -> None:
+    lines = {"replexplorer set semi_sync=o": ["off", "on"], "replexplorer 'unended": []}
     assert in_bash(*lines) == list(lines.values())

@@ -117,8 +117,9 @@ def test_a_wrong_file_is_one_line_with_file_and_key(file: Path, text: str, expec
     [
         ("REPLEXPLORER_GLYPHS", "hieroglyphs", "hieroglyphs"),
         ("REPLEXPLORER_REPLICAS", "many", "many"),
-        ("REPLEXPLORER_WORKLOAD", "5", "table"),
-        ("REPLEXPLORER_WORKLOAD_ROWS", "5", "no such key"),
+        ("REPLEXPLORER_WORKLOAD_PROCESSES", "-1", "greater than or equal to 0"),
+        ("REPLEXPLORER_ATTACH_ALLOWED", "[", "tuple"),
+        ("REPLEXPLORER_HOSTS", '{"dbx": "unix:///x"}', "dbx is no node"),
     ],
 )
 def test_a_wrong_variable_is_named(

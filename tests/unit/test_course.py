@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.experiment.course import Course
+from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.server.protection import ProtectionState
 from tests.fakes.facade import make_tick
 

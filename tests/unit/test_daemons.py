@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.docker.client import NoDaemon
-from replexplorer.adapters.docker.daemons import Daemons, manager_of
-from replexplorer.adapters.docker.placement import Placement
-from replexplorer.adapters.docker.tunnel import clock_of
+from replexplorer.adapters.docker.execs import clock_of
+from replexplorer.adapters.docker.hosts import Daemons, Placement, manager_of
 from replexplorer.core.errors import StackUnavailable
 
 A, B = "unix:///a/sock", "unix:///b/sock"
@@ -62,7 +61,7 @@ def test_the_hosts_that_are_there_answer_and_the_other_is_named() -> None:
     with pytest.raises(StackUnavailable, match=r"the host unix:///b/sock \(db2, db3\) is away"):
         daemons.every(lambda host, client: None)
     with pytest.raises(StackUnavailable, match="is away: Docker is not running"):
-        daemons.of("db3")
+        daemons.on("db3", lambda client: client)
     away.clear()
     assert daemons.each(lambda host, client: client.address) == {A: A, B: B}
     assert daemons.away == {}
@@ -118,7 +117,7 @@ def test_hosts_that_are_not_in_one_swarm_are_said(infos: dict[str, Any], said: s
 def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(node: str, keeps: bool) -> None:
     daemons = Daemons(PLACED, opened({A, B}))
     with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
-        daemons.of(node)
+        daemons.on(node, lambda client: client)
     assert ("it keeps what is requested, so nothing can be changed until then" in str(raised.value)) is keeps
     assert "\n" not in str(raised.value)
 

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.density import (
+from replexplorer.core.stats.histogram import (
     BANDS_A_DECADE,
     DensityHistory,
+    Histogram,
     Slice,
     band_ms,
     band_of,
     columns_of,
+    slot_of,
 )
-from replexplorer.core.stats.histogram import Histogram, slot_of
+from tests.amount import examples
 
 
 def histogram(*values_us: int) -> Histogram:
@@ -45,7 +47,7 @@ def test_a_value_stands_in_the_band_around_it(value_us: int) -> None:
     assert band_ms(band) / 1.01 <= value_us / 1000 <= band_ms(band) * step * 1.01
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(0.5))
 @given(
     st.lists(st.lists(st.integers(50, 5_000_000), max_size=20), min_size=1, max_size=100), st.integers(1, 200)
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.dialect.flavours import IDENTITY, flavour_of
+from replexplorer.core.dialect.flavours import IDENTITY, Dialect, flavour_of
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.knobs.names import CATALOGUE

@@ -9,7 +9,7 @@ from replexplorer.core.dialect.galera import Galera
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import find
-from replexplorer.core.server.membership import Membership, judge_group
+from replexplorer.core.server.node_view import Membership, judge_group
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import GALERA
 from replexplorer.core.topology import Belonging

@@ -9,7 +9,7 @@ from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.server.membership import Membership, MemberWatch
+from replexplorer.core.server.node_view import Membership, MemberWatch
 from replexplorer.core.system import GROUP
 from replexplorer.core.topology import Belonging
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import Range
-from replexplorer.core.dialect.dialect import Behind, Position, Sent, SourceAddress, Waits
+from replexplorer.core.dialect.dialect import Behind, Position, Range, Sent, SourceAddress, Waits
 from replexplorer.core.dialect.mariadb import MariaDb, gtids_of, position_of
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.server.counters import ServerStatus

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from replexplorer.core.dialect.dialect import (
+    MYSQL_TIMED,
     Behind,
     Copying,
     Position,
@@ -22,11 +23,9 @@ from replexplorer.core.dialect.dialect import (
 )
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question
-from replexplorer.core.dialect.timed import MYSQL_TIMED
 from replexplorer.core.errors import UsageError
-from replexplorer.core.server.commit_counters import Source, Total, Totals
-from replexplorer.core.server.counters import ServerStatus
-from replexplorer.core.server.exposure_meter import LogState
+from replexplorer.core.server.counters import ServerStatus, Source, Total, Totals
+from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.node_view import ThreadError
 from tests.fakes.servers import MYSQL_9, MYSQL_57, mysql_9, rows
 

@@ -75,7 +75,7 @@ def test_passwords_survive_the_file_and_the_archive(tmp_path: Path) -> None:
     secrets.write(file, made)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert secrets.read(file) == made
-    assert secrets.from_archive(secrets.archive(made), "network") == made
+    assert secrets.decode(secrets.encode(made), "network") == made
     assert [path.name for path in file.parent.iterdir()] == ["accounts"]
 
 

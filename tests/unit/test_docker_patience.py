@@ -1,8 +1,7 @@
-"""A busy daemon is waited for, is told of, and is asked again where that is harmless."""
+"""A busy daemon is waited for, and one that says nothing is given up."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socketserver
 import threading
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker import client, provider
+from replexplorer.adapters.docker import client
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 
@@ -27,18 +26,14 @@ class Daemon:
     def __init__(self) -> None:
         self.silent: dict[str, int] = {}
         """Part of a path to how many calls get no answer in time."""
-        self.late_s: dict[str, float] = {}
         self.calls: list[str] = []
 
     def answer(self, method: str, path: str) -> Any:
         self.calls.append(f"{method} {path.partition('?')[0].rpartition('/')[0].rpartition('/')[2]}")
-        for part, left in self.silent.items():
+        for part, left in [*self.silent.items()]:
             if part in path and left:
                 self.silent[part] -= 1
                 time.sleep(3 * TIMEOUT_S)
-        for part, late_s in self.late_s.items():
-            if part in path:
-                time.sleep(late_s)
         if "version" in path:
             return {"ApiVersion": "1.41", "Version": "20.10"}
         return {"Id": "x"} if method == "POST" else []
@@ -77,7 +72,6 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
         monkeypatch.setattr(client, "CALL_TIMEOUT_S", TIMEOUT_S)
-        monkeypatch.setattr(client, "CHANGE_TIMEOUT_S", 10 * TIMEOUT_S)
         monkeypatch.setattr(client.connect, "__kwdefaults__", {"timeout_s": TIMEOUT_S})
         try:
             yield found
@@ -86,29 +80,19 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
             thread.join()
 
 
-def looked(daemon: Daemon) -> int:
-    return daemon.calls.count("GET containers")
-
-
-async def call(daemon: Daemon, work: Callable[[Any], Any], told: list[str] | None = None) -> Any:
-    stack = DockerProvider("s", slow=None if told is None else told.append)
+async def call(work: Callable[[Any], Any]) -> Any:
+    stack = DockerProvider("s")
     try:
-        return await stack._call(work)
+        return await stack.on("db1", work)
     finally:
         await stack.close()
-
-
-async def test_a_look_that_is_late_is_made_again(daemon: Daemon) -> None:
-    daemon.silent["containers/json"] = 2
-    assert await call(daemon, lambda client: client.containers()) == []
-    assert looked(daemon) == 3
 
 
 async def test_a_daemon_that_never_answers_is_given_up_in_one_line(daemon: Daemon) -> None:
     daemon.silent["containers/json"] = 9
     with pytest.raises(MissingPiece, match="Docker did not answer in time") as caught:
-        await call(daemon, lambda client: client.containers())
-    assert looked(daemon) == 3
+        await call(lambda client: client.containers())
+    assert daemon.calls.count("GET containers") == 1
     assert "\n" not in str(caught.value)
 
 
@@ -120,33 +104,8 @@ async def test_a_daemon_that_accepts_and_says_nothing_is_waited_for_once(
     daemon.silent["_ping"] = 9
     for _ in range(3):
         with pytest.raises(MissingPiece, match="Docker did not answer in time"):
-            await call(daemon, lambda client: client.containers())
+            await call(lambda client: client.containers())
     assert daemon.calls == ["GET "]
     client._silent_until_s.clear()
     daemon.silent.clear()
-    assert await call(daemon, lambda client: client.containers()) == []
-
-
-async def test_a_change_gets_more_time_and_is_made_once(daemon: Daemon) -> None:
-    daemon.late_s["containers/create"] = 2 * TIMEOUT_S
-    assert (await call(daemon, lambda client: client.create_container("image")))["Id"] == "x"
-    assert daemon.calls.count("POST containers") == 1
-
-
-async def test_what_a_busy_daemon_is_waited_for_is_told(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provider, "_TELL_EVERY_S", 0.3)
-    daemon.late_s["containers/create"] = 3 * TIMEOUT_S
-    told: list[str] = []
-    await call(daemon, lambda client: client.create_container("image"), told)
-    assert told
-    assert all(line.startswith("Docker is slow: waiting ") for line in told)
-    assert all(line.endswith(" s for it to make containers") for line in told)
-
-
-async def test_a_quick_daemon_is_not_talked_of(daemon: Daemon) -> None:
-    told: list[str] = []
-    await call(daemon, lambda client: client.containers(), told)
-    assert told == []
-    await asyncio.sleep(0)
+    assert await call(lambda client: client.containers()) == []

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters import doctor
-from replexplorer.adapters.aio import aio
 from replexplorer.adapters.docker.images import ImageState
+from replexplorer.adapters.doctor import Check, Doctor
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import DiskProbe, DiskState, Health, LinkCost, LinkState, Shape
 from replexplorer.formats.configuration import Configuration
-from replexplorer.formats.json.doctor import Check, Doctor
 
 
 class Daemon:
@@ -131,52 +130,6 @@ def test_images_of_other_servers_are_named_with_their_state(
     foreign = {each.name: each for each in doctor.examine(Configuration(image="mysql:8.4"), tmp_path).checks}
     assert foreign["images"].detail == "built: replexplorer/sidecar:c (python3 3.14)"
     assert {"MySQL image", "MariaDB image", "Galera image"} <= set(foreign)
-
-
-@pytest.mark.parametrize(
-    ("most", "taken", "state", "detail"),
-    [
-        (
-            "65536",
-            "4610",
-            "ok",
-            "60,926 of 65,536 requests left (fs.aio-max-nr): 26 more MySQL servers; MariaDB needs none",
-        ),
-        (
-            "65536",
-            "58621",
-            "ok",
-            "6,915 of 65,536 requests left (fs.aio-max-nr): 3 more MySQL servers; MariaDB needs none",
-        ),
-        (
-            "65536",
-            "58622",
-            "warning",
-            "6,914 of 65,536 requests left (fs.aio-max-nr): 2 more MySQL servers; MariaDB needs none",
-        ),
-        (
-            "1024",
-            "4610",
-            "warning",
-            "0 of 1,024 requests left (fs.aio-max-nr): 0 more MySQL servers; MariaDB needs none",
-        ),
-        ("many", "0", "unknown", "this kernel does not say what is left of fs.aio-max-nr"),
-        (None, "0", "unknown", "this kernel does not say what is left of fs.aio-max-nr"),
-    ],
-)
-def test_room_for_a_few_more_servers_asynchronous_io(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: str | None, taken: str, state: str, detail: str
-) -> None:
-    kernel = tmp_path / "fs"
-    kernel.mkdir()
-    (kernel / "aio-nr").write_text(f"{taken}\n")
-    if most is not None:
-        (kernel / "aio-max-nr").write_text(f"{most}\n")
-    monkeypatch.setattr(doctor, "aio", lambda: aio(kernel))
-    _, checks = examined(monkeypatch, tmp_path, Daemon(registry=True))
-    check = checks["asynchronous I/O"]
-    assert (check.state, check.detail) == (state, detail)
-    assert check.remedy == ("`sudo sysctl fs.aio-max-nr=1048576`" if state == "warning" else None)
 
 
 def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

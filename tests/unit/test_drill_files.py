@@ -7,21 +7,18 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.arguments import parse
-from replexplorer.cli.drill import asked
-from replexplorer.cli.own_drills import drill_named, own_drills, shipped_drills
+from replexplorer.cli.experiment import DRILLS, drill_asked
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import (
     Doing,
     Drill,
     DrillStep,
-    Expectation,
-    FigureCondition,
     Precheck,
     Span,
-    StateCondition,
 )
+from replexplorer.core.experiment.relations import Claim
 from replexplorer.formats import paths
-from replexplorer.formats.drill_files import read_drill
+from replexplorer.formats.experiment_file import read_drill
 
 MINE = """\
 title = "Our source freezes"
@@ -78,7 +75,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_a_drill(file: Path) -> None:
-    drill = drill_named(str(file))
+    drill = DRILLS.named(str(file))
     assert (drill.name, drill.clients, drill.replicas) == ("mine", 4, 2)
     assert drill.settings == ("semi_sync=on", "rtt=20ms")
     assert drill.prechecks == (Precheck("protected", 30),)
@@ -89,8 +86,8 @@ def test_a_file_is_a_drill(file: Path) -> None:
         DrillStep(Doing.UNTIL, "writing", lasts=Span(20, 20)),
     )
     assert drill.expects == (
-        Expectation("nothing is lost", FigureCondition("lost", "<=", "clients", 2, 1)),
-        Expectation("the freeze is seen", StateCondition("down")),
+        Claim("nothing is lost", "lost", "clients", "<=", 2, 1),
+        Claim("the freeze is seen", passes="down"),
     )
     assert drill.rollback == (DrillStep(Doing.SET, settings=("rtt=0ms",)),)
     assert drill.turns == ("semi_sync", "rtt", "rtt@db3")
@@ -123,8 +120,13 @@ def test_a_file_is_a_drill(file: Path) -> None:
             'left = "losst"',
             "mine.toml:32: expect 1.left: 'losst' is no figure, did you mean",
         ),
-        ('is = "<="', 'is = "=<"', "mine.toml:33: expect 1.is: '=<' compares nothing"),
-        ('left = "lost"', 'passes = "off"', "mine.toml:31: expect 1.name: is no expectation"),
+        ('is = "<="', 'is = "=<"', "mine.toml:33: expect 1.is: must be"),
+        (
+            'left = "lost"',
+            'passes = "off"\nleft = "lost"',
+            "mine.toml:32: expect 1.passes: says left and passes",
+        ),
+        ('left = "lost"\n', "", "mine.toml:31: expect 1.name: says nothing that must hold"),
         ('passes = "down"', 'passes = "dwon"', "mine.toml:40: expect 2.passes: 'dwon' is no state"),
         ('set = { rtt = "0ms" }', 'set = { rtt = "-1ms" }', "mine.toml:43: rollback 1.set.rtt: "),
     ],
@@ -140,7 +142,7 @@ def test_a_mistake_names_file_line_and_key(file: Path, right: str, wrong: str, s
 
 
 def test_every_drill_that_ships_is_read_and_expects_something() -> None:
-    drills = shipped_drills()
+    drills = DRILLS.shipped()
     wanted = {
         "kill-primary", "stop-primary", "pause-primary", "power-cut", "power-cut-aged", "power-cut-torn",
         "isolate", "ack-path", "event-path", "flapping", "replica-killed", "applier-stopped", "disk-stall",
@@ -161,17 +163,17 @@ def test_own_drills_lie_in_the_configuration(
     directory.mkdir(parents=True)
     for name, text in (("mine", MINE), ("kill-primary", MINE), ("broken", "title = 3")):
         (directory / f"{name}.toml").write_text(text)
-    found, failed = own_drills()
+    found, failed = DRILLS.own()
     assert [drill.name for drill, _ in found] == ["mine"]
     assert [wrong.name for wrong, _ in failed] == ["broken.toml", "kill-primary.toml"]
-    assert drill_named("mine").title == "Our source freezes"
+    assert DRILLS.named("mine").title == "Our source freezes"
     with pytest.raises(UsageError, match="did you mean mine"):
-        drill_named("mime")
+        DRILLS.named("mime")
 
 
 def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
     args = parse(["drill", "run", "kill-primary", "--set", "sync_binlog=0", "rtt=5ms", "--set", "clients=1"])
-    settings = dict(text.split("=") for text in asked(args).settings)
+    settings = dict(text.split("=") for text in drill_asked(args).settings)
     assert (settings["sync_binlog"], settings["rtt"], settings["semi_sync"]) == ("0", "5ms", "off")
 
 
@@ -191,11 +193,11 @@ def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
 )
 def test_what_cannot_be_typed_is_one_line(words: list[str], said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        asked(parse(["drill", "run", *words]))
+        drill_asked(parse(["drill", "run", *words]))
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize("drill", shipped_drills().values(), ids=lambda drill: drill.name)
+@pytest.mark.parametrize("drill", DRILLS.shipped().values(), ids=lambda drill: drill.name)
 def test_a_drill_under_semi_sync_says_where_a_commit_waits(drill: Drill) -> None:
     """Each flavour comes with a wait point of its own, under which other sessions see other rows."""
     settings = {text.partition("=")[0] for text in drill.settings if text != "semi_sync=off"}
@@ -203,9 +205,9 @@ def test_a_drill_under_semi_sync_says_where_a_commit_waits(drill: Drill) -> None
 
 
 def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_drill_s_own() -> None:
-    shipped = drill_named("power-cut").narrated
+    shipped = DRILLS.named("power-cut").narrated
     assert shipped.steps[0].shows == "the binlog is fsynced at each commit, the redo log once a second"
-    asked_for = drill_named("power-cut").with_settings(["sync_binlog=1000"])
+    asked_for = DRILLS.named("power-cut").with_settings(["sync_binlog=1000"])
     assert asked_for.narrated.steps[0].shows == (
         "the binlog is fsynced once every 1000 groups of commits, the redo log once a second"
     )
@@ -213,10 +215,10 @@ def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_dril
         "power-cut sets semi_sync=off innodb_flush_log_at_trx_commit=2 undo_journal=on by itself;"
         " asked for: sync_binlog=1000"
     )
-    lost = drill_named("source-lost").with_settings(["semi_sync=on"]).narrated
+    lost = DRILLS.named("source-lost").with_settings(["semi_sync=on"]).narrated
     assert lost.steps[0].shows == "each commit waits for the replica's acknowledgement"
 
 
 def test_no_drill_that_ships_shows_the_name_of_a_setting_in_place_of_it() -> None:
-    shown = [step.shows for drill in shipped_drills().values() for step in drill.narrated.steps]
+    shown = [step.shows for drill in DRILLS.shipped().values() for step in drill.narrated.steps]
     assert not [text for text in shown if "{" in text]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from replexplorer.cli.own_drills import shipped_drills
+from replexplorer.cli.experiment import DRILLS
 from replexplorer.core.experiment.drill import FIGURES, Doing
-from replexplorer.formats.drill_files import StepTable, read_drill
+from replexplorer.formats.experiment_file import StepTable, read_drill
 
 PAGE = Path(__file__).parents[2] / "docs" / "drills.md"
 
@@ -21,7 +21,7 @@ def part(name: str) -> str:
 
 
 def test_every_drill_stands_there() -> None:
-    rows = [f"| `{drill.name}` | {drill.title} | {drill.teaches} |\n" for drill in shipped_drills().values()]
+    rows = [f"| `{drill.name}` | {drill.title} | {drill.teaches} |\n" for drill in DRILLS.shipped().values()]
     assert part("drills") == "".join(["| drill | what happens | what it shows |\n|---|---|---|\n", *rows])
 
 

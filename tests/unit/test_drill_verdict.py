@@ -6,53 +6,51 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.experiment.drill import Expectation, FigureCondition, StateCondition
-from replexplorer.core.experiment.drill_result import between, first_after, rates_of
-from replexplorer.core.experiment.drill_verdict import (
-    SIGNS,
+from replexplorer.core.experiment.drill_result import (
     FaultSpan,
     StateAt,
+    between,
+    first_after,
     judge,
     noted,
-    rates,
+    rates_of,
     stretches_of,
 )
+from replexplorer.core.experiment.relations import SIGNS, Claim
 
 FIGURES = {"lost": 5.0, "clients": 8.0, "tps_during": 12.5}
 TIMELINE = (StateAt(0.0, "protected"), StateAt(2.0, "blocked"), StateAt(5.0, "degraded"))
 
 
+def compared(left: str, sign: str, right: str | float, times: float = 1.0, plus: float = 0.0) -> Claim:
+    return Claim("x", left, right, sign, times, plus)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("condition", "holds", "evidence"),
+    ("expected", "holds", "evidence"),
     [
-        (FigureCondition("lost", "==", 0.0), False, "found 5; exactly 0 would hold"),
-        (FigureCondition("lost", ">", 0.0), True, "5 > 0"),
-        (FigureCondition("lost", "<=", "clients"), True, "5 <= 8"),
-        (
-            FigureCondition("lost", ">=", "clients", times=0.5, plus=2),
-            False,
-            "found 5; at least 6 would hold",
-        ),
-        (FigureCondition("tps_during", "<", 12.0), False, "found 12.50; less than 12 would hold"),
-        (FigureCondition("phantom_reads", "==", 0.0), False, "phantom_reads was not measured"),
-        (FigureCondition("lost", "<", "rpo_ms"), False, "rpo_ms was not measured"),
-        (StateCondition("degraded"), True, "protected > blocked > degraded"),
-        (StateCondition("down"), False, "protected > blocked > degraded"),
-        (StateCondition("down", never=True), True, "protected > blocked > degraded"),
-        (StateCondition("blocked", never=True), False, "protected > blocked > degraded"),
+        (compared("lost", "==", 0.0), False, "found 5; exactly 0 would hold"),
+        (compared("lost", ">", 0.0), True, "5 > 0"),
+        (compared("lost", "<=", "clients"), True, "5 <= 8"),
+        (compared("lost", ">=", "clients", 0.5, 2), False, "found 5; at least 0.5 x 8 + 2 = 6 would hold"),
+        (compared("tps_during", "<", 12.0), False, "found 12.5; less than 12 would hold"),
+        (compared("phantom_reads", "==", 0.0), False, "phantom_reads was not measured"),
+        (compared("lost", "<", "rpo_ms"), False, "rpo_ms was not measured"),
+        (Claim("x", passes="degraded"), True, "protected > blocked > degraded"),
+        (Claim("x", passes="down"), False, "protected > blocked > degraded"),
+        (Claim("x", never="down"), True, "protected > blocked > degraded"),
+        (Claim("x", never="blocked"), False, "protected > blocked > degraded"),
     ],
 )
-def test_an_expectation_holds_or_says_what_was_found(
-    condition: FigureCondition | StateCondition, holds: bool, evidence: str
-) -> None:
-    [judged] = judge([Expectation("x", condition)], FIGURES, TIMELINE)
+def test_an_expectation_holds_or_says_what_was_found(expected: Claim, holds: bool, evidence: str) -> None:
+    [judged] = judge([expected], FIGURES, TIMELINE)
     assert (judged.holds, judged.evidence) == (holds, evidence)
 
 
 @given(st.sampled_from(list(SIGNS)), st.integers(-9, 9), st.integers(-9, 9))
 def test_a_comparison_and_its_opposite_never_agree(sign: str, left: int, right: int) -> None:
     opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[sign]
-    both = [Expectation(each, FigureCondition("lost", each, float(right))) for each in (sign, opposite)]
+    both = [compared("lost", each, float(right)) for each in (sign, opposite)]
     one, other = judge(both, {"lost": float(left)}, ())
     assert one.holds is not other.holds
 
@@ -67,11 +65,12 @@ def test_a_state_that_lasts_is_one_entry() -> None:
 
 def test_rates_are_of_before_during_and_after_the_faults() -> None:
     windows = (FaultSpan("kill", "db1", 2.0, 4.0), FaultSpan("pause", "db1", 5.0, 6.0))
-    counts = [(second / 2, second / 2 + 0.5, 10 if second < 4 else 2) for second in range(20)]
-    assert rates(counts, windows, 10.0) == {"tps_before": 20.0, "tps_during": 4.0, "tps_after": 4.0}
-    assert rates(counts, (), 10.0) == {}
+    times_s = [at / 20 + 0.01 for at in range(80)] + [4 + at / 4 + 0.01 for at in range(24)]
+    found = rates_of(times_s, windows, 10.0)
+    assert found == pytest.approx({"tps_before": 20, "tps_during": 12, "tps_after": 4}, rel=0.02)
+    assert rates_of(times_s, (), 10.0) == rates_of((), windows, 10.0) == {}
     still = (FaultSpan("kill", "db1", 2.0, None),)
-    assert set(rates(counts, still, 10.0)) == {"tps_before", "tps_during"}
+    assert set(rates_of(times_s, still, 10.0)) == {"tps_before", "tps_during"}
 
 
 def test_a_stall_counts_as_time() -> None:

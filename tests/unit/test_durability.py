@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.server.durability import redo_fsyncs, waits_for_both
-from replexplorer.core.server.exposure_meter import LogState
+from replexplorer.core.server.comeback import redo_fsyncs, waits_for_both
+from replexplorer.core.server.exposure import LogState
 
 
 @pytest.mark.parametrize(("flush", "fsyncs"), [(0, 0), (1, 1), (2, 0), (3, 2), (None, 0), ("on", 0)])

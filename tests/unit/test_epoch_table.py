@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.epochs.table import effect_words, figure, markdown, with_interval
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.measured import Estimate

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.epochs.epoch import Epoch
-from replexplorer.core.epochs.epochs import Epochs
+from replexplorer.core.epochs.epochs import Epoch, Epochs
 from replexplorer.core.epochs.table import verdict_words
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.core.stats.measured import t_quantile_975
 
 TICK_S = 0.5
 

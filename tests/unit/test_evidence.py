@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from replexplorer.core.experiment.lab import Length, Phase, PhaseResult
+from replexplorer.core.experiment.relations import Claim, Found
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.experiment.labs.evidence import (
-    at_least,
-    below_the_round_trip,
-    faster,
-    printed,
-    within,
-)
-from replexplorer.engine.experiment.labs.lab import Length, Phase, PhaseResult, Relation
 
 
 def phase(name: str, tps: float) -> PhaseResult:
@@ -23,31 +17,49 @@ def phase(name: str, tps: float) -> PhaseResult:
 
 
 @pytest.mark.parametrize(
-    ("relation", "holds", "evidence"),
+    ("claim", "holds", "evidence"),
     [
-        (at_least("x", 2719, 2032), True, "2719 >= 2032 TPS"),
-        (at_least("x", 2032, 2719), False, "found 2032 TPS; at least 2719 TPS would hold"),
-        (at_least("x", 99.6, 100.4), False, "found 99.60 TPS; at least 100.40 TPS would hold"),
-        (below_the_round_trip(phase("a", 11.4), 1.0), True, "11.40 <= 11.76 TPS"),
-        (below_the_round_trip(phase("a", 12.4), 1.0), False, "found 12.40 TPS; at most 11.76 TPS would hold"),
-        (within("x", 1.02, 0.9, 1.1), True, "1.020 in [0.9, 1.1]"),
-        (within("x", 1.32, 0.9, 1.1), False, "found 1.320; 0.9 to 1.1 would hold"),
-        (faster(phase("a", 20), phase("b", 10)), True, "20.0 > 10.0 TPS"),
+        (Claim("x", "a.tps", "b.tps", ">=", unit="TPS"), True, "20 >= 10 TPS"),
         (
-            faster(phase("a", 20), phase("b", 10), 3),
+            Claim("x", "b.tps", "a.tps", ">=", unit="TPS"),
+            False,
+            "found 10 TPS; at least 20 TPS would hold",
+        ),
+        (
+            Claim("x", "a.tps", 19, "<=", explains="a reason"),
+            False,
+            "found 20; at most 19 would hold; a reason",
+        ),
+        (Claim(below_round_trip="b"), True, "10.00 <= 11.76 TPS"),
+        (Claim(below_round_trip="a"), False, "found 20.00 TPS; at most 11.76 TPS would hold"),
+        (Claim("x", "a.tps - b.tps", "b.tps", says="{ratio:.3f}", least=0.9, most=1.1), True, "1.000"),
+        (
+            Claim("x", "a.tps - b.tps / b.tps", 2, says="{ratio:.1f}", least=0.9),
+            False,
+            "0.5; 0.9 or more would hold",
+        ),
+        (Claim("x", "a.lag, s", 1, "=="), False, "a.lag, s was not measured"),
+        (Claim("x", "a.found - it.tps", 1, "=="), False, "a.found was not measured"),
+        (Claim("x", "a - b.tps", 7, "=="), True, "7 == 7"),
+        (Claim(faster="a", than="b"), True, "20.0 > 10.0 TPS"),
+        (
+            Claim(faster="a", than="b", times=3),
             False,
             "found 20.0 TPS; more than 3 x 10.0 = 30.0 TPS would hold",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_failed_relation_says_what_was_found_and_what_would_hold(
-    relation: Relation, holds: bool, evidence: str
+    claim: Claim, holds: bool, evidence: str
 ) -> None:
+    phases = {name: phase(name, tps) for name, tps in (("a", 20), ("b", 10), ("a - b", 7))}
+    relation = claim.judge(Found(phases))
     assert (relation.holds, relation.evidence) == (holds, evidence)
 
 
 def test_a_figure_that_is_only_shown_is_not_said_to_hold() -> None:
-    shown = printed("async is faster than semi-sync", "87 times as fast; published: 82 times")
-    assert (shown.word, shown.holds, shown.checked) == ("shown", True, False)
-    assert Relation("x", True, "1 < 2").word == "holds"
-    assert Relation("x", False, "2 < 1").word == "deviates"
+    phases = {"a": phase("a", 20)}
+    shown = Claim("x", "a.tps", 10, says="{ratio:.0f} times").judge(Found(phases))
+    assert (shown.word, shown.holds, shown.checked, shown.evidence) == ("shown", True, False, "2 times")
+    shown = Claim("x", "a.tps", 10, "<", shown="of this machine").judge(Found(phases))
+    assert (shown.word, shown.evidence) == ("shown", "found 20; less than 10 would hold; of this machine")

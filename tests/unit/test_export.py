@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.export import CSV_COLUMNS, csv_rows, json_lines, markdown_report
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.history.export import CSV_COLUMNS, csv_rows, json_lines
+from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.formats.hdr_log import hdr_log
+from replexplorer.reports.report import markdown
+from replexplorer.reports.session_report import SessionStory, session_report
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
@@ -40,6 +42,14 @@ def session() -> list[Tick]:
     return [*ticks, replace(make_tick(2.0), load=None, knobs=views, epochs=ledger)]
 
 
+def markdown_of(about: Mapping[str, str], ticks: Sequence[Tick]) -> str:
+    """The session's report."""
+    story = SessionStory(10.0)
+    for tick in ticks:
+        story.feed(tick)
+    return markdown(session_report(about, story))
+
+
 def test_the_csv_has_a_row_a_tick_and_leaves_unknown_cells_empty() -> None:
     text = io.StringIO()
     csv.writer(text).writerows(csv_rows(session()))
@@ -62,7 +72,7 @@ def test_every_form_counts_from_the_first_tick_and_tells_events_in_order_of_time
     assert [row[0] for row in rows] == [0.0, 1.0, 2.0]
     lines = [line for line in json_lines(ABOUT, ticks) if line["kind"] in ("tick", "event")]
     assert [line["at_s"] for line in lines] == [0.0, 1.7, 1.0, -0.55, 2.0]
-    text = markdown_report(ABOUT, ticks)
+    text = markdown_of(ABOUT, ticks)
     assert text.index("| -0.6 s | bad | BLOCKED") < text.index("| 1.7 s | mark | (1) rtt")
     assert "Times count from its first tick." in text
     assert "#[Mark 1 at 1.700 s: rtt]" in list(hdr_log(ABOUT.items(), ticks))
@@ -81,7 +91,7 @@ def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change() 
 
 
 def test_the_report_tells_the_whole_from_merged_histograms() -> None:
-    text = markdown_report(ABOUT, session())
+    text = markdown_of(ABOUT, session())
     assert "110 commits in 2 s of load, 1 errors" in text
     assert "p50 1.00, p95 85.0" in text
     assert "| `rtt@db2` | 20 ms | 20 ms |" in text
@@ -93,8 +103,8 @@ def test_the_report_says_how_many_commits_went_unprotected() -> None:
     told = session()
     counted = replace(told[-1], protection=replace(told[-1].protection, unprotected=18_678))
     line = "Commits that went unprotected while semi-sync was asked for: 18,678."
-    assert line in markdown_report(ABOUT, [*told[:-1], counted])
-    assert "unprotected" not in markdown_report(ABOUT, told), "in an old file nobody counted"
+    assert line in markdown_of(ABOUT, [*told[:-1], counted])
+    assert "unprotected" not in markdown_of(ABOUT, told), "in an old file nobody counted"
     assert list(csv_rows([counted]))[1][CSV_COLUMNS.index("unprotected")] == 18_678
 
 

@@ -11,17 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown
-from replexplorer.core.server.exposure_meter import (
+from replexplorer.core.server.exposure import (
     SET_DOWN_WITHIN_S,
+    Exposure,
     ExposureMeter,
     LogState,
+    Loss,
     Received,
     SourceLook,
+    Unknown,
     disk_exposure,
     over_time,
     replica_exposure,
 )
+from tests.amount import examples
 
 CLIENTS = 4
 
@@ -194,7 +197,7 @@ class Course:
 MODES = [(flush, sync) for flush in (0, 1, 2) for sync in (0, 1, 1000)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(1.5))
 @given(
     st.integers(0, 2**32),
     st.lists(st.sampled_from(MODES), min_size=1, max_size=4),

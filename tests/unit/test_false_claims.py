@@ -20,10 +20,9 @@ import pytest
 
 from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.stats import sequential
-from replexplorer.core.stats.batch_means import Lack, spread_or_lack
+from replexplorer.core.stats import ratio
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.measured import Extremes, MeanTps
+from replexplorer.core.stats.measured import Extremes, Lack, MeanTps, spread_or_lack
 from replexplorer.core.stats.ratio import ComparedSide, ratio_of
 
 TICK_S = 0.5
@@ -137,7 +136,7 @@ def test_a_collapse_is_shown_in_any_such_noise() -> None:
 
 def test_without_the_boundary_for_many_looks_it_would_be_many_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulation does see what it is there to see."""
-    monkeypatch.setattr(sequential, "boundary", lambda growth: 1.96)
+    monkeypatch.setattr(ratio, "boundary", lambda growth: 1.96)
     assert claims(150, 0.5, bursts=False, seed=7) >= 10
 
 

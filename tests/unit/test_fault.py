@@ -15,11 +15,9 @@ from replexplorer.core.fault import (
     Fault,
     clears,
     flap_of,
-    from_record,
     given_back,
     kind_of,
     parse_fault,
-    to_record,
     without,
 )
 from replexplorer.core.topology import Roster
@@ -102,18 +100,9 @@ def test_every_kind_says_what_it_does_and_how_it_is_taken_back() -> None:
 FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
+def test_a_flap_goes_on_from_its_record() -> None:
     assert str(FAULT) == "partition=ack@db2"
-    faults = (
-        FAULT,
-        replace(FAULT, number=4, kind="kill", value=None, until_wall_s=1010.0, before={}),
-        replace(FAULT, number=5, kind="flap", value="2/0.5", before={}, links=("db1:db2",)),
-    )
-    assert from_record(to_record(faults)) == faults
-    assert flap_of(faults[2]) == Flap(2.0, 0.5, 1000.5)
-    [row] = to_record([FAULT])
-    del row["links"]
-    assert from_record([row]) == (FAULT,), "as a version from before links wrote it"
+    assert flap_of(replace(FAULT, kind="flap", value="2/0.5")) == Flap(2.0, 0.5, 1000.5)
 
 
 def test_what_two_faults_turned_is_given_back_by_the_one_that_is_cleared_last() -> None:
@@ -149,11 +138,6 @@ def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str
         held = {link for fault in faults for link in fault.before}
         assert {link for link, value in state.items() if value == "both"} == held
     assert set(state.values()) == {"none"}
-
-
-@pytest.mark.parametrize("content", [None, {}, "x", [1], [{}], [{**to_record([FAULT])[0], "number": "x"}]])
-def test_a_record_that_cannot_be_read_holds_no_fault(content: object) -> None:
-    assert from_record(content) == ()
 
 
 @pytest.mark.parametrize(

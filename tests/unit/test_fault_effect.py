@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.fault import KINDS, Fault
-from replexplorer.core.server.disk_view import DiskView
-from replexplorer.core.server.fault_effect import has_effect
+from replexplorer.core.server.disk import DiskView, has_effect
 from replexplorer.core.server.node_view import NodeView
 
 WHOLE = NodeView("db2", "replica", True, io_thread="on", sql_thread="on")

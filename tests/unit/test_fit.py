@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.model.fit import Origin, fit, lacking, search
+from replexplorer.core.model.fit import Origin, checks, fit, lacking, search, summary
 from replexplorer.core.model.fitted import (
     Calibration,
     CalibrationRun,
@@ -18,7 +18,6 @@ from replexplorer.core.model.fitted import (
     Validation,
     solve,
 )
-from replexplorer.core.model.validation import checks, summary
 from replexplorer.formats.calibration import shipped_calibration
 
 ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
@@ -100,6 +99,7 @@ def test_a_workload_with_too_few_clients_is_left_out() -> None:
     assert list(fit([*runs(), *few], ORIGIN).calibration.local) == ["update_index"]
 
 
+@pytest.mark.costly("it fits the model twice")
 def test_the_wait_point_has_a_part_of_its_own_once_it_was_run() -> None:
     assert fit(runs(), ORIGIN).calibration.after_commit_beside is None
     shared = replace(TRUE, after_commit_beside=0.8)

@@ -17,6 +17,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.formats.hdr_log import SERVICE_TAG, encoded, hdr_log
 from replexplorer.formats.paths import shipped_tour
+from tests.amount import examples
 from tests.fakes.facade import make_tick
 from tests.unit.test_export import ABOUT, session
 
@@ -46,7 +47,7 @@ def merged(file: Path) -> HdrHistogram:
     return total
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(0.3))
 @given(st.lists(st.integers(0, 10_000_000), min_size=1, max_size=50))
 def test_every_histogram_is_read_back_with_its_counts_and_ends(values_us: list[int]) -> None:
     ours, read = histogram_of(values_us), decoded(histogram_of(values_us))

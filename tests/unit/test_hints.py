@@ -9,7 +9,7 @@ import pytest
 
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.hints import command, with_stack
+from replexplorer.core.text import command, with_stack
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -72,14 +73,14 @@ def test_who_has_no_home_has_no_login_paths_there_and_the_root_is_the_disk(
 ) -> None:
     from replexplorer.adapters.doctor import _disk
     from replexplorer.cli.output import Output
-    from replexplorer.cli.server_login import password_for
-    from replexplorer.formats.server_url import parse_server_url
+    from replexplorer.cli.server_login import known_login
 
     assert user_home() is None
     monkeypatch.setattr("sys.stdin", None)
-    source = parse_server_url("mysql://watcher@127.0.0.1:1")
+    words = ("defaults_file", "ssl_mode", "ssl_ca", "public_key")
+    args = Namespace(url="mysql://watcher@127.0.0.1:1", **dict.fromkeys(words))
     console = Output(out=io.StringIO(), err=io.StringIO())
-    assert password_for(source, "watcher", {}, console, {}) == ("", "nowhere")
+    assert known_login(args, console, {}).login.password == ""
     assert "free of" in _disk({"DockerRootDir": "/no/such/directory"}).detail
 
 

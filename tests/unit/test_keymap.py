@@ -16,7 +16,17 @@ from replexplorer.formats.keymap import (
     parse_keymap,
     why_no_key,
 )
-from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
+from replexplorer.ui.actions import (
+    ACTIONS,
+    ATTACHED,
+    DEFAULT_KEYS,
+    DRIVE,
+    FOOTER,
+    REPLAY,
+    VIEW,
+    key_label,
+    keys_of,
+)
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
 
@@ -90,7 +100,7 @@ def test_giving_up_a_clash_gives_the_default_back_to_its_owner() -> None:
         ("ctrl+/", "ctrl+slash"),
         ("ctrl+shift+PageDown", "ctrl+shift+pagedown"),
         ("ä", "ä"),
-        *((mark, _character_to_key(mark)) for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€«"),
+        *((mark, _character_to_key(mark)) for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€"),
     ],
 )
 def test_keys_are_named_as_the_terminal_library_names_them(written: str, name: str) -> None:
@@ -123,3 +133,11 @@ def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:
 )
 def test_keys_are_written_shortly(key: str, label: str) -> None:
     assert key_label(key) == label
+
+
+def test_in_ascii_no_two_keys_of_a_key_line_look_alike() -> None:
+    for items in (mode.footer for mode in (DRIVE, REPLAY, VIEW, ATTACHED)):
+        bound = [keys_of(action, {})[0] for item in items for action in item.actions]
+        labels = [key_label(key, in_ascii=True) for key in bound]
+        assert all(label.isascii() for label in labels)
+        assert len(set(labels)) == len(set(bound))

@@ -17,7 +17,6 @@ ROOT = Path(replexplorer.__file__).parent
 SPELLED_HERE = {"core/knobs/keys.py", "core/knobs/catalogue.py", "core/wire.py"}
 """What an agent has too can import nothing; its keys are compared with the catalogue's elsewhere."""
 OTHER_NAMES = {
-    "core/experiment/matrix_result.py": "the fields of a cell in the journal",
     "core/dialect/mysql.py": "the server's own variables, some of which have a knob of their name",
     "ui/widgets/header.py": "the header's cells",
 }

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.cli.experiment import LABS
+from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.flavours import flavour_of
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.errors import UsageError
-from replexplorer.engine.experiment.labs import LABS
-from replexplorer.engine.experiment.labs.fitting import fitting
+from replexplorer.engine.experiment.lab import fitting
 from tests.fakes.servers import MARIADB, mysql_9
 from tests.unit.test_dialect_galera import VARIABLES as GALERA_DIALECT_VARIABLES
 from tests.unit.test_dialect_group import VARIABLES as GROUP_DIALECT_VARIABLES
@@ -27,18 +27,18 @@ OLDER = MariaDb.of(
     MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "YES", "words": "OFF,ON"}])
 ).capabilities
 MYSQL = mysql_9().capabilities
-ON_A_STACK = sorted(name for name, lab in LABS.items() if not lab.systems)
+ON_A_STACK = sorted(name for name, lab in LABS.shipped().items() if not lab.systems)
 
 
 @pytest.mark.parametrize("name", ON_A_STACK)
 def test_a_lab_is_whole_on_the_server_that_it_was_written_for(name: str) -> None:
-    assert fitting(LABS[name], MYSQL).phases == LABS[name].phases
+    assert fitting(LABS.shipped()[name], MYSQL).phases == LABS.shipped()[name].phases
 
 
 @pytest.mark.parametrize("name", sorted({*ON_A_STACK} - {"quorum-of-n"}))
 @pytest.mark.parametrize("server", [MARIA, OLDER], ids=["11.8", "10.11"])
 def test_a_lab_turns_nothing_that_the_server_lacks(name: str, server: Capabilities) -> None:
-    fitted = fitting(LABS[name], server)
+    fitted = fitting(LABS.shipped()[name], server)
     keys = {text.partition("@")[0].partition("=")[0] for phase in fitted.phases for text in phase.settings}
     assert all(server.has(key) for key in keys)
     settings = {text for phase in fitted.phases for text in phase.settings}
@@ -47,11 +47,11 @@ def test_a_lab_turns_nothing_that_the_server_lacks(name: str, server: Capabiliti
 
 def test_one_that_needs_more_acknowledgements_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"quorum-of-n .*semi_sync_replicas, which mariadb 10.11.19 lacks"):
-        fitting(LABS["quorum-of-n"], MARIA)
+        fitting(LABS.shipped()["quorum-of-n"], MARIA)
 
 
 def test_waiting_for_company_goes_by_the_server_s_own_knobs() -> None:
-    fitted = fitting(LABS["group-delay"], MARIA)
+    fitted = fitting(LABS.shipped()["group-delay"], MARIA)
     assert {"binlog_commit_wait_usec", "binlog_commit_wait_count"} <= set(fitted.turns)
     delays = {phase.name: phase.settings for phase in fitted.phases}
     assert "binlog_commit_wait_count=0" in delays["no delay, 32 clients"]
@@ -61,7 +61,7 @@ def test_waiting_for_company_goes_by_the_server_s_own_knobs() -> None:
 
 @pytest.mark.parametrize("server", [MARIA, OLDER], ids=["11.8", "10.11"])
 def test_phases_that_the_relations_do_not_need_are_left_out(server: Capabilities) -> None:
-    names = [phase.name for phase in fitting(LABS["durability-modes"], server).phases]
+    names = [phase.name for phase in fitting(LABS.shipped()["durability-modes"], server).phases]
     assert "both, 32 clients" in names
     assert not [name for name in names if "detect only" in name]
 
@@ -76,7 +76,7 @@ SERVERS = {
 @pytest.mark.parametrize("name", ON_A_STACK)
 def test_a_lab_with_semi_sync_says_where_a_commit_waits(name: str) -> None:
     """Each flavour comes with a wait point of its own, which would be measured without a word."""
-    first, *others = LABS[name].phases
+    first, *others = LABS.shipped()[name].phases
     settings = {text for phase in (first, *others) for text in phase.settings}
     if "semi_sync=on" in settings:
         assert any(text.startswith("wait_point=") for text in first.settings)
@@ -84,7 +84,7 @@ def test_a_lab_with_semi_sync_says_where_a_commit_waits(name: str) -> None:
 
 def test_what_a_failure_loses_is_said_with_the_server_that_it_was_counted_on() -> None:
     """The same report is written on MariaDB, which loses other rows."""
-    counted = {name: lab.failure for name, lab in LABS.items() if lab.failure}
+    counted = {name: lab.failure for name, lab in LABS.shipped().items() if lab.failure}
     assert {"durability-modes", "wan-insert", "wan-threads"} <= set(counted)
     for name, failure in counted.items():
         assert re.match(r"counted on (MySQL|MariaDB) [0-9.]+: ", failure), name
@@ -92,7 +92,7 @@ def test_what_a_failure_loses_is_said_with_the_server_that_it_was_counted_on() -
 
 @pytest.mark.parametrize("system", SERVERS)
 def test_a_lab_on_several_systems_turns_what_each_of_them_has(system: str) -> None:
-    lab = LABS["systems-78ms"]
+    lab = LABS.shipped()["systems-78ms"]
     part = lab.on(system)
     assert fitting(part, SERVERS[system]).phases == part.phases
     assert {phase.system for phase in part.phases} == {None}

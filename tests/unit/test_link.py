@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -21,18 +22,19 @@ from replexplorer.core.link import (
     installed,
     wanted,
 )
-from replexplorer.core.wire import Shape
+from replexplorer.core.wire import LinkState, Shape
 
 
-@dataclass(frozen=True)
-class Side:
-    base_ms: float | None = 0.1
-    overhead_ms: float = 0.05
-    shape: Shape = field(default_factory=Shape)
-    holds: str | None = "sent"
+def side(
+    base_ms: float | None = 0.1,
+    overhead_ms: float = 0.05,
+    shape: Shape | None = None,
+    holds: Literal["sent", "received"] = "sent",
+) -> LinkState:
+    return LinkState("db2", "netem", "", holds, shape or Shape(), base_ms, overhead_ms, None, 0, 0, 0)
 
 
-def carried_out(settings: LinkSettings, towards: Side, back: Side) -> tuple[Side, Side]:
+def carried_out(settings: LinkSettings, towards: LinkState, back: LinkState) -> tuple[LinkState, LinkState]:
     """The sides after both agents did what is wanted."""
     want = wanted(settings, towards, back)
     shapes = (want.to_replica, want.to_primary)
@@ -61,7 +63,7 @@ def carried_out(settings: LinkSettings, towards: Side, back: Side) -> tuple[Side
 def test_a_round_trip_is_split(
     settings: LinkSettings, to_replica_ms: float, to_primary_ms: float, floor_ms: float | None
 ) -> None:
-    want = wanted(settings, Side(), Side())
+    want = wanted(settings, side(), side())
     assert want.to_replica.delay_ms == pytest.approx(to_replica_ms)
     assert want.to_primary.delay_ms == pytest.approx(to_primary_ms)
     assert want.floor_ms == (None if floor_ms is None else pytest.approx(floor_ms))
@@ -73,10 +75,10 @@ def test_a_round_trip_is_split(
 )
 @pytest.mark.parametrize("holds", ["sent", "received"])
 def test_a_partition_cuts_the_direction_that_it_names(
-    partition: str, to_replica: bool, to_primary: bool, holds: str
+    partition: str, to_replica: bool, to_primary: bool, holds: Literal["sent", "received"]
 ) -> None:
     settings = LinkSettings(partition=partition)
-    towards, back = carried_out(settings, Side(holds=holds), Side(holds=holds))
+    towards, back = carried_out(settings, side(holds=holds), side(holds=holds))
     # Netem cuts where a packet is sent, NFQUEUE where it is received.
     assert (towards if holds == "sent" else back).shape.cut == to_replica
     assert (back if holds == "sent" else towards).shape.cut == to_primary
@@ -84,12 +86,12 @@ def test_a_partition_cuts_the_direction_that_it_names(
 
 
 def test_the_round_trips_jitter_is_shared_by_the_delayed_directions() -> None:
-    want = wanted(LinkSettings(85, jitter_ms=10), Side(), Side())
+    want = wanted(LinkSettings(85, jitter_ms=10), side(), side())
     assert math.hypot(want.to_replica.jitter_ms, want.to_primary.jitter_ms) == pytest.approx(10)
-    alone = wanted(LinkSettings(0, delay_to_replica_ms=40, jitter_ms=10), Side(), Side())
+    alone = wanted(LinkSettings(0, delay_to_replica_ms=40, jitter_ms=10), side(), side())
     assert alone.to_replica.jitter_ms == pytest.approx(10)
     assert alone.to_primary.jitter_ms == 0
-    assert wanted(LinkSettings(jitter_ms=10), Side(), Side()).to_replica == Shape()
+    assert wanted(LinkSettings(jitter_ms=10), side(), side()).to_replica == Shape()
 
 
 asked = st.builds(
@@ -103,7 +105,7 @@ asked = st.builds(
     partition=st.sampled_from(["none", "both", "ack", "dump"]),
 )
 sides = st.builds(
-    lambda base, one, other, holds: (Side(base, one, holds=holds), Side(base, other, holds=holds)),
+    lambda base, one, other, holds: (side(base, one, holds=holds), side(base, other, holds=holds)),
     st.none() | st.floats(0, 3),
     st.floats(0, 1),
     st.floats(0, 1),
@@ -113,7 +115,7 @@ sides = st.builds(
 
 @given(asked, sides)
 def test_what_is_carried_out_reads_back_as_asked_or_a_floor_or_a_limit_is_named(
-    settings: LinkSettings, ends: tuple[Side, Side]
+    settings: LinkSettings, ends: tuple[LinkState, LinkState]
 ) -> None:
     want = wanted(settings, *ends)
     for shape in (want.to_replica, want.to_primary):
@@ -162,25 +164,25 @@ def test_settings_and_knobs_are_the_same_seven() -> None:
 
 def test_a_rule_that_is_gone_is_told_as_what_is_in_force() -> None:
     settings = LinkSettings(85, delay_to_replica_ms=20, jitter_ms=3, loss_percent=2, bandwidth_bps=10**6)
-    force = installed(settings, Side(), Side())
+    force = installed(settings, side(), side())
     assert not force.as_asked
     assert force.values == {**LinkSettings().values(), "delay_to_replica": 0.0}
-    leftover = installed(LinkSettings(), Side(shape=Shape(42, cut=True)), Side())
+    leftover = installed(LinkSettings(), side(shape=Shape(42, cut=True)), side())
     assert leftover.values["rtt"] == pytest.approx(42.1)
     assert leftover.values["partition"] == "dump"
     assert leftover.values["delay_to_replica"] == AUTO
 
 
 def test_the_primarys_base_counts_first_then_the_replicas() -> None:
-    assert base_rtt_ms(Side(0.2), Side(0.3)) == 0.2
-    assert base_rtt_ms(Side(None), Side(0.3)) == 0.3
-    assert base_rtt_ms(Side(None), Side(None)) == 0
+    assert base_rtt_ms(side(0.2), side(0.3)) == 0.2
+    assert base_rtt_ms(side(None), side(0.3)) == 0.3
+    assert base_rtt_ms(side(None), side(None)) == 0
 
 
 def test_a_side_is_a_direction_only_together_with_what_it_holds() -> None:
-    towards, back = Side(), Side()
+    towards, back = side(), side()
     assert directions(towards, back)[0] is towards
-    towards, back = Side(holds="received"), Side(holds="received")
+    towards, back = side(holds="received"), side(holds="received")
     assert directions(towards, back)[0] is back
 
 

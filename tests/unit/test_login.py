@@ -7,13 +7,16 @@ import contextlib
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import asyncmy
 import pytest
 from asyncmy.errors import OperationalError
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from replexplorer.adapters.mysql import log_in, tls_of
+from replexplorer.adapters.mysql import ANY_KEY, Tls, log_in
 from replexplorer.core.dialect.attaching import WHO
 from replexplorer.core.errors import ServerUnreachable
 from replexplorer.generator.connection import Connection as TheLoads
@@ -71,9 +74,15 @@ async def test_a_login_that_nobody_cancels_says_what_happened() -> None:
 
 
 @contextlib.asynccontextmanager
-async def rogue(plugin: bytes, version: bytes = b"9.7.4") -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server without TLS that greets as MySQL does and asks for the password by a plugin: its port, and
-    what it was sent after it had asked."""
+async def rogue(
+    plugin: bytes,
+    version: bytes = b"9.7.4",
+    *,
+    greets_by: bytes = b"caching_sha2_password",
+    pem: bytes = b"",
+) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A server without TLS that greets as MySQL does and asks for the password by a plugin, or sends a key to
+    encrypt it by: its port, and what it was sent after it had asked."""
     got: list[bytes] = []
 
     def packet(number: int, content: bytes) -> bytes:
@@ -91,10 +100,20 @@ async def rogue(plugin: bytes, version: bytes = b"9.7.4") -> AsyncIterator[tuple
             + b"\xff\x02\0"
         )
         greeting += struct.pack("<H", flags >> 16) + b"\x15" + bytes(10) + b"123456789012\0"
-        writer.write(packet(0, greeting + b"caching_sha2_password\0"))
+        writer.write(packet(0, greeting + greets_by + b"\0"))
         await reader.read(4096)
-        writer.write(packet(2, b"\xfe" + plugin + b"\0Password: "))
-        got.append(await reader.read(4096))
+        if not pem:
+            writer.write(packet(2, b"\xfe" + plugin + b"\0Password: "))
+            got.append(await reader.read(4096))
+        elif plugin == b"caching_sha2_password":
+            writer.write(packet(2, b"\x01\x04"))
+            got.append(await reader.read(4096))
+            if got[-1][4:] == b"\x02":
+                writer.write(packet(4, b"\x01" + pem))
+                got.append(await reader.read(4096))
+        else:
+            writer.write(packet(2, b"\x01" + pem))
+            got.append(await reader.read(4096))
         writer.close()
 
     serving: list[asyncio.Task[None]] = []
@@ -112,11 +131,42 @@ async def rogue(plugin: bytes, version: bytes = b"9.7.4") -> AsyncIterator[tuple
 async def test_no_server_gets_the_password_as_it_is_without_tls(plugin: bytes, mode: str | None) -> None:
     async with rogue(plugin) as (port, got):
         with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
-            await log_in("127.0.0.1", port, "u", "topsecret", tls=tls_of(mode, None))
-        target = LoadTarget("127.0.0.1", port, "u", "topsecret", "direct", ssl_mode=mode)
+            await log_in("127.0.0.1", port, "u", "topsecret", tls=Tls(mode) if mode else None)
+        target = LoadTarget("127.0.0.1", port, "u", "topsecret", "direct")
         with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
             await TheLoads.open(target, "d", timeout_s=5)
     assert b"topsecret" not in b"".join(got)
+
+
+def pem() -> bytes:
+    key = rsa.generate_private_key(65537, 2048).public_key()
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.mark.parametrize("plugin", [b"caching_sha2_password", b"sha256_password"])
+@pytest.mark.parametrize(
+    ("mode", "known", "sends"),
+    [
+        ("DISABLED", None, False), ("PREFERRED", None, False), ("DISABLED", "another", False),
+        ("DISABLED", "its own", True), ("PREFERRED", ANY_KEY, True), (None, None, True),
+    ],
+)  # fmt: skip
+async def test_without_tls_the_password_goes_by_a_known_key_or_by_consent_alone(
+    plugin: bytes, mode: str | None, known: str | None, sends: bool, tmp_path: Path
+) -> None:
+    """As with MySQL's own clients; whoever answers can send a key, and read what it encrypts. The stack's own
+    servers are not asked for theirs."""
+    sent = pem()
+    if known not in (None, ANY_KEY):
+        (tmp_path / "key.pem").write_bytes(sent if known == "its own" else pem())
+        sends = sends or plugin == b"caching_sha2_password"  # by the known one, which whoever answers lacks
+        known = str(tmp_path / "key.pem")
+    async with rogue(plugin, greets_by=plugin, pem=sent) as (port, got):
+        with pytest.raises(ServerUnreachable) as caught:
+            await log_in("127.0.0.1", port, "u", "topsecret", tls=Tls(mode, None, known) if mode else None)
+    assert ("an RSA key that is not known here" in caught.value.message) is not sends
+    assert ("--get-server-public-key" in (caught.value.hint or "")) is not sends
+    assert [len(each) for each in got if len(each) > 4 + 20] == [4 + 256] * sends
 
 
 async def test_a_greeting_in_another_protocol_and_figures_that_are_text_are_one_line() -> None:

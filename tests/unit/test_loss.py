@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from replexplorer.core.errors import UsageError
 from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
 from replexplorer.core.loss.ledger import LossLedger, reckon
-from replexplorer.core.loss.spans import Spans, count, spans_of
-from replexplorer.formats.json.ledger import LossLedgerJson
+from replexplorer.core.server.gtid import Spans, count, spans_of
+from replexplorer.formats.documents import plain
 
 RUN = 1_795_000_000
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -84,8 +84,8 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost() -> None:
     old, new = ledger.nodes["db1"], ledger.nodes["db2"]
     assert (old.rows, old.missing, old.extra, old.errant_gtids) == (5, 0, 4, f"{A}:6-9")
     assert (new.rows, new.missing, new.extra, new.errant_gtids) == (1, 2, 0, "")
-    document = LossLedgerJson.of(ledger).model_dump()
-    assert document["lost_sample"] == [(1, 3), (1, 2)]
+    document = plain(ledger)
+    assert document["lost_sample"] == [[1, 3], [1, 2]]
     assert document["nodes"]["db1"] == {
         "rows": 5, "missing": 0, "extra": 4, "errant_gtids": f"{A}:6-9"
     }  # fmt: skip

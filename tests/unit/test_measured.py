@@ -7,11 +7,18 @@ from math import exp
 
 import pytest
 
-from replexplorer.core.stats.batch_means import Lack, Spread
-from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.measured import PERCENTS, Estimate, Percentile, Spreads, estimate, spreads_of
-from replexplorer.core.stats.ranks import Ranks
-from replexplorer.core.stats.stretches import Stretches
+from replexplorer.core.stats.histogram import Histogram, Ranks
+from replexplorer.core.stats.measured import (
+    PERCENTS,
+    Estimate,
+    Lack,
+    Percentile,
+    Spread,
+    Spreads,
+    Stretches,
+    estimate,
+    spreads_of,
+)
 
 NORMAL = {50: 0.0, 95: 1.644854, 99: 2.326348}
 MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08

@@ -20,13 +20,14 @@ from replexplorer.core.model.fitted import (
     OperatingPoint,
     Validation,
     behind_ms,
+    hot_rows,
     locked_rows,
     solve,
     times_worked,
+    under_way,
 )
 from replexplorer.core.model.operating_point import beyond, check_known, operating_point_of
 from replexplorer.core.model.prediction import local_cost, measured, predict
-from replexplorer.core.model.row_locks import hot_rows, under_way
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.formats.calibration import shipped_calibration
 

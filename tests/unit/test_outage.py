@@ -6,9 +6,8 @@ import pytest
 
 from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.epochs.table import markdown
-from replexplorer.core.server.outage import Outage, outage_words
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.states import OutageSpan, StateChange
+from replexplorer.core.server.comeback import Outage, outage_words
+from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
 from tests.unit.test_epochs import noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED

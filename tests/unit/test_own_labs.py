@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.lab import _table
-from replexplorer.cli.own_labs import lab_named, own_labs
+from replexplorer.cli.experiment import LABS, listing
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.lab import Length, Phase, PhaseResult, Published
+from replexplorer.core.experiment.relations import Claim, Found
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.experiment.labs import LABS
-from replexplorer.engine.experiment.labs.comparison import Comparison, read_term
-from replexplorer.engine.experiment.labs.lab import Length, Phase, PhaseResult, Published
 from replexplorer.formats import paths
 
 MINE = """\
@@ -57,7 +55,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_a_lab(file: Path) -> None:
-    lab = lab_named(str(file))
+    lab = LABS.named(str(file))
     assert (lab.name, lab.title, lab.replicas) == ("mine", "Ours across the ocean", 2)
     first, second = lab.phases
     assert first.settings == ("semi_sync=off", "rtt=70ms", "clients=4")
@@ -68,7 +66,7 @@ def test_a_file_is_a_lab(file: Path) -> None:
 
 def test_a_knob_goes_by_any_of_its_names(file: Path) -> None:
     file.write_text(MINE.replace("clients = 4", '"CLIENTS@load" = 4, "rtt@db3" = 9'))
-    lab = lab_named(str(file))
+    lab = LABS.named(str(file))
     assert lab.phases[0].settings == ("semi_sync=off", "rtt=70ms", "clients=4", "rtt@db3=9")
     assert lab.turns == ("semi_sync", "rtt", "clients", "rtt@db3")
 
@@ -89,22 +87,21 @@ def result(phase: Phase, value_us: int, tps: float) -> PhaseResult:
     ],
 )  # fmt: skip
 def test_it_is_judged_by_its_comparisons(file: Path, semi_us: int, semi_tps: float, held: list[bool]) -> None:
-    lab = lab_named(str(file))
+    lab = LABS.named(str(file))
     async_, semi = lab.phases
     relations = lab.judge(
         {"async": result(async_, 900, 1000.0), "semi-sync": result(semi, semi_us, semi_tps)}
     )
     assert [relation.holds for relation in relations] == held
-    kept = f"{semi_tps:.4g} < 0.5 x 1000 = 500"
-    broken = f"found {semi_tps:.4g}; less than 0.5 x 1000 = 500 would hold"
+    kept = f"{semi_tps:.4g} < 0.5 x 1,000 = 500"
+    broken = f"found {semi_tps:.4g}; less than 0.5 x 1,000 = 500 would hold"
     assert relations[2].evidence == (kept if held[2] else broken)
 
 
 def test_what_was_not_measured_holds_nothing() -> None:
     phase = Phase("a", (), Length(1), Length(1), ProtectionState.OFF, "")
-    terms = read_term("a.fsync_ms", ["a"]), read_term(0, ["a"])
-    relation = Comparison("x", terms[0], ">=", terms[1]).judge({"a": result(phase, 1000, 1.0)})
-    assert (relation.holds, relation.evidence) == (False, "left was not measured")
+    relation = Claim("x", "a.fsync_ms", 0, ">=").judge(Found({"a": result(phase, 1000, 1.0)}))
+    assert (relation.holds, relation.evidence) == (False, "a.fsync_ms was not measured")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +131,7 @@ def test_what_is_wrong_is_told_with_its_line(file: Path, old: str, new: str, tol
     assert old in MINE
     file.write_text(MINE.replace(old, new, 1))
     with pytest.raises(UsageError, match=told):
-        lab_named(str(file))
+        LABS.named(str(file))
 
 
 def test_files_of_the_labs_directory_go_by_their_names(
@@ -144,28 +141,29 @@ def test_files_of_the_labs_directory_go_by_their_names(
     (tmp_path / "mine.toml").write_text(MINE)
     (tmp_path / "broken.toml").write_text("phase = 1")
     (tmp_path / "tour.toml").write_text(MINE)
-    found, failed = own_labs()
+    found, failed = LABS.own()
     assert [lab.name for lab, _ in found] == ["mine"]
     assert [file.name for file, _ in failed] == ["broken.toml", "tour.toml"]
     assert str(failed[1][1]) == f"{tmp_path}/tour.toml: the lab tour ships: give the file another name"
-    assert lab_named("mine").title == "Ours across the ocean"
+    assert LABS.named("mine").title == "Ours across the ocean"
     with pytest.raises(UsageError, match="no such lab file"):
-        lab_named("./none.toml")
+        LABS.named("./none.toml")
     with pytest.raises(UsageError, match=r"unknown lab 'mien': did you mean mine"):
-        lab_named("mien")
+        LABS.named("mien")
 
 
 @pytest.mark.parametrize("written", ["semi_sync = 1", "rpl_semi_sync_source_enabled = 'ON'"])
 def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path, written: str) -> None:
     file.write_text(MINE.replace("set = { semi_sync = true }", f"set = {{ {written} }}"))
-    assert [phase.state for phase in lab_named(str(file)).phases] == [
+    assert [phase.state for phase in LABS.named(str(file)).phases] == [
         ProtectionState.OFF,
         ProtectionState.PROTECTED,
     ]
 
 
 def test_the_list_of_labs_fits_80_columns() -> None:
-    lines = _table(list(LABS.values()), 80).splitlines()
+    labs = list(LABS.shipped().values())
+    lines = listing(labs, 80).splitlines()
     assert max(map(len, lines)) <= 80
-    assert _table(list(LABS.values()), None).splitlines() == lines, "piped as on the least usual terminal"
-    assert {lab.name for lab in LABS.values()} <= {line.split()[0] for line in lines if line[0] != " "}
+    assert listing(labs, None).splitlines() == lines, "piped as on the least usual terminal"
+    assert {lab.name for lab in labs} <= {line.split()[0] for line in lines if line[0] != " "}

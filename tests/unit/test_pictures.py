@@ -6,7 +6,6 @@ import json
 from contextlib import closing
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.core.play.script import CaptionStep
 from replexplorer.formats.paths import shipped_tour
 from tests.pictures import CAST, CAST_SIZE, PICTURE, script
 
@@ -20,9 +19,7 @@ def test_the_cast_has_a_marker_for_every_caption_and_change_of_the_play() -> Non
     times = [event[0] for event in events]
     assert times == sorted(times)
     markers = [event[2] for event in events if event[1] == "m"]
-    captions = [
-        line.act.text for line in script().lines if isinstance(line.act, CaptionStep) and line.act.text
-    ]
+    captions = [line.rest for line in script().lines if line.word == "caption" and line.rest]
     assert [each for each in markers if each in captions] == captions, AGAIN
     with closing(SessionReader(shipped_tour())) as reader:
         until_s = reader.first_s + times[-1]

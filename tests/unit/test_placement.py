@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from replexplorer.adapters.docker import placement
-from replexplorer.adapters.docker.placement import Placement, address_of, asked, checked
+from replexplorer.adapters.docker import hosts
+from replexplorer.adapters.docker.hosts import Placement, address_of, asked, checked
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 from replexplorer.formats import paths
 
@@ -92,22 +92,22 @@ def test_the_first_node_has_the_host_that_keeps_what_is_shared() -> None:
 
 def test_another_shell_finds_the_hosts_by_the_name_of_the_stack() -> None:
     placed = Placement({"db1": A, "db2": B}, "network", "async", "source=db2\n")
-    assert placement.read("far") is None
-    placement.write("far", placed)
-    assert placement.read("far") == placed
-    assert placement.stacks() == ["far"]
+    assert hosts.read("far") is None
+    hosts.write("far", placed)
+    assert hosts.read("far") == placed
+    assert hosts.stacks() == ["far"]
     assert (paths.stack_directory("far") / "hosts.json").stat().st_mode & 0o777 == 0o600
-    placement.forget("far")
-    assert placement.read("far") is None
-    assert placement.stacks() == []
+    hosts.forget("far")
+    assert hosts.read("far") is None
+    assert hosts.stacks() == []
 
 
 @pytest.mark.parametrize(
     "text", ["", "{}", "[1]", '{"hosts": {}}', '{"hosts": {"one": "a"}}', '{"hosts": 3}']
 )
 def test_a_broken_file_is_named(text: str) -> None:
-    placement.write("far", Placement({"db1": A}))
+    hosts.write("far", Placement({"db1": A}))
     file = paths.stack_directory("far") / "hosts.json"
     file.write_text(text)
     with pytest.raises(MissingPiece, match=r"hosts\.json"):
-        placement.read("far")
+        hosts.read("far")

@@ -26,7 +26,7 @@ from replexplorer.core.change.planner import (
     statements_of,
     written,
 )
-from replexplorer.core.dialect.capabilities import Range
+from replexplorer.core.dialect.dialect import Range
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.fault import Fault
-from replexplorer.core.history.recent import Recent
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.history.series import Recent
+from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.play.condition import PlayMoment, parse_condition
 from replexplorer.core.server.protection import ProtectionState
 from tests.fakes.facade import make_tick
@@ -28,7 +27,8 @@ def moment(recent: Recent | None = None, **changes: object) -> PlayMoment:
     ("condition", "holds"),
     [
         ("protected", True), ("blocked", False), ("not blocked", True),
-        ("tps > 500", True), ("tps < 500", False), ("p99 < 10ms", True), ("max >= 20", True),
+        ("tps > 500", True), ("tps < 500", False), ("tps >= 528 tps", True), ("p99 < 10ms", True),
+        ("max >= 20", True), ("max > 1s", False), ("OFF", False), ("max > 500us", True), ("at 0.5min", False),
         ("rtt > 85", True), ("rtt = 85ms", True), ("rtt@db2 = 85", True), ("rtt@replica = 85", True),
         ("rtt != 85", False), ("rtt@db9 = 85", None),
         ("process_dies = 0", True), ("power_cut > 300", True), ("source_lost < 8", False),

@@ -11,16 +11,11 @@ from typing import Any
 import pytest
 
 from replexplorer.cli import main, predict
-from replexplorer.cli.calibrating import taught
+from replexplorer.cli.sweep import taught
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.experiment.sweep_runs import SweptRun
-from replexplorer.core.model.fitted import CalibrationRun, OperatingPoint
-from replexplorer.core.model.validation import alone
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration, shipped_calibration
-from replexplorer.reports.prediction import validation_markdown
-from tests.bench.calibration import read_sweep
 
 
 @pytest.fixture(autouse=True)
@@ -181,31 +176,6 @@ def test_what_settings_risk_follows_from_the_tps(
         assert found["source_lost"] == NOTHING
 
 
-def test_a_group_is_at_risk_where_the_binlog_alone_is_not_flushed(capsys: pytest.CaptureFixture[str]) -> None:
-    for sync_binlog in (0, 1000):
-        found = answer(capsys, f"sync_binlog={sync_binlog}", "clients=5")["exposure"]
-        assert found["power_cut"] == {"commits": 3, "low": 0, "high": 5, "age_ms": None}
-        assert found["process_dies"] == NOTHING
-
-
-@pytest.mark.parametrize(
-    ("knobs", "why"),
-    [
-        (("partition=both",), "no replica gets events"),
-        (("semi_sync=on", "partition=ack"), "no commit is acknowledged"),
-    ],
-)
-def test_without_a_way_to_a_replica_it_is_not_known_what_the_source_takes_along(
-    capsys: pytest.CaptureFixture[str], knobs: tuple[str, ...], why: str
-) -> None:
-    assert answer(capsys, *knobs)["exposure"]["source_lost"]["unknown"].startswith(why)
-
-
-def test_who_only_reads_risks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "workload=point_select", "innodb_flush_log_at_trx_commit=0")["exposure"]
-    assert [found[danger] for danger in ("process_dies", "power_cut", "source_lost")] == [NOTHING] * 3
-
-
 def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
     documents = answer(capsys, *words)
@@ -259,19 +229,6 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
     assert (document["calibration"]["origin"], document["calibration"]["day"]) == ("own", "2027-01-15")
 
 
-def test_what_ships_may_come_from_the_journals_of_several_sweeps(tmp_path: Path) -> None:
-    file = tmp_path / "sweep.jsonl"
-    counted, failed = swept()[0], replace(swept()[1], why="the stack is degraded")
-    entries = [
-        {"sweep": "rtt=0", "server": "mysql 9.7.4"},
-        *({"run": each.to_wire()} for each in (counted, failed)),
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
-    runs, origin = read_sweep(file)
-    assert [run.tps for run in runs] == [counted.tps]
-    assert (origin.day, origin.server) == ("1970-01-01", "mysql 9.7.4")
-
-
 @pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])
 def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> None:
     told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
@@ -279,6 +236,7 @@ def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> No
     assert not paths.calibration_file().exists()
 
 
+@pytest.mark.costly("it fits the model")
 def test_a_sweep_whose_calibration_cannot_be_written_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -290,6 +248,7 @@ def test_a_sweep_whose_calibration_cannot_be_written_changes_nothing(
     assert calibration is None
 
 
+@pytest.mark.costly("it fits the model eleven times")
 def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
     disturbed = [
         replace(run, tps=(run.tps or 0) * (0.1, 1.0, 8.0)[index % 3]) for index, run in enumerate(few())
@@ -297,36 +256,3 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
     told = taught(disturbed, "mysql 9.7.4", 1_800_000_000.0).told
     assert told.startswith("the model's calibration is unchanged: median error ")
     assert not paths.calibration_file().exists()
-
-
-def test_a_round_trip_is_taken_as_it_was_measured_whatever_a_commit_did() -> None:
-    service = Histogram()
-    service.record(84_900)
-    taught(few(service=service), "mysql 9.7.4", 1_800_000_000.0)
-    kept = load_calibration(paths.calibration_file())
-    asked = [run.setting.rtt_ms for run in shipped_calibration().runs][::3]
-    assert [run.setting.rtt_ms for run in kept.runs] == asked
-
-
-def test_the_table_of_errors_has_each_cell_once() -> None:
-    shipped = shipped_calibration()
-    first, by_region, by_cell, words, ceilings = validation_markdown(shipped).split("\n\n")
-    assert str(shipped.calibration.validation) in first
-    assert words.startswith("What commits reached of the ceiling")
-    for table in (by_region, by_cell, ceilings):
-        head, _, *rows = table.splitlines()
-        assert {row.count("|") for row in rows} == {head.count("|")}
-    cells = shipped.calibration.validation.cells
-    assert by_region.splitlines()[2].startswith(f"| all | all | all | {cells} | ")
-    assert by_cell.count(" %") >= cells
-    waiting = {alone(run.setting) for run in shipped.runs if run.setting.semi_sync}
-    assert ceilings.count(" % of ") == len(waiting)
-
-
-def test_the_share_of_the_ceiling_is_of_the_probe_and_of_a_client_without_the_link() -> None:
-    here = OperatingPoint(1, "update_index", rtt_ms=0.2, redo_fsyncs=0.0, binlog_fsyncs=0.0)
-    far = replace(here, clients=4, rtt_ms=10.5, rtt_asked_ms=10.0, semi_sync=True)
-    runs = (CalibrationRun(here, 2000.0), CalibrationRun(far, 327.0))
-    told = validation_markdown(replace(shipped_calibration(), runs=runs))
-    assert told.endswith("| update_index | network | 10 | 90 % of 364 |"), "4 / (10.5 + 0.5 ms)"
-    assert "ceiling" not in validation_markdown(replace(shipped_calibration(), runs=runs[1:]))

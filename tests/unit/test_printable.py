@@ -16,19 +16,18 @@ from hypothesis import strategies as st
 
 from replexplorer.cli import main
 from replexplorer.cli.output import Output
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.export import csv_rows, json_lines, markdown_report
+from replexplorer.core.history.export import csv_rows, json_lines
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
-from replexplorer.core.text import table
+from replexplorer.core.text import LAYOUT, json_escaped, one_line, printable, shortened, table
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
-from replexplorer.formats.json.text import to_json
-from replexplorer.formats.json.themes import ThemeEntry
-from replexplorer.reports.directory import write_files
+from replexplorer.formats.documents import to_json
+from replexplorer.formats.themes import Theme
 from tests.fakes.facade import WALL_S, make_tick
+from tests.unit.test_export import markdown_of
 
 RED = "\x1b[31m"
 HOSTILE = f"a{RED}b\x9b2Jc\x7fd\u202ee\u2066f\r\ng"
@@ -96,13 +95,8 @@ def test_narration_warnings_progress_and_tables_show_it() -> None:
     assert out.getvalue().count("\n") == 3
 
 
-def test_a_table_keeps_its_columns_when_a_cell_is_shown_longer() -> None:
-    rows = table([("\x1b", "1"), ("bb", "2")]).splitlines()
-    assert [row.rindex(digit) for row, digit in zip(rows, "12", strict=True)] == [6, 6]
-
-
 def test_json_documents_escape_it_and_mean_the_same() -> None:
-    entry = ThemeEntry(name="own", dark=None, origin="user", file="/\udcff", description=HOSTILE)
+    entry = Theme(name="own", dark=None, file=Path("/\udcff"), description=HOSTILE)
     document = to_json([entry])
     assert not OBEYED.search(document)
     assert json.loads(document)[0]["description"] == HOSTILE
@@ -132,14 +126,6 @@ def test_arguments_in_errors_show_it(words: list[str], capsys: pytest.CaptureFix
     assert len(err) < 1100
 
 
-def test_a_variable_of_the_environment_shows_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(f"REPLEXPLORER_{RED}", "x")
-    assert main(["config"]) == 0
-    assert r"warning: REPLEXPLORER_\x1b[31m is no setting" in capsys.readouterr().err
-
-
 def test_a_value_that_was_typed_is_shown_and_shortened() -> None:
     with pytest.raises(UsageError, match=r"rtt=\\x1b\[31mxxx.*… *x*") as told:
         parse_assignment(f"rtt={RED}{'x' * 100}", new_roster())
@@ -158,19 +144,13 @@ def test_a_session_s_table_and_report_show_it_and_its_json_keeps_it() -> None:
     about = {"stack": HOSTILE, "holder": RED}
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(csv_rows(hostile_session()))
-    report = markdown_report(about, hostile_session())
+    report = markdown_of(about, hostile_session())
     assert not OBEYED.search(text.getvalue() + report)
     assert SHOWN in report
-    assert report.count("\n| ") == markdown_report({}, hostile_session()).count("\n| ")
+    assert report.count("\n| ") == markdown_of({}, hostile_session()).count("\n| ")
     rows = list(csv.DictReader(io.StringIO(text.getvalue())))
     assert [row["event"] for row in rows] == [SHOWN, "'=HYPERLINK(1)"]
     assert rows[0]["fault"] == SHOWN
     lines = [json.loads(json.dumps(line)) for line in json_lines(about, hostile_session())]
     assert lines[0]["stack"] == HOSTILE
     assert HOSTILE in [line.get("text") for line in lines]
-
-
-def test_a_report_of_files_shows_it(tmp_path: Path) -> None:
-    write_files(tmp_path, {"report.md": f"# {RED}\n", "result.json": '{"a": "\\u001b"}\n'})
-    assert (tmp_path / "report.md").read_text() == "# \\x1b[31m\n"
-    assert (tmp_path / "result.json").read_text() == '{"a": "\\u001b"}\n'

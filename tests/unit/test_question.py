@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from replexplorer.cli.output import Output
-from replexplorer.cli.question import can_ask, says_yes
+from replexplorer.cli.running import can_ask, says_yes
 
 
 class Screen(io.StringIO):

@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.batch_means import Lack, Spread
-from replexplorer.core.stats.measured import Extremes, MeanTps
-from replexplorer.core.stats.ratio import ComparedSide, ratio_of
-from replexplorer.core.stats.ratio_words import interval_text, range_text, ratio_text, times_text
+from replexplorer.core.stats.measured import Extremes, Lack, MeanTps, Spread
+from replexplorer.core.stats.ratio import (
+    ComparedSide,
+    interval_text,
+    range_text,
+    ratio_of,
+    ratio_text,
+    times_text,
+)
 
 RATES = st.floats(0.1, 1e5)
 SHORT = Lack(3.0, is_noise=False)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.fault import kinds_markdown
-from replexplorer.cli.render import knob_catalogue_markdown
-from replexplorer.cli.verbs import VERBS
+from replexplorer.cli.arguments import VERBS
+from replexplorer.core.fault import KINDS
+from replexplorer.core.knobs.names import BY_KEY, describe_default, describe_range
 from replexplorer.formats.calibration import shipped_calibration
-from replexplorer.reports.prediction import validation_markdown
-from replexplorer.ui.keys.actions import keys_markdown
+from replexplorer.ui.actions import keys_markdown
+from tests.bench.prediction_tables import validation_markdown
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,31 +24,38 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
+def table_of(rows: Iterable[tuple[str, ...]], *heads: str) -> str:
+    """A table of the docs, to be pasted where it differs."""
+    cells = [heads, ("---",) * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
+
+
 def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
     _, _, rest = page("knobs.md").partition("<!-- knobs: drawn from the catalogue -->\n")
     table, _, _ = rest.partition("<!-- end of knobs -->")
-    assert table.strip() == knob_catalogue_markdown(), (
-        "paste replexplorer.cli.render.knob_catalogue_markdown()"
-    )
+    rows = [(f"`{k.key}`", describe_range(k), describe_default(k), k.help) for k in BY_KEY.values()]
+    wanted = table_of(rows, "knob", "values", "default", "what it does")
+    assert table.replace("|---|---|---|---|", "| --- | --- | --- | --- |").strip() == wanted
 
 
 def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
     _, _, rest = page("faults.md").partition("<!-- faults: drawn from the code -->\n")
     table, _, _ = rest.partition("<!-- end of faults -->")
-    assert table.strip() == kinds_markdown(), "paste replexplorer.cli.fault.kinds_markdown()"
+    rows = [(f"`{kind.form}`", kind.does, kind.without_node, kind.undone) for kind in KINDS]
+    assert table.strip() == table_of(rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
 
 
 def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
     _, _, rest = page("keys.md").partition("<!-- keys: drawn from the actions -->\n")
     table, _, _ = rest.partition("<!-- end of keys -->")
-    assert table.strip() == keys_markdown(), "paste replexplorer.ui.keys.actions.keys_markdown()"
+    assert table.strip() == keys_markdown(), "paste replexplorer.ui.actions.keys_markdown()"
 
 
 def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:
     _, _, rest = page("model.md").partition("<!-- prediction: drawn from the shipped calibration -->\n")
     table, _, _ = rest.partition("<!-- end of prediction -->")
     assert table.strip() == validation_markdown(shipped_calibration()), (
-        "`python -m tests.bench.calibration` writes replexplorer.reports.prediction.validation_markdown()"
+        "`python -m tests.bench.calibration` writes tests.bench.prediction_tables.validation_markdown()"
     )
     assert str(shipped_calibration().calibration.validation) in README
 

@@ -10,20 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult, Phases, Published, Relation
+from replexplorer.core.experiment.relations import Claim, Found, judge_by
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import repeated
-from replexplorer.engine.experiment.labs.evidence import printed, protected, state_as_asked
-from replexplorer.engine.experiment.labs.lab import (
-    Lab,
-    Length,
-    Phase,
-    PhaseResult,
-    Phases,
-    Published,
-    Relation,
-)
-from replexplorer.engine.experiment.labs.repeats import judged, merged
+from replexplorer.engine.experiment.lab import judged, merged
 
 PHASE = Phase("semi-sync", (), Length(1), Length(1), ProtectionState.PROTECTED, "")
 RATES = st.lists(st.floats(0.1, 1e6), min_size=2, max_size=8)
@@ -38,6 +30,10 @@ def run_of(latencies_ms: Sequence[float], duration_s: float = 1.0, **beside: obj
         protection_before=protection,
     )  # fmt: skip
     return replace(result, **beside)  # type: ignore[arg-type]
+
+
+def protected(result: PhaseResult) -> Relation:
+    return Claim(protected=True).judge(Found({"a": result}))
 
 
 def judge_ratios(ratios: Sequence[float | None], least: float, most: float = inf) -> Relation:
@@ -80,7 +76,7 @@ def test_a_relation_is_judged_by_the_interval_of_its_repeats(
 def test_what_is_no_figure_holds_only_where_it_held_every_time() -> None:
     fine = run_of([10.0])
     fell = replace(fine, protection=replace(fine.protection, state=ProtectionState.DEGRADED))
-    lab = Lab("a", "", "", (), lambda phases: [state_as_asked(each) for each in phases.values()])
+    lab = Lab("a", "", "", (), judge_by((), ("semi-sync",)))
 
     def of(*runs: PhaseResult) -> Relation:
         rounds = [{"semi-sync": each} for each in runs]
@@ -93,9 +89,11 @@ def test_what_is_no_figure_holds_only_where_it_held_every_time() -> None:
 
 
 def test_a_figure_that_is_only_shown_stays_so_with_its_interval() -> None:
-    lab = Lab("a", "", "", (), lambda phases: (printed("times", "3 times", ratio=phases["r"].tps),))
+    lab = Lab(
+        "a", "", "", (), judge_by([Claim("times", "r.tps", 1, says="3 times"), Claim(protected=())], ("r",))
+    )
     rounds: list[Phases] = [{"r": run_of([1.0] * count)} for count in (10, 11, 12)]
-    [relation] = judged(lab, rounds, rounds[0])
+    relation, _ = judged(lab, rounds, rounds[0])
     assert (relation.word, relation.holds, relation.checked) == ("shown", True, False)
     assert relation.evidence.startswith("3 times; 3 repeats: x11 [")
 
@@ -103,19 +101,19 @@ def test_a_figure_that_is_only_shown_stays_so_with_its_interval() -> None:
 def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says() -> None:
     """It was judged by its end: a fall back and a recovery within the phase passed as protected."""
     fine = run_of([10.0])
-    assert protected((fine,)).holds
+    assert protected(fine).holds
     fell = replace(fine, protection=replace(fine.protection, fallbacks=2))
-    assert (protected((fell,)).holds, protected((fell,)).evidence) == (
+    assert (protected(fell).holds, protected(fell).evidence) == (
         False,
         "semi-sync: 2 fallbacks to asynchronous replication",
     )
     slipped = replace(fine, protection=replace(fine.protection, unprotected=1_234))
-    assert protected((slipped,)).evidence == "semi-sync: 1,234 commits without an acknowledgement"
+    assert protected(slipped).evidence == "semi-sync: 1,234 commits without an acknowledgement"
     before = replace(fine.protection, fallbacks=5)
     earlier = replace(fine, protection=before, protection_before=before)
-    assert protected((earlier,)).holds, "those of phases before are not this one's"
+    assert protected(earlier).holds, "those of phases before are not this one's"
     unknown = replace(fine, protection_before=None)
-    assert "at their ends" in protected((unknown,)).evidence
+    assert "at their ends" in protected(unknown).evidence
 
 
 def test_runs_are_merged_from_histograms_and_not_from_their_percentiles() -> None:

@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.event import Severity
-from replexplorer.core.server.node_view import NodeView, ThreadError
-from replexplorer.core.server.replication import LATE_S, SETTLED_S, ThreadWatch, Trouble, healthy, troubles
+from replexplorer.core.server.node_view import (
+    LATE_S,
+    SETTLED_S,
+    NodeView,
+    ThreadError,
+    ThreadWatch,
+    Trouble,
+    healthy,
+    troubles,
+)
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.load.workload import WORKLOADS, Statement
-from replexplorer.core.server.gtid import gtid_count
-from replexplorer.generator.connection import execution, text_query
-from replexplorer.generator.reply import Refusal, Reply, acknowledged_gtids
+from replexplorer.core.server.gtid import gtid_count, parse_gtids
+from replexplorer.generator.connection import Refusal, Reply, acknowledged_gtids, execution, text_query
 
 MORE, LAST = 0x08, 0x02
 
@@ -169,3 +168,23 @@ def test_gtids_are_taken_from_the_replies_to_what_commits(order: list[str], cut:
     other = [each.replace(b"8b68", b"7b68") for each in heard]
     assert gtid_count(acknowledged_gtids([*heard, *other])) == 8
     assert acknowledged_gtids([]) == ""
+
+
+def answered_by_mariadb(gtid: bytes, text: bytes = b"") -> bytes:
+    """As MariaDB 11.8 sends it to a session with `session_track_system_variables=last_gtid`."""
+    tracked = b"\x09last_gtid" + bytes((len(gtid),)) + gtid
+    state = b"\0" + bytes((len(tracked),)) + tracked
+    return packets(b"\0\1\0\2@\0\0" + bytes((len(text),)) + text + bytes((len(state),)) + state)
+
+
+def test_gtids_of_mariadb_are_sets_by_domain_and_server() -> None:
+    heard: list[bytes] = []
+    reply = Reply(heard.append)
+    for gtid in (b"0-1-1", b"0-1-57", b"0-1-58", b"0-2-59", b"1-1-7", b""):
+        assert reply.feed(answered_by_mariadb(gtid, b"Rows matched: 1  Changed: 1  Warnings: 0")) is True
+    assert reply.feed(answered_by_mariadb(b"0-1-60")) is True
+    assert parse_gtids(acknowledged_gtids(heard)) == {
+        "0-1": ((1, 1), (57, 58), (60, 60)),
+        "0-2": ((59, 59),),
+        "1-1": ((7, 7),),
+    }

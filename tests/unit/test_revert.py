@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.attached.journal import ChangeJournal, file_of
+from replexplorer.adapters.attached.changes import ChangeJournal, file_of
 from replexplorer.cli import main
 from replexplorer.core.change.journalled import before_set
 from replexplorer.formats import paths

@@ -9,15 +9,16 @@ import pytest
 from tests.program_texts import ROOT, Text, texts_in, texts_of
 
 WORDS = {"primary", "replica", "replica2"}
-ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py", "replexplorer/formats/json/status.py"}
-"""Where the words stand: the roles with the aliases, and the JSON that names the roles."""
+ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py"}
+"""Where the words stand: the roles with the aliases."""
 OTHER_MEANINGS = {
-    ("replexplorer/core/knobs/knob.py", 'REPLICA = "replica"'),
+    ("replexplorer/core/knobs/catalogue.py", 'REPLICA = "replica"'),
     ("replexplorer/core/dialect/mysql.py", '.replace("slave", "replica")'),
     ("replexplorer/core/dialect/galera.py", '_PRIMARY: Final = "primary"'),
+    ("replexplorer/core/link.py", 'behind_source="replica",'),
 }
 """The panel's group of a replica's knobs; a server's own column names; the part of a Galera cluster that has
-the majority."""
+the majority; the key of a link's other end."""
 
 
 def spelt(texts: Iterable[Text]) -> Iterator[int]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli.roles import outcome_words
+from replexplorer.cli.failures import outcome_words
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.role_change import (
     BootRoles,
@@ -20,11 +20,9 @@ from replexplorer.core.role_change import (
     UnderWay,
     choose,
     ending_of,
-    from_record,
-    to_record,
 )
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
-from replexplorer.ui.desks.roles import change_words
+from replexplorer.ui.screens.faults import change_words
 
 S, X, Y, OLD = "5555", "2222", "3333", "0000"
 """Server UUIDs of the source that is gone, of db2 and of db3, and of one that was the source long ago."""
@@ -210,16 +208,6 @@ def test_an_interrupted_change_is_finished_only_where_the_new_source_takes_write
 ) -> None:
     change = under_way(kind)
     assert ending_of(change, to_takes_writes=to_takes_writes, source_answers=source_answers) is ending
-
-
-@pytest.mark.parametrize("kind", ChangeKind)
-def test_a_record_is_read_as_it_was_written(kind: ChangeKind) -> None:
-    assert from_record(to_record(under_way(kind))) == under_way(kind)
-
-
-@pytest.mark.parametrize("content", [None, [], {}, {"kind": "merger"}, {"kind": "failover", "to": "db2"}])
-def test_what_is_no_record_is_none(content: object) -> None:
-    assert from_record(content) is None
 
 
 def test_boot_roles_are_lines_for_the_start_script() -> None:

@@ -143,9 +143,6 @@ def test_a_block_written_twice_comes_twice_as_often() -> None:
         ("\\database mysql\nSELECT 1", r"t.sql:1: \database mysql is not for workloads"),
         ("\\database a\n\n\\database b\nSELECT 1", r"t.sql:3: \database b is the second one"),
         ("\\weight 2\n\nSELECT 1", "t.sql:1: a block without a statement"),
-        ("SELECT :day(2025-13-01,2025-12-31)", "t.sql:1: :day(2025-13-01,2025-12-31) is no range of dates"),
-        ("SELECT :day(2025-02-01,2025-01-31)", "t.sql:1: :day(2025-02-01,2025-01-31) is no range of dates"),
-        ("SELECT :digits(5,1,3)", "t.sql:1: :digits(5,1,3) is out of range"),
         ("\\set b :a + 1\nSELECT :b", "t.sql:1: :a is no number that was set before"),
         ("\\set a text(3)\n\\set b :a + 1\nSELECT :b", "t.sql:2: :a is no number that was set before"),
         ("\\set a rand(1,2)\n\\set a :a + 1\nSELECT :a", "t.sql:2: :a is no number that was set before"),
@@ -177,11 +174,11 @@ CREATE TABLE other.tag (id INT);
 \prepared
 \set v1 rand(1,5000)
 SELECT name FROM item WHERE id = :v1;
-UPDATE item SET name = :digits(1,99,6) WHERE id = :v1 + 1;
+UPDATE item SET name = :text(6) WHERE id = :v1 + 1;
 
-INSERT INTO item VALUES (:next(5001), :day(2025-03-01,2025-03-01));
+INSERT INTO item VALUES (:next(5001), :text(3));
 
-SELECT :moment(2025-01-01,2025-12-31)
+SELECT :rand(1,9)
 """
 
 
@@ -210,18 +207,17 @@ def test_a_number_may_be_that_far_from_another() -> None:
 
 def test_parameters_of_every_kind() -> None:
     found = {statement for block in sent(CAPTURED, count=60) for statement in block}
-    inserted = [re.fullmatch(r"INSERT INTO item VALUES \((\d+), '2025-03-01'\)", each) for each in found]
+    inserted = [re.fullmatch(r"INSERT INTO item VALUES \((\d+), '\d{3}'\)", each) for each in found]
     numbers = sorted(int(each[1]) for each in inserted if each)
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert numbers[0] >= 5001
-    assert any(re.fullmatch(r"UPDATE item SET name = '0000\d\d' WHERE id = \d+ \+ 1", each) for each in found)
-    assert any(re.fullmatch(r"SELECT '2025-\d\d-\d\d \d\d:\d\d:\d\d'", each) for each in found)
+    assert any(re.fullmatch(r"UPDATE item SET name = '\d{6}' WHERE id = \d+ \+ 1", each) for each in found)
 
 
 def test_a_prepared_block_is_sent_so() -> None:
     statements = read_script(CAPTURED, "t.sql").workload.statements
     assert [each.prepared for each in statements] == [False, True, True, False, False, False]
-    assert [each.parameters for each in statements] == ["", "l", "sl", "", "ls", "s"]
+    assert [each.parameters for each in statements] == ["", "l", "sl", "", "ls", "l"]
 
 
 @given(st.text(alphabet="ab:;'\"`\\/*-# \n(),1?%\tSELCTBGIN", max_size=80))

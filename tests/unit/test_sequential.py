@@ -8,8 +8,8 @@ from math import exp, log, sqrt
 
 import pytest
 
-from replexplorer.core.stats.sequential import boundary, difference, in_small_samples
-from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.core.stats.measured import t_quantile_975
+from replexplorer.core.stats.ratio import boundary, difference, in_small_samples
 
 
 @dataclass(frozen=True)

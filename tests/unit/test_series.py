@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.points import Point
-from replexplorer.core.history.series import History, page_of
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.history.series import History, Point, page_of
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick

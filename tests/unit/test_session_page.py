@@ -13,11 +13,10 @@ import pytest
 
 from replexplorer.cli import main
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.digest import Digest
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.reports.session_page import SessionStory, ShadedSpan, session_page
-from tests.fakes.facade import WALL_S, make_tick
+from replexplorer.reports.page import html
+from replexplorer.reports.session_report import SessionStory, ShadedSpan, session_report
+from tests.fakes.facade import WALL_S
 from tests.unit.test_export import ABOUT, session
 
 HOSTILE = "</script><script>alert(1)</script><b>"
@@ -27,7 +26,7 @@ def page_of(ticks: list[Tick], *spans: ShadedSpan) -> str:
     story = SessionStory(ticks[-1].at_s - ticks[0].at_s)
     for tick in ticks:
         story.feed(tick)
-    return session_page(ABOUT, story, spans)
+    return html(session_report(ABOUT, story, spans))
 
 
 def told(page: str) -> dict[str, list[list[object]]]:
@@ -86,32 +85,8 @@ def test_it_has_the_ledger_the_settings_and_the_whole_session_in_words() -> None
     assert "110 commits in 2 s of load" in page
     assert "<td>rtt 0 -&gt; 85 ms</td>" in page
     assert "<td>slower</td>" in page
-    assert "<td>rtt@db2</td><td>20 ms</td><td>20 ms</td>" in page
+    assert "<td><code>rtt@db2</code></td>\n<td>20 ms</td>\n<td>20 ms</td>" in page
     assert "(1) rtt 85 | 20 ms" in page
-
-
-def test_a_long_session_becomes_a_bounded_number_of_stretches() -> None:
-    digest = Digest(36_000.0, most=100)
-    for second in range(0, 36_001, 10):
-        digest.feed(make_tick(float(second)))
-    assert 100 <= len(digest.points) <= 102
-
-
-def test_no_stretch_has_commits_from_both_sides_of_a_mark() -> None:
-    """A hundred commits of 1 ms, a mark, a hundred of 85 ms, all within what would be one stretch."""
-    ticks = []
-    for half in range(8):
-        service = Histogram()
-        service.record_all([1000 if half < 4 else 85_000] * 100)
-        tick = make_tick(half / 2)
-        assert tick.load is not None
-        told = (Event(1.5, WALL_S, Severity.MARK, "rtt", 1),) if half == 4 else ()
-        ticks.append(replace(tick, load=replace(tick.load, service=service, duration_s=0.5), events=told))
-    digest = Digest(3600.0, most=1)
-    for tick in ticks:
-        digest.feed(tick)
-    assert [(point.n, round(point.p50_ms or 0)) for point in digest.points] == [(400, 1), (400, 85)]
-    assert [point.tps for point in digest.points] == [200.0, 200.0]
 
 
 def test_the_tour_s_page_shades_what_the_dashboard_shades(

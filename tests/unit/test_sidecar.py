@@ -11,8 +11,8 @@ import pytest
 from tests.sidecar import load
 
 netem, probe, queueing = load("netem"), load("probe"), load("queueing")
-document, Shape = load("document"), load("wire").Shape
-footprint = load("footprint")
+shared, Shape = load("shared"), load("wire").Shape
+server = load("server")
 
 
 def test_netem_command_lines() -> None:
@@ -163,11 +163,11 @@ def test_probes_are_dense_until_settled() -> None:
 
 
 def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
-    file = document.DocumentFile(tmp_path / "requested.json")
+    file = shared.DocumentFile(tmp_path / "requested.json")
     assert file.read() == (0, {})
     assert file.write(0, {"rtt@db2": 85}) == (1, {"rtt@db2": 85})
     assert file.write(0, {"rtt@db2": 1}) is None
-    assert document.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@db2": 85})
+    assert shared.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@db2": 85})
     assert [path.name for path in tmp_path.glob("[!.]*")] == ["requested.json"]
 
 
@@ -181,7 +181,7 @@ def test_a_document_of_a_stack_made_by_an_earlier_version_is_read(tmp_path: Path
         "enabled_s": 1763800000.25,
     }
     (tmp_path / "requested.json").write_text(json.dumps({"version": 7, "content": content}))
-    file = document.DocumentFile(tmp_path / "requested.json")
+    file = shared.DocumentFile(tmp_path / "requested.json")
     assert file.read() == (7, content)
     assert file.write(7, content | {"writer": "tui (pid 1)"}) is not None
 
@@ -190,7 +190,7 @@ def test_a_document_of_a_stack_made_by_an_earlier_version_is_read(tmp_path: Path
 def test_a_file_that_is_no_document_is_set_aside(tmp_path: Path, text: str) -> None:
     path = tmp_path / "requested.json"
     path.write_text(text)
-    file = document.DocumentFile(path)
+    file = shared.DocumentFile(path)
     assert file.read() == (0, {})
     assert (tmp_path / "requested.broken").read_text() == text
     assert file.write(0, {"a": 1}) == (1, {"a": 1})
@@ -199,13 +199,13 @@ def test_a_file_that_is_no_document_is_set_aside(tmp_path: Path, text: str) -> N
 def test_a_document_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = document.DocumentFile(tmp_path / "requested.json")
+    file = shared.DocumentFile(tmp_path / "requested.json")
     file.write(0, {"a": 1})
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(document.os, "fsync", full)
+    monkeypatch.setattr(shared.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         file.write(1, {"a": 2})
     assert file.read() == (1, {"a": 1})
@@ -219,11 +219,11 @@ async def test_a_footprint_is_the_sum_of_all_files_and_unknown_where_one_cannot_
     (tmp_path / "data" / "mysql" / "ibdata1").write_bytes(b"x" * 100_000)
     (tmp_path / "data" / "mysql" / "sandbox" / "t.ibd").write_bytes(b"x" * 50_000)
     (tmp_path / "data" / "loop").symlink_to(tmp_path)
-    counter = footprint.Footprint([tmp_path / "data"])
-    first = await counter.bytes()
+    monkeypatch.setattr(server, "VOLUMES", (str(tmp_path / "data"), str(tmp_path / "nowhere")))
+    counter = server.Server("db2", None, None, None, None)
+    first = await counter._count()
     assert 150_000 <= first < 300_000
     (tmp_path / "data" / "more").write_bytes(b"x" * 100_000)
-    assert await counter.bytes() == first  # counted a moment ago
-    monkeypatch.setattr(footprint, "KEPT_S", 0.0)
-    assert await counter.bytes() >= first + 100_000
-    assert await footprint.Footprint([tmp_path / "data", tmp_path / "nowhere"]).bytes() is None
+    assert await counter._count() == first  # counted a moment ago
+    assert server.footprint([str(tmp_path / "data")]) >= first + 100_000
+    assert server.footprint([str(tmp_path / "data"), str(tmp_path / "nowhere")]) is None

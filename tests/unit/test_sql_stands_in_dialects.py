@@ -9,11 +9,11 @@ import pytest
 from tests.program_texts import texts_in, texts_of
 
 DIALECTS = "core/dialect/"
-OWN_BASE = ("recording.py", "untrusted_base.py")
+OWN_BASE = ("recording.py",)
 """Session files are SQLite."""
 OWN_TABLES = (
     "core/load/",
-    "core/imitation/",
+    "engine/workload_capture/",
     "generator/",
     "formats/employees_dump.py",
     "engine/experiment/labs/",

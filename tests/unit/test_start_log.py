@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.server.start_log import lacked_aio, why_it_ended
+from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 
 # As MySQL 8.0.22 wrote them (docker-library/mysql, issue 727), shortened.
 NO_AIO = """\

@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from replexplorer.core.event import Severity
 from replexplorer.core.server.counters import Sample, ServerStatus
-from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.server.state_words import meaning_of, turn_words, word_of
-from replexplorer.core.server.states import Look, OutageSpan, Seen, States, unprotected_between
+from replexplorer.core.server.protection import (
+    Look,
+    OutageSpan,
+    Protection,
+    ProtectionState,
+    Seen,
+    States,
+    meaning_of,
+    turn_words,
+    unprotected_between,
+    word_of,
+)
 
 PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
 DOWN, OFF, ARMED = ProtectionState.DOWN, ProtectionState.OFF, ProtectionState.ARMED

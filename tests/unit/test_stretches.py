@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.ranks import Ranks
-from replexplorer.core.stats.stretches import MOST_STRETCHES, Moments, Stretch, Stretches
+from replexplorer.core.stats.histogram import Histogram, Ranks
+from replexplorer.core.stats.measured import MOST_STRETCHES, Moments, Stretch, Stretches
 
 VALUES = st.lists(st.integers(0, 10_000_000), min_size=1, max_size=80)
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker import load_host, placement
+from replexplorer.adapters.docker import hosts, load
+from replexplorer.adapters.docker.build import _counted
+from replexplorer.adapters.docker.hosts import Placement
+from replexplorer.adapters.docker.images import BUILT_WITH, ImageProgress
 from replexplorer.adapters.docker.inventory import HOST, NODE, ROLE, STACK
-from replexplorer.adapters.docker.placement import Placement
-from replexplorer.adapters.docker.swarm import SwarmProvider
-from replexplorer.adapters.docker.swarm_build import _Loading
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli import main
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.ports import HostView, UpOptions
@@ -61,9 +58,9 @@ class Client:
         pass
 
 
-def provider(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Client]) -> SwarmProvider:
+def provider(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Client]) -> DockerProvider:
     """Hosts that are not among the clients are away."""
-    stack = SwarmProvider("far", PLACED)
+    stack = DockerProvider("far", PLACED)
 
     def opened(address: str) -> Client:
         if address not in clients:
@@ -115,28 +112,13 @@ async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pyt
 
 async def test_a_node_stays_on_its_host() -> None:
     with pytest.raises(UsageError, match="db2 of stack far is on unix:///b/sock, not on unix:///a/sock"):
-        await SwarmProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done: None)
-
-
-async def test_a_server_counts_as_ended_only_where_its_host_was_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A failover ends the source first; of a host that is away only its user knows that it has ended."""
-    stack = provider(monkeypatch, {B: Client("db2")})
-    with pytest.raises(StackUnavailable, match=r"db1\) is away"):
-        await stack.server_process("db1").kill()
-    placement.write("far", replace(PLACED, keeper=B, given_up=A))
-    away, keeper = await stack.nodes()
-    assert (away.keeps, keeper.keeps) == (False, True)
-    await stack.server_process("db1").kill()
-    with pytest.raises(StackUnavailable, match="db3"):
-        await stack.server_process("db3").kill()
+        await DockerProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done: None)
 
 
 async def test_passwords_are_those_of_this_network_only() -> None:
     from replexplorer.adapters import secrets
 
-    stack = SwarmProvider("far", PLACED)
+    stack = DockerProvider("far", PLACED)
     with pytest.raises(StackUnavailable, match="its passwords are lost"):
         await stack.credentials()
     secrets.write(stack.accounts_file, secrets.generate("network"))
@@ -164,34 +146,23 @@ def test_what_up_cannot_do_is_one_line(
     assert printed == ""
     assert said in complained
     assert "Traceback" not in complained
-    assert placement.stacks() == []
+    assert hosts.stacks() == []
 
 
-def test_the_load_s_host_gets_the_program_and_its_driver_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with zipfile.ZipFile(tmp_path / "driver-1-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("driver/__init__.py", "name = 1\n")
-    monkeypatch.setattr(load_host, "_wheels", lambda *_: tmp_path)
-    content, digest = load_host.bundle("3.14", "x86_64", lambda text, done: None)
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        names = set(tar.getnames())
-    assert {"load/driver/__init__.py", "load/replexplorer/load_process.py"} <= names
-    assert not any(name.startswith(("load/replexplorer/ui/", "load/replexplorer/cli/")) for name in names)
-    assert digest == load_host.bundle("3.14", "x86_64", lambda text, done: None)[1]
+def test_the_load_s_image_has_the_program_without_its_screens() -> None:
+    names = {name for name, _ in load.program()}
+    assert "replexplorer/load_process.py" in names
+    assert not any(name.startswith(("replexplorer/ui/", "replexplorer/cli/")) for name in names)
 
 
 def test_an_image_that_does_not_say_its_python_is_refused() -> None:
-    assert (
-        load_host._python_of({"Config": {"Labels": {load_host._BUILT_WITH: "x 1, python3 3.14.8-1"}}})
-        == "3.14"
-    )
+    assert load.python_of({"Config": {"Labels": {BUILT_WITH: "x 1, python3 3.14.8-1"}}}) == "3.14"
     with pytest.raises(MissingPiece, match="which Python"):
-        load_host._python_of({"Config": {"Labels": None}})
+        load.python_of({"Config": {"Labels": None}})
 
 
 def test_the_loading_of_an_image_is_said_by_host() -> None:
     said: list[tuple[str, float | None]] = []
-    loading = _Loading(lambda text, done: said.append((text, done)), "image:1", ["a", "b"])
-    assert list(loading.counted("a", iter([b"x" * 30, b"y" * 80]), 100)) == [b"x" * 30, b"y" * 80]
-    assert said == [("loading image:1: a 30 %, b 0 %", 0.15), ("loading image:1: a 100 %, b 0 %", 0.5)]
+    loading = ImageProgress(lambda text, done: said.append((text, done)), "loading image:1", ["a", "b"])
+    assert list(_counted(iter([b"x" * 30, b"y" * 80]), 100, loading.of("a"))) == [b"x" * 30, b"y" * 80]
+    assert said == [("loading image:1: a 30 %, b -", 0.15), ("loading image:1: a 100 %, b -", 0.5)]

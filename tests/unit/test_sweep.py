@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,30 +19,22 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters.journal import FileJournal
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.heat import AT_RISK, heat_map, mapped
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
-from replexplorer.core.experiment.sweep_effects import Effect, effects_of
-from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of, passes_needed
-from replexplorer.core.experiment.sweep_text import (
-    AT_RISK_NOTE,
-    heat_lines,
-    passes_text,
-    rows_of,
-    run_line,
-    scatter,
-)
-from replexplorer.core.experiment.swept import Swept
+from replexplorer.core.experiment.sweep_result import AT_RISK, Effect, Swept, effects_of, heat_map, mapped
+from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of, passes_needed, scatter
 from replexplorer.core.knobs.names import Assignment, parse_assignment
+from replexplorer.core.model.fit import Region
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.experiment.sweep_notes import kept_of, seed_of
-from replexplorer.formats.json.schema import document_schema
-from replexplorer.formats.json.sweep import SweepRegion, SweepResult
-from replexplorer.reports.heat_svg import heat_svg
-from replexplorer.reports.sweep import markdown, render, sweep_document, write_report
+from replexplorer.engine.experiment.journal import RunJournal
+from replexplorer.formats.documents import plain
+from replexplorer.reports.page import html
+from replexplorer.reports.report import Report, markdown, plain_text
+from replexplorer.reports.svg import heat_chart
+from replexplorer.reports.sweep_report import passes_text, sweep_report, sweep_table, under
 from tests.unit.test_cli_load import conditions
 
 SCENES = {
@@ -211,7 +202,6 @@ def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
 def test_what_was_not_run_is_unknown_and_never_zero() -> None:
     (first, second) = figures_of(grid_of("rtt=0,2"), [run_of(0, 100, relative=None, rtt_ms=None)])
     assert second.tps == Estimate()
-    assert rows_of([second]) == [("2 ms", *["-"] * 11, "")]
     assert (first.tps, first.typical("rtt_ms")) == (Estimate(100), None)
 
 
@@ -273,7 +263,7 @@ def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes()
         f"2 passes are too few at this noise: about 8 give TPS within 30 %"
         f" ({duration_text(6 * sweep.estimated_s / 2)} more)"
     )
-    assert [row[3] for row in rows_of(figures)] == ["too few", "too few"]
+    assert [row[3] for row in sweep_table(sweep.grid, figures).rows] == ["too few", "too few"]
     (effect,) = effects_of(sweep.grid, figures)
     assert "in 1 pair of 2 passes" in effect.words
     assert passes_needed(figures_of(sweep.grid, runs[::2])) is None
@@ -353,7 +343,7 @@ def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_other
     assert (last.cells, last.of) == (1, 2)
     assert heat.warmth(worst) == 0.0
     assert max(heat.warmth(each) or 0 for row in heat.fields for each in row) == 1.0
-    lines = heat_lines(heat)
+    lines = heat.lines
     assert lines[0] == "TPS: sync_binlog down, clients across"
     assert "░░ 28.3" in lines[2]
     assert "*" in lines[3]
@@ -366,7 +356,7 @@ def exposed(power_cut: int, source_lost: Loss | Unknown = ON_ITS_WAY) -> Exposur
     return Exposure(Loss(0, 0, 0), Loss(power_cut, 0, 2 * power_cut, 500.0), source_lost)
 
 
-def test_the_second_map_is_of_what_the_worst_failure_would_lose(tmp_path: Path) -> None:
+def test_the_second_map_is_of_what_the_worst_failure_would_lose() -> None:
     grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
     runs = [run_of(at, 100.0, exposure=exposed(100 * at)) for at in range(12)]
     runs[-1] = run_of(11, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
@@ -378,34 +368,27 @@ def test_the_second_map_is_of_what_the_worst_failure_would_lose(tmp_path: Path) 
         [750.0, 850.0, 800.0],
     ]
     assert (heat.fields[1][2].cells, heat.fields[1][2].of) == (1, 2), "one failure is not known there"
-    assert heat_lines(heat)[0] == "commits at risk: sync_binlog down, clients across"
-    assert rows_of(figures)[3][-2] == "0 / 300 / 7"
-    assert rows_of(figures)[11][-2] == "0 / 5 / ?"
+    assert heat.lines[0] == "commits at risk: sync_binlog down, clients across"
+    rows = sweep_table(grid, figures).rows
+    assert rows[3][-2] == "0 / 300 / 7"
+    assert rows[11][-2] == "0 / 5 / ?"
     swept = swept_of(grid, runs)
-    document = sweep_document(swept)
+    document = swept
     assert document.risk_map is not None
+    assert document.risk_map.commits is not None
     assert document.risk_map.commits[1] == [750.0, 850.0, 800.0]
     assert document.cells[3].exposure == document.cells[3].runs[0].exposure
-    told = render(swept, document)
-    assert "commits at risk: sync_binlog down" in told
-    assert AT_RISK_NOTE in told
-    write_report(tmp_path, swept, document)
-    assert "worst failure" in (tmp_path / "risk.svg").read_text()
-    assert "](risk.svg)" in (tmp_path / "report.md").read_text()
+    report = sweep_report(swept)
+    for told in (plain_text(report), markdown(report)):
+        assert "commits at risk: sync_binlog down" in told
+        assert "mysqld dies / power cut / source lost" in told
+    assert html(report).count("worst failure") == 2, "the map's heading and its title"
 
 
 def test_where_nothing_is_at_risk_there_is_no_second_map() -> None:
     grid = grid_of("rtt=0,10", "clients=1,8")
     runs = [run_of(at, 100.0, exposure=exposed(0, Loss(0, 0, 0))) for at in range(4)]
-    assert sweep_document(swept_of(grid, runs)).risk_map is None
-
-
-def test_a_run_keeps_its_exposure_in_the_journal_and_an_old_one_has_none() -> None:
-    run = run_of(0, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
-    wire = json.loads(json.dumps(run.to_wire()))
-    assert SweptRun.from_wire(wire).exposure == run.exposure
-    del wire["exposure"]
-    assert SweptRun.from_wire(wire).exposure is None
+    assert swept_of(grid, runs).risk_map is None
 
 
 def test_the_map_is_of_the_knobs_that_were_asked() -> None:
@@ -430,7 +413,7 @@ def test_an_empty_map_has_no_warmth() -> None:
     heat = heat_map(grid, figures_of(grid, []))
     assert heat is not None
     assert heat.warmth(heat.fields[0][0]) is None
-    assert heat_lines(heat)[2].endswith("-")
+    assert heat.lines[2].endswith("-")
 
 
 # -- texts and documents
@@ -438,13 +421,11 @@ def test_an_empty_map_has_no_warmth() -> None:
 
 def test_a_progress_line_tells_what_was_measured_and_what_is_left() -> None:
     sweep = Sweep(grid_of("rtt=0,10", "clients=8,32"))
-    assert run_line(sweep, 17, run_of(2, 312.4, relative=0.0177), 190) == (
+    assert run_of(2, 312.4, relative=0.0177).line(sweep, 17, 190) == (
         "17/4 rtt=10 ms clients=8 ... 312.4 TPS ±4.1 % · 3 min left"
     )
     failed = run_of(0, 5, why="the stack is armed, not protected")
-    assert run_line(sweep, 1, failed, 0).endswith(
-        "failed: the stack is armed, not protected, to be tried again"
-    )
+    assert failed.line(sweep, 1, 0).endswith("failed: the stack is armed, not protected, to be tried again")
     assert [duration_text(each) for each in (40, 89, 100, 3600, 6000)] == [
         "40 s",
         "89 s",
@@ -467,29 +448,32 @@ def test_the_document_has_its_shape_and_every_figure() -> None:
     grid = grid_of("rtt=0,10", "clients=1,8")
     runs = [run_of(at, 100.0 + at) for at in range(3)] + [run_of(3, None, why="<&no|")]
     swept = swept_of(grid, runs)
-    document = sweep_document(swept)
-    assert SweepResult.model_validate_json(document.model_dump_json()) == document
+    document = swept
     assert document.cells[0].tps.value == 100
-    assert (document.cells[3].tps.value, document.cells[3].failed) == (None, "<&no|")
-    assert document.cells[0].settings == {"rtt@db2": 0.0, "rtt@db3": 0.0, "clients": 1}
+    assert (document.cells[3].tps.value, document.cells[3].why) == (None, "<&no|")
+    written = plain(document)["cells"]
+    assert written[0]["settings"] == {"rtt@db2": 0.0, "rtt@db3": 0.0, "clients": 1}
+    assert written[0]["labels"] == {"rtt": "0 ms", "clients": "1"}
+    assert (written[3]["failed"], written[3]["runs"][0]["block"]) == ("<&no|", 1)
+    assert plain(document)["knobs"][0] == {"key": "rtt", "unit": "ms", "values": [0.0, 10.0]}
     assert document.heat_map is not None
-    assert document.heat_map.tps == [[100, 101], [102, None]]
-    assert "SweepCell" in document_schema("sweep")["$defs"]
-    text = render(swept, document)
+    assert plain(document)["heat_map"]["tps"] == [[100, 101], [102, None]]
+    text = plain_text(sweep_report(swept))
     assert "does not count: <&no|" in text
-    assert "What each knob by itself did to TPS" in text
+    assert "what each knob by itself did to TPS" in text
     assert text.isprintable() is False
     assert all(character.isprintable() for line in text.splitlines() for character in line)
-    assert "\\|" in markdown(swept, document)
+    assert "\\|" in markdown(sweep_report(swept))
 
 
 def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> None:
     grid = grid_of("scene=none,mine", "clients=1,8")
     swept = swept_of(grid, [run_of(at, 100.0) for at in range(4)])
-    under = conditions(
+    measured_under = conditions(
         clients=(8, None), sync_binlog=(1, 1), rtt__db2=(5.0, 5.0), workload=("insert", "insert")
     )
-    document = sweep_document(swept, None, under)
+    under(swept, measured_under)
+    document = swept
     assert document.conditions is not None
     assert set(document.conditions.settings) == {"rtt@db2", "workload"}, "those that were not swept"
     assert document.workload == "insert"
@@ -503,7 +487,8 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> N
         "replexplorer set rtt@db2=5.0 workload=insert",
         "replexplorer sweep scene=none,mine clients=1,8 --duration 5 --repeat 1 --seed 7",
     ]
-    for text in (render(swept, document), markdown(swept, document)):
+    report = sweep_report(swept)
+    for text in (plain_text(report), markdown(report)):
         for fact in (
             "2 cores, 8 GB",
             "Some CPU",
@@ -511,8 +496,8 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> N
             "scene mine",
             "rtt@db2 5 ms",
         ):
-            assert fact in text
-    assert "    replexplorer up --replicas 2" in markdown(swept, document)
+            assert fact in text.replace("Scene", "scene")
+    assert "    replexplorer up --replicas 2" in markdown(sweep_report(swept))
 
 
 @pytest.mark.parametrize(
@@ -527,11 +512,11 @@ def test_no_text_of_the_drawing_is_clipped_or_overwritten(texts: tuple[str, ...]
     grid = grid_of(*texts)
     heat = heat_map(grid, figures_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)]))
     assert heat is not None
-    root = ET.fromstring(heat_svg(heat, "title"))
+    root = ET.fromstring(heat_chart(heat))
     width = float(root.attrib["width"])
     spans: dict[float, list[tuple[float, float]]] = {}
     for element in root.iter("{http://www.w3.org/2000/svg}text"):
-        size = {"dim": 12, "title": 13}.get(element.attrib.get("class", ""), 14)
+        size = {"name": 13, "value": 14, "over": 14}.get(element.attrib.get("class", ""), 12)
         long = len(element.text or "") * size * 0.62
         shift = {"middle": 0.5, "end": 1.0}.get(element.attrib.get("text-anchor", ""), 0.0)
         begin = float(element.attrib["x"]) - shift * long
@@ -543,38 +528,32 @@ def test_no_text_of_the_drawing_is_clipped_or_overwritten(texts: tuple[str, ...]
             assert end <= begin
 
 
-def test_the_report_is_three_files_and_the_drawing_needs_nothing_else(tmp_path: Path) -> None:
+def drawings(report: Report) -> list[ET.Element]:
+    """The charts of its page."""
+    return [ET.fromstring(found) for found in re.findall(r"<svg.*?</svg>", html(report), re.DOTALL)]
+
+
+def test_the_page_has_the_map() -> None:
     grid = grid_of("scene=none,both", "rtt=0,10")
     swept = swept_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)])
-    write_report(tmp_path, swept, sweep_document(swept))
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.md", "result.json", "sweep.svg"]
-    svg = (tmp_path / "sweep.svg").read_text()
-    root = ET.fromstring(svg)
-    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"rtt", "scene", "10 ms", "none", "400.0"} <= set(texts)
-    assert "prefers-color-scheme: dark" in svg
-    assert "var(" not in svg
-    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
-    assert json.loads((tmp_path / "result.json").read_text())["seed"] == 7
-    with pytest.raises(UsageError, match="cannot write"):
-        write_report(tmp_path / "report.md", swept, sweep_document(swept))
+    [drawing] = drawings(sweep_report(swept))
+    assert {"rtt", "scene", "10 ms", "none", "400.0"} <= {each.text for each in drawing.findall("{*}text")}
 
 
 def test_the_report_says_how_far_off_the_model_is_by_region() -> None:
     swept = swept_of(grid_of("rtt=0,10"), [run_of(0, 100.0), run_of(1, 50.0)])
-    document = sweep_document(swept)
-    assert "## The model" not in markdown(swept, document)
+    document = swept
+    assert "## The model" not in markdown(sweep_report(swept))
     document.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
     names = [("all", "all", "all"), ("both", "all", "all"), ("both", "10", "1")]
-    document.prediction = [
-        SweepRegion(durable_by=by, rtt=rtt, clients=clients, cells=2, bias=-0.04, error=0.05, noise=None)
-        for by, rtt, clients in names
-    ]
-    told = render(swept, document)
+    regions = [Region(*name, cells=2, bias=-0.04, error=0.05, noise=None) for name in names]
+    swept.prediction = regions
+    report = sweep_report(swept)
+    told = plain_text(report)
     assert document.calibration in told
     assert "both        all     all          2  -4 %           5 %           -" in told
     assert " 10 " not in told.partition(document.calibration)[2], "the terminal has each dimension by itself"
-    assert "| both | 10 | 1 | 2 | -4 % | 5 % | - |" in markdown(swept, document).partition("## The model")[2]
+    assert "| both | 10 | 1 | 2 | -4 % | 5 % | - |" in markdown(report).partition("## The model")[2]
 
 
 # -- the journal
@@ -585,13 +564,15 @@ def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path)
         journal = FileJournal("sweep", tmp_path / "sweeps" / "default-abc.jsonl")
         assert await journal.read() == ()
         assert await journal.set_aside() is None
-        await journal.begin({"seed": 1})
-        run = run_of(0, 12.5, effective={"rtt@db2": 1.0}, why="no")
-        await journal.append({"run": run.to_wire()})
+        head = {"seed": 1, "on": "mysql 9.7.4"}
+        await journal.begin(head)
+        exposure = exposed(5, Unknown("no replica has answered yet"))
+        run = run_of(0, 12.5, effective={"rtt@db2": 1.0}, why="no", exposure=exposure)
+        runs = RunJournal(journal, SweptRun)
+        await runs.add(run)
         with journal.file.open("a") as stream:
             stream.write('{"run": {"ce')
-        entries = await journal.read()
-        assert [SweptRun.from_wire(entry["run"]) for entry in entries if "run" in entry] == [run]
+        assert await runs.open(head, fresh=False) == (head, [run])
         await journal.append({"restored": True})
         assert (await FileJournal("sweep", journal.file).read())[-1] == {"restored": True}
         finished.append(str(await journal.set_aside()))
@@ -619,23 +600,6 @@ def test_a_broken_journal_is_named(tmp_path: Path) -> None:
         asyncio.run(FileJournal("sweep", pipe).read())
 
 
-@pytest.mark.parametrize("entry", [{"kept": 5}, {"kept": {"nope": 1}}, {"kept": {"rtt": 1}}])
-def test_a_journal_of_another_version_is_told(entry: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        kept_of([entry])
-    assert kept_of([entry, {"restored": True}]) == {}
-
-
-def test_what_a_journal_keeps_are_values() -> None:
-    kept = {"rtt@db2": 5, "semi_sync": "on", "clients": None, "sync_binlog": float("inf")}
-    assert {str(name): value for name, value in kept_of([{"kept": kept}]).items()} == {
-        "rtt@db2": 5, "semi_sync": "on",
-    }  # fmt: skip
-    assert seed_of({"seed": 7}) == 7
-    with pytest.raises(UsageError, match="of another version"):
-        seed_of({"seed": "x"})
-
-
 # -- the curve of arrival rates
 
 
@@ -645,27 +609,26 @@ def open_run(cell: int, tps: float, p50_ms: float, p99_ms: float) -> SweptRun:
     return run_of(cell, tps, response=response)
 
 
-def test_rates_make_a_curve_with_its_knee_and_its_saturation(tmp_path: Path) -> None:
+def test_rates_make_a_curve_with_its_knee_and_its_saturation() -> None:
     grid = grid_of("rate=100,200,400,800", "load_mode=open")
     runs = [
         open_run(at, *each)
         for at, each in enumerate([(99.0, 2, 5), (201.0, 2, 6), (398.0, 4, 30), (520.0, 900, 2000)])
     ]
     swept = swept_of(grid, runs)
-    document = sweep_document(swept)
+    document = swept
     [curve] = document.curves
     assert [point.asked_tps for point in curve.points] == [100, 200, 400, 800]
-    assert [point.saturated for point in curve.points] == [False, False, False, True]
+    assert [point.is_saturated for point in curve.points] == [False, False, False, True]
     assert (curve.knee_tps, curve.saturation_tps) == (201, 520)
     assert curve.words == "knee at 201 TPS (p99 6.0 ms), saturated at 520 TPS"
-    text = render(swept, document)
+    report = sweep_report(swept)
+    text = plain_text(report)
     assert curve.words in text
-    assert "response ms over answered TPS" in text
-    write_report(tmp_path, swept, document)
-    drawing = (tmp_path / "curve.svg").read_text()
-    assert ET.fromstring(drawing).tag.endswith("svg")
-    assert drawing.count("<circle") == 8
-    assert "(curve.svg)" in (tmp_path / "report.md").read_text()
+    drawing = drawings(report)[-1]
+    assert len(drawing.findall("{*}circle")) == 8
+    assert len(drawing.findall("{*}line[@class='mark']")) == 1, "the knee"
+    assert curve.words in markdown(report)
 
 
 @pytest.mark.parametrize(
@@ -679,11 +642,11 @@ def test_rates_make_a_curve_with_its_knee_and_its_saturation(tmp_path: Path) -> 
 def test_a_curve_says_where_it_bends(points: Sequence[tuple[float, float, float]], words: str) -> None:
     grid = grid_of("rate=100,200,300", "clients=8,16")
     runs = [open_run(2 * at, *each) for at, each in enumerate(points)]
-    [curve] = sweep_document(swept_of(grid, runs)).curves
+    [curve] = swept_of(grid, runs).curves
     assert curve.words == f"clients=8: {words}"
 
 
 def test_a_closed_loop_and_two_rates_are_no_curve() -> None:
     grid = grid_of("rate=100,200,400")
-    assert sweep_document(swept_of(grid, [run_of(at, 100.0) for at in range(3)])).curves == []
-    assert sweep_document(swept_of(grid, [open_run(at, 100.0, 1, 2) for at in range(2)])).curves == []
+    assert swept_of(grid, [run_of(at, 100.0) for at in range(3)]).curves == ()
+    assert swept_of(grid, [open_run(at, 100.0, 1, 2) for at in range(2)]).curves == ()

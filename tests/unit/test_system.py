@@ -6,7 +6,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY
 from replexplorer.core.knobs.names import SOURCE, KnobName, Value, addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
-from replexplorer.core.server.membership import Conflicts, Membership, conflicts_of, judge_group, majority_of
+from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group, majority_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
 from replexplorer.core.topology import Belonging, Role, Roster, Standing, role_of, source_of

@@ -9,7 +9,7 @@ import pytest
 from replexplorer.formats.themes import BUILT_IN, load_themes, parse_color
 from tests.vision import BLINDNESSES, contrast, distance, seen
 
-THEMES = {entry.theme.name: entry.theme.tokens() for entry in load_themes()[0]}
+THEMES = {theme.name: theme.tokens for theme in load_themes()}
 TOGETHER = (("tps", "ceiling"), ("p50", "p95", "p99"))
 """Lines that share a chart; the exposures are drawn in the colours of the percentiles."""
 LEAST = 7.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.dialect.galera_log import transfer_in
-from replexplorer.core.server.transfer import Transfer, TransferKind
+from replexplorer.core.dialect.galera import transfer_in
+from replexplorer.core.server.node_view import Transfer, TransferKind
 
 CLUSTER = "5f0a0b52-c7ee-11f0-9e6c-7a1f36b6a6aa"
 NOTHING = "00000000-0000-0000-0000-000000000000:-1"

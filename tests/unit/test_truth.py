@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
-from replexplorer.core.server.counters import Rates, Sample, ServerStatus, rates
+from replexplorer.core.server.counters import CommitGrowth, Rates, Sample, ServerStatus, Source, Total, rates
 from replexplorer.core.server.truth import (
     ApplierSample,
     CountedBetween,

@@ -36,6 +36,7 @@ def test_only_a_run_without_any_real_server_says_so(
     assert skipped is None or f"all {skipped} tests with real servers were skipped" in str(line)
 
 
+@pytest.mark.in_full
 def test_pytest_itself_says_it_last() -> None:
     root = Path(__file__).parents[2]
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/integration/test_link.py"]

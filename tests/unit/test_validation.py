@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from replexplorer.core.model.fitted import Calibration, CalibrationRun, LocalCost, OperatingPoint, Validation
-from replexplorer.core.model.validation import (
+from replexplorer.core.model.fit import (
     PARTS,
     CellCheck,
     checks,
@@ -21,6 +20,7 @@ from replexplorer.core.model.validation import (
     regions,
     summary,
 )
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, LocalCost, OperatingPoint, Validation
 
 BASE = Calibration(
     day="2026-01-31",

@@ -14,6 +14,7 @@ from replexplorer import __version__
 from replexplorer.formats.themes import BUILT_IN
 
 CHECKOUT = Path(__file__).parents[2]
+pytestmark = pytest.mark.in_full
 
 
 @pytest.fixture(scope="module")

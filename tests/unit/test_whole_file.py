@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import sqlite3
 import threading
@@ -14,8 +13,8 @@ import pytest
 from replexplorer.cli import main
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
-from replexplorer.formats.whole_file import whole_file
-from replexplorer.reports.directory import write_files
+from replexplorer.formats.files import whole_file
+from replexplorer.reports.page import write_files
 
 
 def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
@@ -25,23 +24,6 @@ def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
         assert not file.exists()
     assert file.read_text() == "one\n"
     assert os.listdir(file.parent) == ["a.txt"]
-
-
-def test_under_no_umask_at_all_nobody_else_changes_what_the_program_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A preset is run by who reads it."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    before = os.umask(0)
-    try:
-        with whole_file(tmp_path / "own" / "a.toml", parents=True) as stream:
-            stream.write("a")
-        assert main(["config"]) == 0
-        (tmp_path / "made").mkdir()
-    finally:
-        os.umask(before)
-    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("own", "own/a.toml", "made")}
-    assert modes == {"own": 0o700, "own/a.toml": 0o600, "made": 0o755}
 
 
 def test_a_file_stays_as_it_was_when_its_writer_fails(tmp_path: Path) -> None:
@@ -73,15 +55,6 @@ def test_a_pipe_is_written_to_as_it_stands(tmp_path: Path) -> None:
     reader.join(10)
     assert seen == ["through"]
     assert os.listdir(tmp_path) == ["pipe"]
-
-
-def test_a_pipe_by_its_descriptor_is_written_to_as_well() -> None:
-    reading, writing = os.pipe()
-    with whole_file(Path(f"/dev/fd/{writing}")) as stream:
-        stream.write("through")
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        assert pipe.read() == "through"
 
 
 def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
@@ -132,34 +105,6 @@ def test_what_is_not_whole_yet_is_its_owner_s_alone_under_a_name_that_nobody_can
             assert str(os.getpid()) not in part
             assert (tmp_path / part).stat().st_mode & 0o777 == 0o600
     assert len(names) == 2
-
-
-def test_a_link_that_lies_where_the_part_would_be_is_never_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("kept")
-    monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
-    (tmp_path / ".guessed.part").symlink_to(victim)
-    with (
-        pytest.raises(UsageError, match=r"cannot write .*a\.txt: file exists"),
-        whole_file(tmp_path / "a.txt"),
-    ):
-        pass
-    assert victim.read_text() == "kept"
-
-
-def test_a_new_file_has_the_mode_that_the_umask_leaves_or_the_one_that_was_asked(tmp_path: Path) -> None:
-    umask = os.umask(0o027)
-    try:
-        with whole_file(tmp_path / "a.txt") as stream:
-            stream.write("x")
-        with whole_file(tmp_path / "b.txt", mode=0o600) as stream:
-            stream.write("x")
-    finally:
-        os.umask(umask)
-    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
-    assert (tmp_path / "b.txt").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_report_s_copy_of_a_session_is_its_owner_s_alone(tmp_path: Path) -> None:

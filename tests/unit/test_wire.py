@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from replexplorer.core import wire
 from replexplorer.core.knobs.catalogue import BY_KEY, Backing
+from replexplorer.core.link import PLAIN_FIELDS
+from replexplorer.core.server.disk import DISK_KNOBS
 from tests.sidecar import DIRECTORY, load
 
 SET_LINK = {
@@ -126,20 +129,13 @@ def test_what_is_no_answer_is_refused(change: dict[str, object]) -> None:
         wire.answer(wire.AskHealth(), wire.written(HEALTH) | change)
 
 
-def test_a_plain_knob_of_a_link_is_one_in_the_catalogue() -> None:
-    for key, each in wire.PLAIN_KNOBS.items():
-        knob = BY_KEY[key]
-        assert knob.backing is Backing.LINK
-        assert knob.default == each.default
-        assert knob.maximum is not None
-        assert knob.maximum <= each.metadata["most"]
-    assert {each.name for each in fields(wire.EachWay)} < {each.name for each in fields(wire.Shape)}
-
-
-@pytest.mark.parametrize(("key", "rising"), [("loss", (0, 1, 100)), ("bandwidth", (0, 10**9, 10**6))])
-def test_hardness_is_what_a_value_asks_of_the_link(key: str, rising: tuple[float, ...]) -> None:
-    asked = [wire.hardness(wire.PLAIN_KNOBS[key], value) for value in rising]
-    assert asked == sorted(asked)
+def test_what_a_knob_may_be_the_agent_takes() -> None:
+    for key, name in PLAIN_FIELDS.items():
+        (carried,) = [each for each in fields(wire.Shape) if each.name == name]
+        assert BY_KEY[key].backing is Backing.LINK
+        assert BY_KEY[key].default == carried.default
+        assert (BY_KEY[key].maximum or math.inf) <= carried.metadata["most"]
+    assert {each.name for each in fields(wire.SetDisk)} > set(DISK_KNOBS.values())
 
 
 def test_the_agent_knows_every_request() -> None:

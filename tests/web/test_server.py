@@ -1,5 +1,4 @@
-"""Tabs: the first drives, those beside it watch; each is a process that ends with it, and a line that was
-dropped comes back to the same one."""
+"""Tabs: the first drives, those beside it watch; each is a process that ends with it."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import json
 import os
 import sys
 from asyncio import Transport
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -18,9 +17,8 @@ from aiohttp.test_utils import BaseTestServer, TestServer
 
 from replexplorer.web import server as server_module
 from replexplorer.web.gate import Gate
-from replexplorer.web.server import DashboardServer
-from replexplorer.web.tab import size_of
-from tests.waiting import patience, until, until_true
+from replexplorer.web.server import DashboardServer, size_of
+from tests.waiting import patience, until_true
 
 PROGRAM = """
 import json, os, sys
@@ -137,15 +135,6 @@ def runs(pid: int) -> bool:
     return True
 
 
-def waits(here: Served) -> Callable[[], Awaitable[bool]]:
-    """Whether the server waits for a tab to come back."""
-
-    async def ask() -> bool:
-        return bool(here.tabs._waiting)
-
-    return ask
-
-
 async def gone(pid: int) -> None:
     await asyncio.to_thread(until_true, lambda: not runs(pid), f"process {pid} is gone")
 
@@ -169,8 +158,7 @@ async def test_keys_and_sizes_reach_the_tab_s_own_process() -> None:
         assert "z;" not in first.seen
 
 
-async def test_a_closed_tab_ends_its_own_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "LOADED_WITHIN_S", 0.05)
+async def test_a_closed_tab_ends_its_own_process_alone() -> None:
     async with served() as here:
         first, second = await here.opened(FIRST), await here.opened(SECOND)
         await second.line.close()
@@ -202,64 +190,31 @@ async def test_a_watching_tab_that_is_loaded_again_drives_where_nobody_does() ->
         assert not runs(second.pid)
 
 
-async def test_a_page_that_is_loaded_again_has_the_process_that_it_had_and_all_of_its_screen() -> None:
+async def test_a_tab_that_is_loaded_again_is_a_new_process_in_the_same_part() -> None:
     async with served() as here:
-        first = await here.opened(FIRST)
+        first, _ = await here.opened(FIRST), await here.opened(SECOND)
         await first.line.close()
-        again = await here.open(FIRST)
-        await again.until(lambda seen: seen.endswith("resize 100x30;"))
-        assert again.seen.startswith("\x1b[?1049h")
-        assert "resize 100x31;" in again.seen
-        await again.type("b")
-        await again.until(lambda seen: seen.endswith("b;"))
-        assert runs(first.pid)
+        again = await here.opened(FIRST)
+        assert again.part == "drives"
+        assert not runs(first.pid)
 
 
-async def test_a_dropped_line_comes_back_and_nobody_took_the_wheel_meanwhile() -> None:
-    async with served() as here:
-        first = await here.opened(FIRST)
-        first.drop()
-        await asyncio.sleep(0.1)
-        second = await here.opened(SECOND)
-        assert second.part == "watches"
-        again = await here.open(FIRST)
-        await again.until(lambda seen: "resize 100x30;" in seen)
-        assert runs(first.pid)
-
-
-async def test_a_process_whose_dropped_line_does_not_come_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "BACK_WITHIN_S", 0.05)
+async def test_a_dropped_line_ends_its_process_and_its_tab_drives_again() -> None:
     async with served() as here:
         first = await here.opened(FIRST)
         first.drop()
         await gone(first.pid)
+        assert (await here.opened(FIRST)).part == "drives"
 
 
-async def test_who_came_back_and_is_dropped_again_has_all_of_the_time_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server_module, "BACK_WITHIN_S", 600.0)
+async def test_the_same_tab_twice_is_the_newer_one_s() -> None:
     async with served() as here:
         first = await here.opened(FIRST)
-        first.drop()
-        await until(waits(here), "the process waits for its tab")
-        again = await here.open(FIRST)
-        await again.until(lambda seen: "resize 100x30;" in seen)
-        await until(waits(here), "what would end it has ended", holds=lambda waits: not waits)
-        assert runs(first.pid)
-
-
-async def test_a_line_that_drops_while_it_comes_back_gives_the_wheel_away_in_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server_module, "BACK_WITHIN_S", 0.05)
-    async with served() as here:
-        first = await here.opened(FIRST)
-        first.transport.pause_reading()  # it does not answer that it is closed: the server waits
-        again = await here.open(FIRST)
-        again.drop()
-        await gone(first.pid)
-        assert (await here.opened(SECOND)).part == "drives"
+        assert (await here.opened(FIRST)).part == "drives"
+        assert first.reading is not None
+        await first.reading
+        assert first.closed == 4002
+        assert not runs(first.pid)
 
 
 async def test_a_process_that_cannot_be_started_says_why_and_leaves_the_wheel() -> None:
@@ -282,17 +237,6 @@ async def test_the_end_of_a_process_is_told_to_its_page() -> None:
             await first.reading
         assert first.closed == 4000
         assert (await here.opened(SECOND)).part == "drives"
-
-
-async def test_the_same_tab_twice_is_the_newer_one_s() -> None:
-    async with served() as here:
-        first = await here.opened(FIRST)
-        again = await here.open(FIRST)
-        await again.until(lambda seen: "resize 100x30;" in seen)
-        assert first.reading is not None
-        await first.reading
-        assert first.closed == 4002
-        assert runs(first.pid)
 
 
 async def test_the_end_of_the_server_ends_every_process() -> None:

@@ -7,13 +7,14 @@ none of its replicas, whoever listens at its address.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
-from replexplorer.adapters.attached.tree import Met, Tree
-from replexplorer.adapters.mysql import Address, ControlConnection, tls_of
+from replexplorer.adapters.mysql import Address, ControlConnection, Tls
 from replexplorer.core.dialect.attaching import (
     ACTIVITY,
     DUMPED_TO,
@@ -23,9 +24,10 @@ from replexplorer.core.dialect.attaching import (
     MEMBERS_OF,
     REGISTERED,
     WHO,
+    Followed,
     Identity,
 )
-from replexplorer.core.dialect.capabilities import Capabilities, system_of_server
+from replexplorer.core.dialect.dialect import Capabilities, system_of_server
 from replexplorer.core.dialect.flavours import IDENTITY
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import (
@@ -35,21 +37,18 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.role_change import BootRoles
-from replexplorer.core.server.busy import Bustle
+from replexplorer.core.server.comeback import Bustle
 from replexplorer.core.system import System
+from replexplorer.core.wire import Document, Experiment, Lease
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
 from replexplorer.ports import (
     Ability,
-    Bridge,
     Clock,
     Credentials,
     HostView,
     NodeAddress,
-    Report,
     ServerProcess,
     Sql,
-    UpOptions,
 )
 
 T = TypeVar("T")
@@ -71,6 +70,8 @@ class Login:
     ssl_mode: str | None = None
     """One of `mysql.SSL_MODES`; None: verified but on the loopback, where it is used if the server has it."""
     ssl_ca: str | None = None
+    public_key: str | None = None
+    """The file of the servers' RSA public key, or `mysql.ANY_KEY`; None: none is known."""
 
     def mode_at(self, host: str) -> str:
         """What holds at this host."""
@@ -92,7 +93,7 @@ def connection_to(url: ServerUrl, name: str, login: Login) -> ControlConnection:
         url.user or login.user,
         login.password,
         connect_timeout_s=_LOGIN_WITHIN_S,
-        tls=tls_of(login.mode_at(url.host), login.ssl_ca),
+        tls=Tls(login.mode_at(url.host), login.ssl_ca, login.public_key),
     )
 
 
@@ -104,6 +105,42 @@ class Account:
     account: str
     """`user@host` as the server took it."""
     grants: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A server that answered."""
+
+    server_id: int
+    followed: Followed | None
+    """Whom it follows; None where it follows nobody."""
+
+
+class Tree:
+    """Servers by their addresses, each once, whatever addresses lead to it."""
+
+    def __init__(self, source_id: int, source: ServerUrl) -> None:
+        self.places: dict[ServerUrl, set[str]] = {source: set()}
+        """In the order found, with the hosts by which its replicas were told to reach each."""
+        self._by_id = {source_id: source}
+        self._source = source
+
+    def knows(self, met: Met) -> bool:
+        """Whether it is one of those that are in it, at this or another address."""
+        return met.server_id in self._by_id
+
+    def take(self, url: ServerUrl, met: Met) -> bool:
+        """Take a server that follows one of those that are in it; answers whether it does. One that was never
+        connected does not know the number of its source, and is taken for a replica of the first one."""
+        if met.followed is None or self.knows(met):
+            return False
+        parent = self._by_id.get(met.followed.server_id) if met.followed.server_id else self._source
+        if parent is None:
+            return False
+        self.places[parent].add(met.followed.host)
+        self.places.setdefault(url, set())
+        self._by_id[met.server_id] = url
+        return True
 
 
 class AttachedProvider:
@@ -149,10 +186,8 @@ class AttachedProvider:
         found = Tree(identity.server_id, self.source)
         if system.is_group:
             await self._meet_members(found, system)
-        elif self._named:
-            await self._meet_named(found)
         else:
-            await self._look_around(found)
+            await self._meet_replicas(found)
         places = list(found.places)
         names = node_names(places)
         self._urls = dict(zip(names, places, strict=True))
@@ -164,18 +199,34 @@ class AttachedProvider:
             for name, url in self._urls.items()
         ]  # fmt: skip
 
-    async def _meet_named(self, found: Tree) -> None:
-        """Take the replicas that were named, those of others behind these; of one that does not answer, or
-        follows none of them, that is said."""
-        met = dict(zip(self._named, await asyncio.gather(*map(self._meet, self._named)), strict=True))
-        left = {url: each for url, each in met.items() if isinstance(each, Met)}
-        while taken := [url for url, each in left.items() if found.take(url, each)]:
-            left = {url: each for url, each in left.items() if url not in taken}
-        failed = {url: each for url, each in met.items() if isinstance(each, str)}
-        failed |= {url: self._stranger(url) for url, each in left.items() if not found.knows(each)}
-        for url, why in failed.items():
-            self.warnings.append(why)
-            found.places.setdefault(url, set())
+    async def _meet_replicas(self, found: Tree) -> None:
+        """Take the replicas that were named, else those that the source says it has, and theirs; but where
+        settings may be changed its own alone: what it waits for says nothing of others. Of one that was named
+        and does not answer, or follows none of them, that is said."""
+        urls = self._named or await self._replicas_of(self.source)
+        for level in range(_MOST_LEVELS):
+            met = dict(zip(urls, await asyncio.gather(*map(self._meet, urls)), strict=True))
+            left = {url: each for url, each in met.items() if isinstance(each, Met)}
+            parents: list[ServerUrl] = []
+            while taken := [url for url, each in left.items() if found.take(url, each)]:
+                parents += taken
+                left = {url: each for url, each in left.items() if url not in taken}
+            failed = {url: each for url, each in met.items() if isinstance(each, str)}
+            failed |= {
+                url: f"{url.place} does not follow {self.source.place}"
+                for url, each in left.items()
+                if not found.knows(each)
+            }
+            if self._named or (not level and urls and not parents):
+                self.warnings += failed.values()
+            if self._named:
+                found.places |= {url: set() for url in failed if url not in found.places}
+            elif not level and urls and not parents:
+                self.warnings.append("no replica was reached: --replica mysql://USER@HOST:PORT names one")
+            if self._named or not parents or Ability.WRITE in self.abilities:
+                return
+            around = await asyncio.gather(*map(self._replicas_of, parents))
+            urls = list(dict.fromkeys(url for each in around for url in each if url not in found.places))
 
     async def _meet_members(self, found: Tree, system: System) -> None:
         """Take the members of the source's group, those that were named or all that it knows. They may all
@@ -205,45 +256,15 @@ class AttachedProvider:
         if len(found.places) == 1:
             self.warnings.append("no other member was reached: --replica mysql://USER@HOST:PORT names one")
 
-    def _stranger(self, url: ServerUrl) -> str:
-        return f"{url.place} does not follow {self.source.place}"
-
-    async def _look_around(self, found: Tree) -> None:
-        """Look for the source's replicas, and for theirs, by what each says. Where settings may be changed
-        theirs are left out, and said to be: what the source waits for says nothing of them."""
-        parents = [self.source]
-        for level in range(_MOST_LEVELS):
-            around = await asyncio.gather(*map(self._replicas_of, parents))
-            urls = list(dict.fromkeys(url for each in around for url in each if url not in found.places))
-            seen = await asyncio.gather(*map(self._meet, urls))
-            pairs = [(url, met) for url, met in zip(urls, seen, strict=True) if isinstance(met, Met)]
-            if level and Ability.WRITE in self.abilities:
-                below = [url.place for url, met in pairs if found.would_take(met)]
-                if below:
-                    self.warnings.append(
-                        f"replicas of replicas are left out while settings may be changed: {', '.join(below)}"
-                    )
-                return
-            parents = [url for url, met in pairs if found.take(url, met)]
-            if not level and urls and not parents:
-                self.warnings += [met for met in seen if isinstance(met, str)]
-                self.warnings += [self._stranger(url) for url, met in pairs if not found.knows(met)]
-                self.warnings.append("no replica was reached: --replica mysql://USER@HOST:PORT names one")
-            if not parents:
-                return
-
     async def _replicas_of(self, parent: ServerUrl) -> list[ServerUrl]:
-        """Where a server's replicas may be; nowhere for one that does not answer any more."""
+        """Where a server's replicas may be, by what they say, and by whom binlogs are sent to; nowhere for
+        one that does not answer any more."""
         async with _Asked(parent, parent.place, self.login) as source:
             try:
-                return await self._said_of_replicas(source)
+                registered = await source.known(REGISTERED) or ()
+                dumps = await source.known(DUMPED_TO) or ()
             except ReplexplorerError:
                 return []
-
-    async def _said_of_replicas(self, source: _Asked) -> list[ServerUrl]:
-        """Where a source's replicas may be: by what they say, and by whom binlogs are sent to."""
-        registered = await source.known(REGISTERED) or ()
-        dumps = await source.known(DUMPED_TO) or ()
         ports = [place.port for place in registered if not place.host] or [PORT]
         places = [(place.host, place.port) for place in registered if place.host]
         places += [each for each in product(dumps, dict.fromkeys(ports)) if each not in places]
@@ -313,7 +334,7 @@ class AttachedProvider:
         """They are as their owner made them."""
         return None
 
-    async def server_age_s(self, node: str) -> float | None:
+    async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """Nobody here started them."""
         return None
 
@@ -321,35 +342,18 @@ class AttachedProvider:
         """Where its owner keeps it."""
         return f"the error log of {node}"
 
-    def _lacks(self, ability: Ability) -> NoReturn:
+    async def _absent(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises MissingPiece."""
         raise MissingPiece(
-            f"the servers of '{self.name}' cannot {ability.value} from here",
-            "a stack that `replexplorer up` made can",
+            f"the servers of '{self.name}' were not made by this program",
+            "`replexplorer up` makes a stack",
         )
 
-    async def up(self, options: UpOptions, report: Report) -> bool:
-        """Raises MissingPiece."""
-        self._lacks(Ability.OWN)
-
-    async def shrink(self, replicas: int) -> None:
-        """Raises MissingPiece."""
-        self._lacks(Ability.SCALE)
-
-    async def keep_roles(self, roles: BootRoles) -> None:
-        """Raises MissingPiece."""
-        self._lacks(Ability.STOP_SERVERS)
-
-    async def down(self, report: Report | None = None) -> int:
-        """Raises MissingPiece."""
-        self._lacks(Ability.OWN)
+    up = shrink = keep_roles = down = open_bridge = _absent
 
     def server_process(self, node: str) -> ServerProcess:
         """Raises MissingPiece."""
-        self._lacks(Ability.STOP_SERVERS)
-
-    async def open_bridge(self, node: str) -> Bridge:
-        """Raises MissingPiece."""
-        self._lacks(Ability.SHAPE_LINKS)
+        raise MissingPiece(f"{node} is started and stopped by its owner", "`replexplorer up` makes a stack")
 
 
 class _Asked:
@@ -380,3 +384,61 @@ class _Asked:
             return await self.ask(question)
         except ServerRefused:
             return None
+
+
+class NoSidecar:
+    """`ports.Agent` of a node without a sidecar: no link, no disk, and what this app keeps for itself.
+
+    Law: what it keeps, shared by all nodes of `kept`, is kept no longer than the process lives, because who
+    ends has undone its changes, and what a killed one left stands in its journal.
+    """
+
+    def __init__(self, node: str, kept: dict[str, Document]) -> None:
+        self.node = node
+        self._kept = kept
+
+    async def document(self) -> Document:
+        """See `ports.Keeper`."""
+        return self._kept.get("requested", Document(0, {}))
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """See `ports.Keeper`."""
+        if expect_version != (await self.document()).version:
+            return None
+        self._kept["requested"] = Document(expect_version + 1, dict(content))
+        return self._kept["requested"]
+
+    async def take_lease(self, holder: str, **_: Any) -> Lease | None:
+        """See `ports.Keeper`; these servers take no load."""
+        return Lease("the servers' own clients", os.getpid(), socket.gethostname())
+
+    async def take_turn(self, holder: str, **_: Any) -> Lease | Experiment | None:
+        """See `ports.Keeper`; who changes these servers holds their journal."""
+        return None
+
+    async def lease(self) -> Lease | None:
+        """See `ports.Keeper`."""
+        return None
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """See `ports.Keeper`; raises MissingPiece."""
+        raise MissingPiece(
+            f"no {kind} runs on servers that `up` did not make", "`replexplorer up` makes a stack"
+        )
+
+    async def until_lost(self) -> None:
+        """It never is: nothing is reached through it."""
+        await asyncio.Event().wait()
+
+    async def _nothing(self) -> None:
+        """There is nothing to end, to leave or to close."""
+
+    release_lease = leave_turn = end_experiment = close = _nothing
+
+    async def _absent(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises MissingPiece."""
+        raise MissingPiece(
+            f"no sidecar stands beside {self.node}", "links and disks are known in a stack that `up` made"
+        )
+
+    link = set_link = set_flap = disk = set_disk = watch = health = _absent

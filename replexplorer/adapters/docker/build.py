@@ -1,30 +1,38 @@
-"""Bringing a stack up: what is missing is made, what is dead is started, what is whole is left."""
+"""Bringing a stack up, on this machine or on several hosts: what is missing is made, what is dead is started,
+what is whole is left. On several hosts each has the images, and one overlay is the network."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import replexplorer
 from replexplorer.adapters import secrets
-from replexplorer.adapters.docker import images, inventory
-from replexplorer.adapters.docker.base_image import image_id
+from replexplorer.adapters.docker import hosts, images, inventory, load
+from replexplorer.adapters.docker.client import archive, connect
+from replexplorer.adapters.docker.hosts import HERE, Daemons, address_of, manager_of
+from replexplorer.adapters.docker.images import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
-from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
-from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.limits import ServerLimits
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.machine import ServerLimits
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_names
 from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file
 from replexplorer.ports import Report, UpOptions
 
 _KILL_LIMIT_S: Final = 10
-_SECRETS: Final = "/var/lib/replexplorer/tools/secrets"
+_TOOLS: Final = "/var/lib/replexplorer/tools"
+
+
+def put_roles(client: Any, sidecar: str, text: str) -> None:
+    """Let what servers are when they start be this, by the tools volume of a sidecar."""
+    client.put_archive(sidecar, _TOOLS, archive([("roles", text.encode())]))
 
 
 class Builder:
@@ -32,7 +40,7 @@ class Builder:
 
     def __init__(
         self,
-        client: Any,
+        daemons: Daemons,
         stack: str,
         compose: Path,
         accounts_file: Path,
@@ -40,16 +48,39 @@ class Builder:
         report: Report,
         cancelled: threading.Event,
     ) -> None:
-        self._client = client
+        self._daemons = daemons
         self._stack = stack
         self._compose = compose
         self._accounts_file = accounts_file
         self._subnet = subnet
         self._report = report
         self._cancelled = cancelled
+        self._manager = HERE
+        """The host through which the swarm is managed."""
+        self._found: dict[str, Inventory] = {}
+        """What is there of the stack, by host."""
 
     def up(self, options: UpOptions) -> bool:
-        """Make or mend; answers whether the stack was created here."""
+        """Make or mend; answers whether the stack was created here. Of a stack on several hosts raises
+        StackUnavailable naming a host that is away, or in no swarm."""
+        daemons = self._daemons
+        if daemons.placement is None:
+            return self._up(options)
+        was_known = hosts.read(self._stack) is not None
+        self._manager = manager_of(daemons.every(lambda host, client: client.info()), daemons.at)
+        try:
+            created = self._up(options)
+        except BaseException:
+            if not was_known and not daemons.away:
+                hosts.forget(self._stack)
+            raise
+        if not daemons.placement.network:  # it was there, and this machine did not know it
+            found = self._take()
+            self._keep(found.identity, found.system())
+        self._spread(load.ensure_image(daemons.at(self._manager), self._stack, self._manager, self._report))
+        return created
+
+    def _up(self, options: UpOptions) -> bool:
         found = self._take()
         inventory.refuse_other_names(self._stack, found.containers)
         created = not found.containers
@@ -63,33 +94,44 @@ class Builder:
         topology = topology.limited(limits)
         if created and not found.empty:
             self._report("removing what a broken start left", None)
-            self._remove()
-            found = Inventory(())
+            inventory.remove_everywhere(self._daemons, self._stack)
+            found = self._take()
         try:
             self._make(found, nodes, topology, server_image)
         except BaseException:
             with suppress(Exception):
                 if created:
-                    self._remove()
+                    inventory.remove_everywhere(self._daemons, self._stack)
                     secrets.forget(self._accounts_file)
                 else:
-                    self._remove_others(found.nodes())
+                    kept = found.nodes()
+                    self._daemons.each(
+                        lambda host, client: inventory.remove_other_nodes(client, self._stack, kept)
+                    )
             raise
         return created
 
+    def _keep(self, network: str, system: str | None) -> None:
+        """Note what was made of a stack on several hosts."""
+        if self._daemons.placement is not None:
+            self._daemons.placement = replace(self._daemons.placement, network=network, system=system)
+            hosts.write(self._stack, self._daemons.placement)
+
     def _take(self) -> Inventory:
         """Everything of the stack."""
-        return inventory.take(self._client, self._stack)
+        found = self._found = self._daemons.every(lambda host, client: inventory.take(client, self._stack))
+        return Inventory(
+            tuple(each for some in found.values() for each in some.containers),
+            found[self._manager].networks,
+            tuple(each for some in found.values() for each in some.volumes),
+        )
 
-    def _remove(self) -> None:
-        remove_stack(self._client, self._stack)
-
-    def _remove_others(self, kept: Sequence[str]) -> None:
-        remove_other_nodes(self._client, self._stack, kept)
-
-    def _client_of(self, node: str) -> Any:
-        """The client of the daemon that a node is on."""
-        return self._client
+    def _is_another(self, has: str, asked: object) -> UsageError:
+        """What to raise where a stack that is there is to be something else."""
+        return UsageError(
+            f"stack {self._stack} {has}, not {asked}",
+            f"`replexplorer down --stack {self._stack}` first, or another --stack",
+        )
 
     def _check_system(self, options: UpOptions, found: Inventory) -> tuple[System, str | None]:
         """What the stack is, or is to be, and the flavour of a server that is to be made; None: whichever
@@ -100,10 +142,7 @@ class Builder:
             system, flavor, _ = new_stack(asked, options.flavor, options.replicas)
             return system, flavor
         if options.system not in (None, has):
-            raise UsageError(
-                f"stack {self._stack} is {system_of(has).title}, not {system_of(options.system).title}",
-                f"`replexplorer down --stack {self._stack}` first, or another --stack",
-            )
+            raise self._is_another(f"is {system_of(has).title}", system_of(options.system).title)
         return system_of(has), options.flavor
 
     def _nodes(self, options: UpOptions, found: Inventory, system: System) -> list[str]:
@@ -117,7 +156,11 @@ class Builder:
                 f"stack {self._stack} has {has + one} {'nodes' if one else 'replicas'}, not {wanted + one}",
                 f"a live stack only grows: `replexplorer down --stack {self._stack}` first",
             )
-        return node_names(wanted)
+        nodes = node_names(wanted)
+        placed = self._daemons.placement
+        if placed is not None:
+            self._daemons.placement = replace(placed, hosts=hosts.checked(placed.hosts, nodes))
+        return nodes
 
     def _limits(self, options: UpOptions, found: Inventory) -> ServerLimits:
         """What each server may take; a live stack keeps what it has."""
@@ -125,10 +168,7 @@ class Builder:
         if not found.containers:
             return has if options.limits == ServerLimits() else options.limits
         if options.limits not in (ServerLimits(), has):
-            raise UsageError(
-                f"stack {self._stack} has other limits for each server ({has}), not {options.limits}",
-                f"`replexplorer down --stack {self._stack}` first, or another --stack",
-            )
+            raise self._is_another(f"has other limits for each server ({has})", options.limits)
         return has
 
     def _check_image(self, options: UpOptions, found: Inventory) -> None:
@@ -141,18 +181,12 @@ class Builder:
         has = images.flavor_of(servers[0].image) if servers else None
         if has is not None and options.flavor is not None and has != options.flavor:
             says = {flavor: recipe.says for flavor, recipe in images.SERVERS.items()}
-            raise UsageError(
-                f"stack {self._stack} runs {says[has]}, not {says[options.flavor]}",
-                f"`replexplorer down --stack {self._stack}` first, or another --stack",
-            )
+            raise self._is_another(f"runs {says[has]}", says[options.flavor])
         if options.image is None or not servers:
             return
         wanted = self._image_id(options.image)
         if any(options.image != server.image and wanted != server.image_id for server in servers):
-            raise UsageError(
-                f"stack {self._stack} runs the image {servers[0].image}, not {options.image}",
-                f"`replexplorer down --stack {self._stack}` first, or another --stack",
-            )
+            raise self._is_another(f"runs the image {servers[0].image}", options.image)
 
     def _topology(
         self, asked: str | None, flavor: str | None, live: str | None, system: System
@@ -182,50 +216,86 @@ class Builder:
         return read_stack_file(self._compose / "stack.yaml", variables), image
 
     def _image_id(self, name: str) -> str | None:
-        return image_id(self._client, name)
+        """The image's id on a host that has it, else on this machine."""
+        found = self._daemons.each(lambda host, client: image_id(client, name))
+        known = next((each for each in found.values() if each is not None), None)
+        if known is None and self._daemons.placement is not None:
+            with suppress(MissingPiece), closing(connect()) as local:
+                return image_id(local, name)
+        return known
 
     def _ensure(self, recipes: Sequence[images.Recipe]) -> dict[str, str]:
-        """Have these images; role to reference."""
-        return images.ensure(recipes, self._compose, self._report)
+        """Have these images on one host at least, else built on this machine, which has the network; role to
+        reference."""
+        if self._daemons.placement is None:
+            return images.ensure(recipes, self._compose, self._report)
+        wanted = {recipe.role: images.reference(recipe, self._compose) for recipe in recipes}
+        missing = [recipe for recipe in recipes if self._image_id(wanted[recipe.role]) is None]
+        return wanted | (images.ensure(missing, self._compose, self._report) if missing else {})
 
     def _make(self, found: Inventory, nodes: Sequence[str], topology: StackFile, image: str) -> None:
+        daemons, placed = self._daemons, self._daemons.placement
+        service = topology.service(nodes[0], "sidecar")
+        for name in (service.image, image):
+            self._spread(name)
+        self._stop_if_cancelled()
         self._report("creating the network and the volumes", 0.0)
-        step = Steps(self._client, self._stack, found, topology)
-        with ThreadPoolExecutor(len(nodes) + 2) as pool:
-            network = pool.submit(step.network, self._subnet, len(nodes) - 1, image, enable_ipv6=False)
-            volumes = [pool.submit(step.volume, "data", node) for node in nodes]
-            volumes.append(pool.submit(step.volume, "tools", None))
-            results_of([network, *volumes])
-            accounts = self._accounts(found, network.result())
+        steps = {
+            host: Steps(
+                daemons.at(host),
+                self._stack,
+                self._found[host],
+                topology,
+                {inventory.HOST: host} if placed is not None else {},
+            )
+            for host in daemons.names
+        }
+        by_node = {node: steps[daemons.host_of(node)] for node in nodes}
+        firsts = {daemons.host_of(node): node for node in reversed(nodes)}
+        whole = Steps(daemons.at(self._manager), self._stack, found, topology, {})
+        with ThreadPoolExecutor(2 * len(nodes) + 2) as pool:
+            network = pool.submit(
+                whole.network, self._subnet, len(nodes) - 1, image, is_overlay=placed is not None
+            )
+            results_of(
+                [
+                    network,
+                    *(pool.submit(step.volume, "data", node) for node, step in by_node.items()),
+                    *(pool.submit(step.volume, "tools", None) for step in steps.values()),
+                ]
+            )
+            self._keep(network.result(), service.labels[inventory.SYSTEM])
+            accounts = self._passwords(found, network.result())
             self._stop_if_cancelled()
             self._report("starting the servers", 0.3)
-            # The first sidecar fills the tools volume, then the passwords follow. The first node's
+            # The first sidecar of a host fills its tools volume; passwords and roles follow. The first node's
             # head start lets a replica's first connect find it listening: the next try is a second later.
-            sidecar = step.sidecar(nodes[0])
-            if accounts is not None:
-                self._client.put_archive(sidecar.id, _SECRETS, secrets.archive(accounts))
-            first = pool.submit(self._node, step, nodes[0], sidecar, None)
-            results_of([first, *(pool.submit(self._node, step, node, None, first) for node in nodes[1:])])
+            made = {}
+            for node in firsts.values():
+                client, made[node] = by_node[node].client, by_node[node].sidecar(node)
+                if accounts is not None:
+                    files = [("accounts", secrets.encode(accounts).encode())]
+                    content = archive(files, mode=0o400, user=secrets.SERVER_UID)
+                    client.put_archive(made[node].id, f"{_TOOLS}/secrets", content)
+                if placed is not None and placed.roles is not None:
+                    put_roles(client, made[node].id, placed.roles)
+            first = pool.submit(self._node, by_node[nodes[0]], nodes[0], made.get(nodes[0]), None)
+            others = [
+                pool.submit(self._node, by_node[node], node, made.get(node), first) for node in nodes[1:]
+            ]
+            results_of([first, *others])
         self._stop_if_cancelled()
         self._report("the servers are starting", 0.6)
 
-    def _accounts(self, found: Inventory, network: str) -> secrets.Passwords | None:
-        """The passwords to put on the tools volume; None when they lie there already.
-
-        Data that is there keeps the passwords that it was made with.
-        """
-        by_compose = any(container.by_compose for container in found.containers)
-        if by_compose and found.volumes and secrets.read(self._accounts_file) is None:
-            return None
-        accounts = self._passwords(found, network)
-        return accounts if found.volume("tools") is None else None
-
-    def _passwords(self, found: Inventory, network: str) -> secrets.Passwords:
-        """The stack's passwords, made where there is no data yet, and kept on this machine."""
+    def _passwords(self, found: Inventory, network: str) -> secrets.Passwords | None:
+        """The stack's passwords, made where there is no data yet, and kept on this machine; None where only
+        the tools volume of a stack that the Compose tool made has them."""
         if not found.volumes:
             accounts = secrets.generate(network)
         elif (kept := secrets.read(self._accounts_file)) is not None:
             accounts = secrets.Passwords(kept.passwords, network)
+        elif any(container.by_compose for container in found.containers):
+            return None
         else:
             raise StackUnavailable(
                 f"stack {self._stack} found, cannot log in: its passwords are lost",
@@ -242,7 +312,7 @@ class Builder:
             started = pool.submit(step.start, made)
             server = step.server(node, made)
             namespace_is_new = started.result()
-        client = self._client_of(node)
+        client = step.client
         if server.state == "running" and (namespace_is_new or _is_older(client, server.id, made.id)):
             # It runs on in the namespace of the sidecar's former life.
             client.kill(server.id)
@@ -257,11 +327,48 @@ class Builder:
         sidecar, server = (found.container(node, role) for role in ("sidecar", "mysqld"))
         if sidecar is None or server is None:
             return False
-        return _is_older(self._client_of(node), server.id, sidecar.id)
+        return self._daemons.on(node, lambda client: _is_older(client, server.id, sidecar.id))
+
+    def _spread(self, name: str) -> None:
+        """Have an image on every host: what one has, or this machine, is loaded onto the others at once."""
+        has = self._daemons.every(lambda host, client: image_id(client, name) is not None)
+        missing = [host for host in has if not has[host]]
+        if not missing or self._daemons.placement is None:
+            return
+        origin = next((host for host in has if has[host]), None)
+        progress = images.ImageProgress(self._report, f"loading {name}", missing)
+
+        def load(host: str) -> None:
+            with (
+                closing[Any](
+                    connect(origin and address_of(origin), timeout_s=images.BUILD_SILENCE_S)
+                ) as source,
+                closing[Any](connect(address_of(host), timeout_s=images.BUILD_SILENCE_S)) as target,
+            ):
+                size = int(source.inspect_image(name)["Size"])
+                for said in target.load_image(_counted(source.get_image(name), size, progress.of(host))):
+                    if "error" in said:
+                        raise MissingPiece(f"{host} does not take the image {name}", str(said["error"]))
+                if image_id(target, name) is None:
+                    raise StackUnavailable(f"{host} has no image {name} after it was loaded", "try again")
+
+        with ThreadPoolExecutor(len(missing)) as pool:
+            results_of([pool.submit(load, host) for host in missing])
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise StackUnavailable("interrupted while the stack came up", "try again")
+
+
+def _counted(stream: Iterator[bytes], size: int, report: Callable[[float, str], None]) -> Iterator[bytes]:
+    """The stream, reported as it goes; `size` bytes are about all of it."""
+    at = 0
+    for block in stream:
+        at += len(block)
+        share = min(at / size, 1.0) if size else 1.0
+        # In tenths: each line that says something else is printed where no terminal rewrites it.
+        report(share, f"{10 * int(10 * share)} %")
+        yield block
 
 
 def _is_older(client: Any, server: str, sidecar: str) -> bool:
@@ -270,35 +377,28 @@ def _is_older(client: Any, server: str, sidecar: str) -> bool:
     return datetime.fromisoformat(began[0]) < datetime.fromisoformat(began[1])
 
 
+@dataclass(frozen=True, slots=True)
 class Made:
     """A container that is there now."""
 
-    def __init__(self, container_id: str, state: str) -> None:
-        self.id = container_id
-        self.state = state
+    id: str
+    state: str
 
 
 class Steps:
     """Each object of a stack on one daemon: the one that is there, else a new one as stack.yaml says."""
 
     def __init__(
-        self,
-        client: Any,
-        stack: str,
-        found: Inventory,
-        topology: StackFile,
-        labels: Mapping[str, str] | None = None,
+        self, client: Any, stack: str, found: Inventory, topology: StackFile, labels: Mapping[str, str]
     ) -> None:
         """`labels` are on what is made here beside those of the file."""
-        self._client = client
-        self._labels = dict(labels or {})
+        self.client = client
+        self._labels = labels
         self._prefix = f"replexplorer-{stack}"
         self._found = found
         self._topology = topology
 
-    def network(
-        self, subnet: str | None, replicas: int, image: str, driver: str = "bridge", **options: Any
-    ) -> str:
+    def network(self, subnet: str | None, replicas: int, image: str, *, is_overlay: bool) -> str:
         """The stack's network; answers what tells it from others of the same name."""
         if self._found.networks:
             return self._found.identity
@@ -311,8 +411,16 @@ class Steps:
             **self._labels,
         }
         ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
-        made = self._client.create_network(
-            self._prefix, driver=driver, ipam=ipam, check_duplicate=True, labels=labels, **options
+        made = self.client.create_network(
+            self._prefix,
+            ipam=ipam,
+            check_duplicate=True,
+            labels=labels,
+            **(
+                {"driver": "overlay", "attachable": True, "scope": "swarm"}
+                if is_overlay
+                else {"driver": "bridge", "enable_ipv6": False}
+            ),
         )
         return str(made["Id"])
 
@@ -320,8 +428,8 @@ class Steps:
         """A volume, as the daemon describes it."""
         if (found := self._found.volume(role, node)) is not None:
             return found
-        made: Mapping[str, Any] = self._client.create_volume(
-            self._volume_name(role, node), labels=self._topology.volume_labels(role, node) | self._labels
+        made: Mapping[str, Any] = self.client.create_volume(
+            self._volume_name(role, node), labels={**self._topology.volume_labels(role, node), **self._labels}
         )
         return made
 
@@ -330,13 +438,13 @@ class Steps:
         and aliases."""
         found = self._found.container(node, "sidecar")
         if found is not None and _is_disconnected(found):
-            self._client.remove_container(found.id, force=True)
+            self.client.remove_container(found.id, force=True)
         elif found is not None:
             return Made(found.id, found.state)
         service = self._topology.service(node, "sidecar")
         network = self._network_name()
         aliases = list(next(iter(service.networks.values())).aliases)
-        endpoint = self._client.create_endpoint_config(aliases=aliases)
+        endpoint = self.client.create_endpoint_config(aliases=aliases)
         host = self._host_config(
             service,
             network_mode=network,
@@ -348,7 +456,7 @@ class Steps:
             host,
             hostname=service.hostname,
             ports=[port for port, _ in map(_binding, service.ports)],
-            networking_config=self._client.create_networking_config({network: endpoint}),
+            networking_config=self.client.create_networking_config({network: endpoint}),
         )
 
     def server(self, node: str, sidecar: Made) -> Made:
@@ -357,7 +465,7 @@ class Steps:
         if found is not None and self._joined(found) == sidecar.id:
             return Made(found.id, found.state)
         if found is not None:
-            self._client.remove_container(found.id, force=True, v=True)
+            self.client.remove_container(found.id, force=True, v=True)
         service = self._topology.service(node, "mysqld")
         host = self._host_config(service, network_mode=f"container:{sidecar.id}")
         return self._create(service, f"{self._prefix}-{node}", host)
@@ -367,25 +475,25 @@ class Steps:
         if made.state == "running":
             return False
         if made.state == "paused":
-            self._client.unpause(made.id)
+            self.client.unpause(made.id)
             return False
-        self._client.start(made.id)
+        self.client.start(made.id)
         return True
 
     def _joined(self, server: Container) -> str:
         """The container whose namespace a server joined when it was made."""
-        mode: str = self._client.inspect_container(server.id)["HostConfig"]["NetworkMode"]
+        mode: str = self.client.inspect_container(server.id)["HostConfig"]["NetworkMode"]
         return mode.removeprefix("container:")
 
     def _create(self, service: Service, name: str, host: Any, **more: Any) -> Made:
-        made = self._client.create_container(
+        made = self.client.create_container(
             service.image,
             name=name,
             user=service.user,
             entrypoint=list(service.entrypoint) if service.entrypoint is not None else None,
             command=list(service.command) if service.command is not None else None,
             environment=service.environment,
-            labels=service.labels | self._labels,
+            labels={**service.labels, **self._labels},
             stop_signal=service.stop_signal,
             host_config=host,
             **more,
@@ -393,7 +501,7 @@ class Steps:
         return Made(made["Id"], "created")
 
     def _host_config(self, service: Service, **more: Any) -> Any:
-        return self._client.create_host_config(
+        return self.client.create_host_config(
             binds=[self._bind(mount, service.node) for mount in service.volumes],
             cap_drop=list(service.cap_drop),
             cap_add=list(service.cap_add),

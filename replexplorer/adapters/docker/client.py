@@ -6,12 +6,13 @@ daemon needs.
 
 from __future__ import annotations
 
-import contextlib
-import functools
+import io
 import os
+import re
 import socket
+import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -21,19 +22,15 @@ from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 if TYPE_CHECKING:
     from docker.api.client import APIClient
 
-CALL_TIMEOUT_S: Final = 30
-"""How long a call may take that only looks; it is made again when the daemon is busy."""
-CHANGE_TIMEOUT_S: Final = 120
-"""How long one may take that changes something: creating a container copies the datadir into its volume."""
+CALL_TIMEOUT_S: Final = 120
+"""How long a call may take: a busy daemon is slow, and creating a container copies the datadir into its
+volume."""
 KNOCK_TIMEOUT_S: Final = 3
 """How long a host elsewhere may take to accept a connection."""
 PING_TIMEOUT_S: Final = 5
 """How long a daemon may take to answer its ping, the one call that no lock of its own holds up."""
 _silent_until_s: dict[str, float] = {}
 """By address, until when a daemon that did not answer is not waited for again."""
-_LOOKS: Final = 3
-"""How often a call that only looks is made until it is given up."""
-
 _START_DOCKER: Final = "start it (`systemctl start docker` or Docker Desktop), then try again"
 
 
@@ -48,88 +45,18 @@ def connect(host: str | None = None, *, timeout_s: int = CALL_TIMEOUT_S) -> APIC
     Raises MissingPiece: no daemon (NoDaemon), no permission on its socket, or, without an address, a remote
     host.
     """
-    if host is None:
-        host = _host()
-        if not host.startswith(("unix://", "npipe://", "http+unix://")):
-            raise MissingPiece(
-                f"the Docker host {host} is remote, and a stack without --on is made on this machine",
-                "unset DOCKER_HOST or choose a local context (`docker context use default`), or name it with"
-                " `replexplorer up --on`",
-            )
+    host = (host or _local_host()).removeprefix("http+")
     from docker.api.client import APIClient
 
     with spoken():
         if time.monotonic() < _silent_until_s.get(host, 0.0):
             raise TimeoutError("timed out")
         try:
-            _knock(host)
+            _ping(host)
         except TimeoutError:
             _silent_until_s[host] = time.monotonic() + PING_TIMEOUT_S
             raise
-        if timeout_s != CALL_TIMEOUT_S:
-            return APIClient(base_url=host, version="auto", timeout=timeout_s)
-        return _patient_client()(base_url=host, version="auto", timeout=timeout_s)
-
-
-@functools.cache
-def _patient_client() -> type[APIClient]:
-    """A client that has patience with a busy daemon, and knows what it is waiting for."""
-    from docker.api.client import APIClient
-    from requests.exceptions import ReadTimeout
-
-    class PatientClient(APIClient):
-        """Looks again where an answer is late, and gives changes more time."""
-
-        def __init__(self, **options: Any) -> None:
-            self._under_way: dict[object, tuple[float, str]] = {}
-            super().__init__(**options)
-
-        def send(self, request: Any, **options: Any) -> Any:
-            """One call, made again when it only looks."""
-            looks = request.method in ("GET", "HEAD")
-            if not looks and options.get("timeout") == CALL_TIMEOUT_S:
-                options["timeout"] = CHANGE_TIMEOUT_S
-            call = object()
-            self._under_way[call] = (time.monotonic(), _words(request.method, str(request.path_url)))
-            try:
-                for _ in range(_LOOKS - 1 if looks else 0):
-                    with contextlib.suppress(ReadTimeout):
-                        return super().send(request, **options)
-                return super().send(request, **options)
-            finally:
-                del self._under_way[call]
-
-        def longest(self) -> tuple[float, str] | None:
-            """How long the oldest call under way is waited for in seconds, and what for; None without one."""
-            calls = list(self._under_way.values())
-            if not calls:
-                return None
-            began_s, words = min(calls)
-            return time.monotonic() - began_s, words
-
-    return PatientClient
-
-
-_WORDS: Final = (
-    ("GET", "json", "to look at {things}"),
-    ("GET", "", "to look at {things}"),
-    ("POST", "create", "to make {things}"),
-    ("POST", "start", "to start {things}"),
-    ("DELETE", "", "to remove {things}"),
-)
-
-
-def _words(method: str, path: str) -> str:
-    """What a call is for, in words: `to remove containers`."""
-    parts = path.partition("?")[0].strip("/").split("/")
-    things = next(
-        (part for part in parts if part in ("containers", "networks", "volumes", "images")), "its answer"
-    )
-    last = parts[-1]
-    for verb, ending, words in _WORDS:
-        if method == verb and last.endswith(ending):
-            return words.format(things=things)
-    return f"to work on {things}"
+        return APIClient(base_url=host, version="auto", timeout=timeout_s)
 
 
 @contextmanager
@@ -139,46 +66,65 @@ def client(*, timeout_s: int = CALL_TIMEOUT_S) -> Iterator[APIClient]:
         yield opened
 
 
-def _knock(host: str) -> None:
-    """Ping once and hang up: what accepts and never answers is noticed soon, and the SDK leaks its socket
-    where the daemon's does not answer."""
-    if host.startswith("tcp://"):
-        place = urlsplit(host)
-        address = (place.hostname or "", place.port or 2375)
-        with socket.create_connection(address, KNOCK_TIMEOUT_S) as probe:
-            _ping(probe)
-        return
-    path = host.removeprefix("http+").removeprefix("unix://")
-    if path == host or not hasattr(socket, "AF_UNIX"):
-        return
-    with socket.socket(socket.AF_UNIX) as probe:
+def archive(files: Iterable[tuple[str, bytes]], *, mode: int = 0o644, user: int = 0) -> bytes:
+    """A tar of these files by name, as the daemon takes them; everybody may read them, or this user alone."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, content in files:
+            member = tarfile.TarInfo(name)
+            member.size, member.mode, member.uid, member.gid = len(content), mode, user, user
+            tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def file_in(daemon: Any, container: str, path: str) -> bytes:
+    """A file of a container, which need not run; raises the SDK's NotFound."""
+    stream, _ = daemon.get_archive(container, path)
+    with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
+        content = tar.extractfile(tar.next() or "")
+        return content.read() if content is not None else b""
+
+
+def _ping(host: str) -> None:
+    """Ping once, wait for the first byte of any answer and hang up; raises TimeoutError. What accepts and
+    never answers is noticed soon, and the SDK leaks its socket where the daemon's does not answer."""
+    place = urlsplit(host)
+    if place.scheme == "tcp":
+        probe = socket.create_connection((place.hostname or "", place.port or 2375), KNOCK_TIMEOUT_S)
+    else:
+        probe = socket.socket(socket.AF_UNIX)
+    with probe:
         probe.settimeout(PING_TIMEOUT_S)
-        probe.connect(path if path.startswith("/") else f"/{path}")
-        _ping(probe)
+        if place.scheme != "tcp":
+            path = host.removeprefix("unix://")
+            probe.connect(path if path.startswith("/") else f"/{path}")
+        probe.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+        probe.recv(1)
 
 
-def _ping(probe: socket.socket) -> None:
-    """Wait for the first byte of any answer; raises TimeoutError."""
-    probe.settimeout(PING_TIMEOUT_S)
-    probe.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
-    probe.recv(1)
+def _local_host() -> str:
+    """Where the daemon listens: DOCKER_HOST, else the CLI's context, else the default socket; raises
+    MissingPiece where it is on another machine."""
+    host = os.environ.get("DOCKER_HOST", "").strip()
+    if not host:
+        from docker.constants import DEFAULT_UNIX_SOCKET
+        from docker.context import ContextAPI
+        from docker.errors import DockerException
 
-
-def _host() -> str:
-    """Where the daemon listens: DOCKER_HOST, else the CLI's context, else the default socket."""
-    if host := os.environ.get("DOCKER_HOST", "").strip():
-        return host
-    from docker.constants import DEFAULT_UNIX_SOCKET, IS_WINDOWS_PLATFORM
-    from docker.context import ContextAPI
-    from docker.errors import DockerException
-
-    try:
-        context = ContextAPI.get_current_context()
-    except (DockerException, OSError, ValueError) as error:
-        raise MissingPiece(f"the Docker context is broken: {one_line(error)}", "docker context ls") from None
-    found = context.Host if context is not None else None
-    default = "npipe:////./pipe/docker_engine" if IS_WINDOWS_PLATFORM else DEFAULT_UNIX_SOCKET
-    return str(found or default)
+        try:
+            context = ContextAPI.get_current_context()
+        except (DockerException, OSError, ValueError) as error:
+            raise MissingPiece(
+                f"the Docker context is broken: {one_line(error)}", "docker context ls"
+            ) from None
+        host = str((context and context.Host) or DEFAULT_UNIX_SOCKET)
+    if not host.startswith(("unix://", "http+unix://")):
+        raise MissingPiece(
+            f"the Docker host {host} is remote, and a stack without --on is made on this machine",
+            "unset DOCKER_HOST or choose a local context (`docker context use default`), or name it with"
+            " `replexplorer up --on`",
+        )
+    return host
 
 
 @contextmanager
@@ -195,46 +141,70 @@ def spoken() -> Iterator[None]:
         raise explain(error) from error
 
 
+_FAILURES: Final = (
+    (
+        r"no space left on device",
+        MissingPiece,
+        "the disk of Docker is full",
+        "free some space (`docker system df` shows what is used)",
+    ),
+    (
+        r"permission denied.*sock|sock.*permission denied|PermissionError",
+        MissingPiece,
+        "no permission on Docker's socket",
+        "join the docker group (`sudo usermod -aG docker $USER`, then log in again) or run as root",
+    ),
+    (r"FileNotFoundError|ConnectionRefusedError", NoDaemon, "Docker is not running", _START_DOCKER),
+    (
+        r"connection aborted|connection refused|error while fetching server api",
+        NoDaemon,
+        "Docker does not answer",
+        _START_DOCKER,
+    ),
+    (
+        r"timed out|timeout",
+        NoDaemon,
+        "Docker did not answer in time",
+        "it is very busy, or stuck: look at its log, then try again",
+    ),
+    (
+        r"invalid reference format",
+        UsageError,
+        "no name of an image: {text}",
+        "NAME:TAG in small letters, as mysql:8.4",
+    ),
+    (
+        r"non-overlapping ipv4|could not find an available.*pool",
+        MissingPiece,
+        "Docker has no free address pool",
+        'set the config key subnet (subnet = "10.77.0.0/24"), or run `docker network prune`',
+    ),
+    (
+        r"pool overlaps",
+        MissingPiece,
+        "the configured subnet overlaps another network",
+        "set the config key subnet to a free network",
+    ),
+    (
+        r"port is already allocated|address already in use",
+        MissingPiece,
+        "a port is in use: {text}",
+        "free it, or let Docker choose (127.0.0.1::3306)",
+    ),
+    (r"", MissingPiece, "Docker refused: {text}", "look at the daemon's log, then try again"),
+)
+"""What an error's line, or the names of its causes, have in them; the first that fits says what to raise."""
+
+
 def explain(error: BaseException) -> ReplexplorerError:
     """The error for people behind one of the SDK's."""
     text = one_line(error)
-    low = text.lower()
-    causes = list(_causes(error))
-    if "no space left on device" in low:
-        return MissingPiece(
-            "the disk of Docker is full", "free some space (`docker system df` shows what is used)"
-        )
-    if any(isinstance(cause, PermissionError) for cause in causes) or (
-        "permission denied" in low and "sock" in low
-    ):
-        return MissingPiece(
-            "no permission on Docker's socket",
-            "join the docker group (`sudo usermod -aG docker $USER`, then log in again) or run as root",
-        )
-    if any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
-        host = " ".join(os.environ.get("DOCKER_HOST", "").split())
-        hint = f"DOCKER_HOST is {host}: correct it, or start Docker there" if host else _START_DOCKER
-        return NoDaemon("Docker is not running", hint)
-    if "connection aborted" in low or "connection refused" in low or "error while fetching server api" in low:
-        return NoDaemon("Docker does not answer", _START_DOCKER)
-    if "timed out" in low or "timeout" in low:
-        return NoDaemon(
-            "Docker did not answer in time", "it is very busy, or stuck: look at its log, then try again"
-        )
-    if "invalid reference format" in low:
-        return UsageError(f"no name of an image: {text}", "NAME:TAG in small letters, as mysql:8.4")
-    if "non-overlapping ipv4" in low or ("could not find an available" in low and "pool" in low):
-        return MissingPiece(
-            "Docker has no free address pool",
-            'set the config key subnet (subnet = "10.77.0.0/24"), or run `docker network prune`',
-        )
-    if "pool overlaps" in low:
-        return MissingPiece(
-            "the configured subnet overlaps another network", "set the config key subnet to a free network"
-        )
-    if "port is already allocated" in low or "address already in use" in low:
-        return MissingPiece(f"a port is in use: {text}", "free it, or let Docker choose (127.0.0.1::3306)")
-    return MissingPiece(f"Docker refused: {text}", "look at the daemon's log, then try again")
+    words = " ".join((text, *(type(cause).__name__ for cause in _causes(error))))
+    _, kind, message, hint = next(one for one in _FAILURES if re.search(one[0], words, re.IGNORECASE))
+    host = " ".join(os.environ.get("DOCKER_HOST", "").split())
+    if message == "Docker is not running" and host:
+        hint = f"DOCKER_HOST is {host}: correct it, or start Docker there"
+    return kind(message.format(text=text), hint)
 
 
 def one_line(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """The images: found by what they are made of, and made when they are not there.
 
+Their base is from a registry where one answers quickly, else made with mmdebstrap.
+
 Law: a tag is a hash of the files that go into the image, so an unchanged image is never built
 again and a changed one always is. The packages that an image got come from an archive that moves, so
 their versions are kept in its label.
@@ -9,25 +11,31 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
+import os
 import re
-import tarfile
-from collections.abc import Callable, Iterable, Mapping
+import selectors
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import replexplorer
-from replexplorer.adapters.docker.base_image import BUILD_SILENCE_S, failure, find_base, image_id, pull
-from replexplorer.adapters.docker.client import client, one_line
+from replexplorer.adapters.docker.client import archive, client, file_in, one_line
 from replexplorer.adapters.secrets import SERVER_UID
-from replexplorer.core.errors import MissingPiece
+from replexplorer.core.errors import MissingPiece, ReplexplorerError
 from replexplorer.core.system import DEFAULT
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import Report
 
 _PROBE_LIMIT_S: Final = 20
-_BUILT_WITH: Final = f"{LABEL}built-with"
+BUILT_WITH: Final = f"{LABEL}built-with"
 """The label with an image's packages and their versions."""
 _BUILT_WITH_FILE: Final = "/usr/share/replexplorer/built-with"
 """Where an image's Dockerfile notes them, a line each."""
@@ -92,25 +100,22 @@ class ImageState:
     """The packages that it got, with their versions; None when it is not there or does not say."""
 
 
-def context(recipe: Recipe, compose: Path) -> tuple[bytes, str]:
-    """The build context as a tar, and the tag: a hash of what is in it."""
+def digest(files: Iterable[tuple[str, bytes]]) -> str:
+    """The tag of an image: a hash of the files that it is made of."""
+    found = hashlib.sha256()
+    for name, content in files:
+        found.update(f"{name}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()[:12]
+
+
+def _files(recipe: Recipe, compose: Path) -> list[tuple[str, bytes]]:
     found = sorted({file for pattern in recipe.patterns for file in compose.glob(pattern)})
-    digest = hashlib.sha256()
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for file in found:
-            content = file.read_bytes()
-            name = file.relative_to(compose).as_posix()
-            digest.update(f"{name}\0{len(content)}\0".encode() + content)
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o644
-            tar.addfile(member, io.BytesIO(content))
-    return stream.getvalue(), digest.hexdigest()[:12]
+    return [(file.relative_to(compose).as_posix(), file.read_bytes()) for file in found]
 
 
 def reference(recipe: Recipe, compose: Path) -> str:
     """`repository:hash` of the image as the files stand now."""
-    return f"{recipe.repository}:{context(recipe, compose)[1]}"
+    return f"{recipe.repository}:{digest(_files(recipe, compose))}"
 
 
 def flavor_of(name: str) -> str | None:
@@ -138,7 +143,7 @@ def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
         labels = daemon.inspect_image(name)["Config"].get("Labels") or {}
     except ImageNotFound:
         return ImageState(recipe.role, recipe.says, name, present=False)
-    return ImageState(recipe.role, recipe.says, name, present=True, built_with=labels.get(_BUILT_WITH))
+    return ImageState(recipe.role, recipe.says, name, present=True, built_with=labels.get(BUILT_WITH))
 
 
 def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str, str]:
@@ -163,35 +168,36 @@ def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str
 
 def _build_all(missing: list[Recipe], compose: Path, report: Report) -> None:
     base = find_base(report)
-    progress = _Progress(report, [recipe.says for recipe in missing])
+    progress = ImageProgress(report, "building images", [recipe.says for recipe in missing])
     with ThreadPoolExecutor(len(missing)) as pool:
         builds = [pool.submit(_build, recipe, compose, base, progress.of(recipe.says)) for recipe in missing]
     for build in builds:
         build.result()
 
 
-class _Progress:
-    """One line for several builds."""
+class ImageProgress:
+    """One line for several things that are done at once."""
 
-    def __init__(self, report: Report, names: list[str]) -> None:
+    def __init__(self, report: Report, doing: str, names: Iterable[str]) -> None:
         self._report = report
-        self._steps = dict.fromkeys(names, (1, 1))
+        self._doing = doing
+        self._done = dict.fromkeys(names, (0.0, ""))
 
-    def of(self, name: str) -> Callable[[int, int], None]:
-        """What one of the builds calls with its step and their number."""
+    def of(self, name: str) -> Callable[[float, str], None]:
+        """What one of them calls with its share, 0 to 1, and that in words."""
 
-        def step(number: int, total: int) -> None:
-            self._steps[name] = (number, total)
-            text = ", ".join(f"{key} {at}/{of}" for key, (at, of) in self._steps.items())
-            share = sum((at - 1) / of for at, of in self._steps.values()) / len(self._steps)
-            self._report(f"building images: {text}", share)
+        def report(share: float, words: str) -> None:
+            self._done[name] = share, words
+            text = ", ".join(f"{key} {said or '-'}" for key, (_, said) in self._done.items())
+            shares = [each for each, _ in self._done.values()]
+            self._report(f"{self._doing}: {text}", sum(shares) / len(shares))
 
-        return step
+        return report
 
 
-def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], None]) -> None:
+def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str], None]) -> None:
     """Build one image, note what it was built with, and tag it with its hash."""
-    content, tag = context(recipe, compose)
+    files = _files(recipe, compose)
     stage = f" --target {recipe.target}" if recipe.target else ""
     again = f"docker build --build-arg BASE={base}{stage} -f {compose / recipe.dockerfile} {compose}"
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
@@ -200,7 +206,7 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], 
             recipe.says,
             again,
             step,
-            fileobj=io.BytesIO(content),
+            fileobj=io.BytesIO(archive(files)),
             custom_context=True,
             dockerfile=recipe.dockerfile,
             buildargs={"BASE": base},
@@ -214,19 +220,19 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], 
             again,
             lambda *_: None,
             fileobj=io.BytesIO(f"FROM {made}\n".encode()),
-            tag=f"{recipe.repository}:{tag}",
-            labels={_BUILT_WITH: _built_with(daemon, made), f"{LABEL}base": base},
+            tag=f"{recipe.repository}:{digest(files)}",
+            labels={BUILT_WITH: _built_with(daemon, made), f"{LABEL}base": base},
         )
 
 
-def _run_build(daemon: Any, says: str, again: str, step: Callable[[int, int], None], **options: Any) -> str:
+def _run_build(daemon: Any, says: str, again: str, step: Callable[[float, str], None], **options: Any) -> str:
     """Run one build to its end; the image's id. Raises MissingPiece in one line."""
     said: list[str] = []
     at, of, made = 1, 1, ""
     for event in daemon.build(rm=True, forcerm=True, decode=True, **options):
         if found := re.match(r"Step (\d+)/(\d+)", event.get("stream", "")):
             at, of = int(found.group(1)), int(found.group(2))
-        step(at, of)
+        step((at - 1) / of, f"{at}/{of}")
         made = event.get("aux", {}).get("ID", made)
         said += [line for line in event.get("stream", "").splitlines() if line.strip()]
         del said[:-40]
@@ -241,10 +247,7 @@ def _built_with(daemon: Any, image: str) -> str:
 
     created = daemon.create_container(image, command=["-"], labels={f"{LABEL}role": "probe"})
     try:
-        stream, _ = daemon.get_archive(created["Id"], _BUILT_WITH_FILE)
-        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
-            note = tar.extractfile(tar.next() or "")
-            lines = note.read().decode("utf-8", "replace").splitlines() if note else []
+        lines = file_in(daemon, created["Id"], _BUILT_WITH_FILE).decode("utf-8", "replace").splitlines()
     except NotFound:
         return ""
     finally:
@@ -319,3 +322,180 @@ def _run(daemon: Any, image: str, entrypoint: list[str], environment: Mapping[st
         return int(status["StatusCode"]), daemon.logs(created["Id"]).decode(errors="replace")
     finally:
         daemon.remove_container(created["Id"], force=True, v=True)
+
+
+BASE: Final = "debian:sid-slim"
+"""The base image, by its name in a registry."""
+OWN_BASE: Final = "replexplorer/base"
+"""The same base when we made it."""
+
+_BOOTSTRAP: Final = (
+    "mmdebstrap",
+    "--variant=minbase",
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+    '--aptopt=Acquire::Languages "none"',
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+    "sid",
+    "-",
+)
+_REGISTRY_SILENCE_S: Final = 6
+"""A registry that says nothing for so long does not answer quickly."""
+_PULL_LIMIT_S: Final = 60.0
+"""A base that takes longer to pull is made quicker."""
+BUILD_SILENCE_S: Final = 300
+"""apt and the initialisation of a datadir may be silent for a while on a slow machine."""
+_MAKING: Final = "making the base image with mmdebstrap"
+_NO_NETWORK: Final = re.compile(
+    r"temporary failure resolving|could not resolve|no such host|network is unreachable|failed to fetch"
+    r"|unable to connect|could not connect",
+    re.IGNORECASE,
+)
+
+
+def find_base(report: Report) -> str:
+    """A base image that is here now: the registry's, else our own; raises MissingPiece."""
+    own = f"{OWN_BASE}:{hashlib.sha256(repr(_BOOTSTRAP).encode()).hexdigest()[:12]}"
+    with client() as daemon:
+        for name in (BASE, own):
+            if image_id(daemon, name) is not None:
+                return name
+        report(f"asking the registry for {BASE}", None)
+        reason = pull(daemon, BASE, report, silence_s=_REGISTRY_SILENCE_S, limit_s=_PULL_LIMIT_S)
+    if reason is None:
+        return BASE
+    if shutil.which("mmdebstrap") is None:
+        raise MissingPiece(
+            f"no image registry answers ({reason}) and mmdebstrap is not installed",
+            "apt-get install -y mmdebstrap",
+        )
+    report(f"no registry answers: {_MAKING}", None)
+    _bootstrap(own, report)
+    return own
+
+
+def pull(
+    daemon: Any,
+    name: str,
+    report: Report,
+    *,
+    silence_s: float = BUILD_SILENCE_S,
+    limit_s: float = float("inf"),
+) -> str | None:
+    """Pull an image; None when it is here now, else why not.
+
+    The SDK's own `pull` waits without end, so the request is made on its session with a timeout.
+    """
+    from requests.exceptions import RequestException
+
+    until = time.monotonic() + limit_s
+    repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "latest")
+    try:
+        with daemon.post(
+            f"{daemon.base_url}/v{daemon.api_version}/images/create",
+            params={"fromImage": repository, "tag": tag},
+            stream=True,
+            timeout=silence_s,
+        ) as response:
+            if response.status_code != 200:
+                return _short(response.json().get("message", "refused"))
+            for line in response.iter_lines():
+                event = json.loads(line) if line else {}
+                if "error" in event:
+                    return _short(event["error"])
+                if time.monotonic() > until:
+                    return "too slow"
+                if event.get("progressDetail"):
+                    report(f"pulling {name}", None)
+    except RequestException as error:
+        return _short("timed out" if "timed out" in str(error) else one_line(error))
+    return None if image_id(daemon, name) is not None else "the pull ended without an image"
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:160]
+
+
+def _bootstrap(name: str, report: Report) -> None:
+    """Make the base with mmdebstrap, streamed into the daemon, and tag it only when it is whole."""
+    with client(timeout_s=BUILD_SILENCE_S) as daemon:
+        status, answer, said = _stream_into(daemon, report)
+        imported = re.search(r"sha256:[0-9a-f]{64}", answer)
+        if status == 0 and imported is not None:
+            repository, tag = name.split(":")
+            daemon.tag(imported.group(), repository, tag)
+            return
+        if imported is not None:
+            daemon.remove_image(imported.group(), force=True)
+    raise failure("making the base image failed", [answer, *said.splitlines()], shlex.join(_BOOTSTRAP))
+
+
+def _stream_into(daemon: Any, report: Report) -> tuple[int, str, str]:
+    """Run mmdebstrap; its exit status, what the daemon answered and what mmdebstrap said."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    with tempfile.TemporaryFile() as log:
+        with subprocess.Popen(
+            _BOOTSTRAP, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+            try:
+                answer = daemon.import_image_from_stream(
+                    _blocks(process.stdout, report), changes=[f"LABEL {LABEL}role=base"]
+                )
+            except (DockerException, RequestException) as error:
+                answer = one_line(error)
+                process.terminate()
+            except BaseException:
+                process.terminate()
+                raise
+            finally:
+                process.stdout.close()
+                status = process.wait()
+        log.seek(0)
+        return status, str(answer), log.read().decode(errors="replace")
+
+
+def _blocks(stream: IO[bytes], report: Report) -> Iterator[bytes]:
+    """What mmdebstrap writes, with a report each half second, also while it writes nothing."""
+    size = 0
+    started = time.monotonic()
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(stream, selectors.EVENT_READ)
+        while True:
+            while not waiting.select(0.5):
+                report(f"{_MAKING}, {time.monotonic() - started:.0f} s", None)
+            if not (block := os.read(stream.fileno(), 1 << 18)):
+                return
+            if size >> 24 != (size := size + len(block)) >> 24:
+                report(f"{_MAKING}, {size >> 20} MB", None)
+            yield block
+
+
+def failure(what: str, said: list[str], again: str) -> ReplexplorerError:
+    """The one line behind a failed build; `again` is the command that shows the rest."""
+    text = "\n".join(said)
+    if "no space left on device" in text.lower():
+        return MissingPiece(
+            f"{what}: the disk is full", "free some space (`docker system df` shows what is used)"
+        )
+    if _NO_NETWORK.search(text):
+        return MissingPiece(
+            f"{what}: the package archive does not answer",
+            "connect to the network, or `docker load` the images from another machine",
+        )
+    errors = [line.strip() for line in said if re.match(r"\s*(E:|mysqld:|.*\[ERROR\])", line)] or said
+    last = " ".join(errors[-1].split())[:200] if errors else "it said nothing"
+    return MissingPiece(f"{what}: {last}", f"the whole output: {again}")
+
+
+def image_id(daemon: Any, name: str) -> str | None:
+    """The image's id; None when it is not here."""
+    from docker.errors import ImageNotFound
+
+    try:
+        return str(daemon.inspect_image(name)["Id"])
+    except ImageNotFound:
+        return None

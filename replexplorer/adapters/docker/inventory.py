@@ -1,17 +1,20 @@
-"""What is there of a stack, found by label and never by name.
+"""What is there of a stack, found by label and never by name, and how it is taken away.
 
 Containers that the Compose tool made are as good as ours: they carry the same labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from replexplorer.adapters.docker.hosts import Daemons
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.limits import ServerLimits
+from replexplorer.core.machine import ServerLimits
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.formats.stack_file import LABEL, limits_in
@@ -35,6 +38,14 @@ _MYSQL_PORT: Final = 3306
 
 COMPOSE_PROJECT: Final = "com.docker.compose.project"
 """The Compose tool's own label."""
+
+_CONFLICTS: Final = (403, 409)
+"""A network with endpoints, a volume in use: two `down` at once, from two users, see these for a moment."""
+_GOING: Final = "is marked for removal"
+"""What the daemon says, as a defect of its own (500), of a container that another `down` removes now."""
+_HELD_S: Final = 10.0
+_IN_USE_S: Final = 20.0
+"""How long the swarm may take to learn that a network is not in use any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,11 @@ def containers(client: Any, stack: str) -> tuple[Container, ...]:
     return tuple(_container(item) for item in listed if {NODE, ROLE} <= item["Labels"].keys())
 
 
+def sidecars(client: Any, stack: str) -> list[Container]:
+    """The stack's sidecars, running or not."""
+    return [each for each in containers(client, stack) if each.role == "sidecar"]
+
+
 def refuse_other_names(stack: str, found: Iterable[Container]) -> None:
     """Raise StackUnavailable for a stack of before nodes were named by number."""
     others = {container.node for container in found if node_number(container.node) is None}
@@ -188,12 +204,14 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
     return nodes
 
 
-def server_age_s(client: Any, stack: str, node: str) -> float | None:
-    """Seconds since the node's server was started, or made if it never was; None where it has ended."""
+def server_age_s(client: Any, stack: str, node: str, *, ended: bool = False) -> float | None:
+    """Seconds since the node's server was started, or made if it never was; None where it has ended, unless
+    that is asked for."""
     for container in containers(client, stack):
-        if (container.node, container.role) == (node, "mysqld") and container.state in ("running", "created"):
+        is_new = container.state == "created"
+        if (container.node, container.role) == (node, "mysqld") and (container.running or is_new or ended):
             told = client.inspect_container(container.id)
-            since = told["State"]["StartedAt"] if container.running else told["Created"]
+            since = told["Created"] if is_new else told["State"]["StartedAt"]
             return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
     return None
 
@@ -215,3 +233,103 @@ def _container(item: Mapping[str, Any]) -> Container:
         by_compose=COMPOSE_PROJECT in labels,
         system=labels.get(SYSTEM, DEFAULT),
     )
+
+
+def remove_stack(client: Any, stack: str, *, networks: bool = True) -> int:
+    """Remove containers, networks (if wanted) and volumes with this stack's label, killed and not waited for;
+    answers how many went."""
+    label = {"label": f"{STACK}={stack}"}
+    count = _remove_all(
+        [item["Id"] for item in client.containers(all=True, filters=label)],
+        lambda found: client.remove_container(found, force=True, v=True),
+    )
+    found = [item["Id"] for item in client.networks(filters=label)] if networks else []
+    volumes = [item["Name"] for item in client.volumes(filters=label)["Volumes"] or ()]
+    count += _remove_all(found, lambda found: _remove_network(client, found))
+    return count + _remove_all(volumes, lambda found: client.remove_volume(found, force=True))
+
+
+def remove_everywhere(daemons: Daemons, stack: str) -> tuple[int, list[str]]:
+    """Remove what carries this stack's label on all hosts that can be asked; answers how many things went,
+    and the hosts that are away."""
+    placed = daemons.placement
+    done = daemons.each(lambda host, client: remove_stack(client, stack, networks=placed is None))
+    left = [host for host in daemons.names if host not in done]
+    count = sum(done.values())
+    if placed is not None:
+        count += sum(daemons.each(lambda host, client: _remove_overlay(client, stack, not left)).values())
+    return count, left
+
+
+def remove_other_nodes(client: Any, stack: str, kept: Iterable[str]) -> None:
+    """Remove the containers and volumes of this stack's nodes but for those that are to be kept."""
+    label = {"label": [f"{STACK}={stack}", NODE]}
+    among = set(kept)
+
+    def others(items: Iterable[Any], key: str) -> list[str]:
+        return [item[key] for item in items if item["Labels"][NODE] not in among]
+
+    containers = others(client.containers(all=True, filters=label), "Id")
+    _remove_all(containers, lambda found: client.remove_container(found, force=True, v=True))
+    volumes = others(client.volumes(filters=label)["Volumes"] or (), "Name")
+    _remove_all(volumes, lambda found: client.remove_volume(found, force=True))
+
+
+def _remove_network(client: Any, network: str) -> None:
+    """Remove a network, also when somebody has put a container of his own on it."""
+    for container in client.inspect_network(network)["Containers"] or {}:
+        client.disconnect_container_from_network(container, network, force=True)
+    client.remove_network(network)
+
+
+def _remove_overlay(client: Any, stack: str, patient: bool) -> int:
+    """Remove the stack's network where this host manages the swarm; answers how many went.
+
+    The swarm learns a moment later that the last container has left it, so one that is in use is tried again
+    if one is `patient`; what is in use by a host that is away stays.
+    """
+    from docker.errors import APIError
+
+    if not client.info().get("Swarm", {}).get("ControlAvailable"):
+        return 0
+    networks = [item["Id"] for item in client.networks(filters={"label": f"{STACK}={stack}"})]
+    try:
+        return _remove_all(networks, client.remove_network, _IN_USE_S if patient else 0.0, any_error=True)
+    except APIError:
+        if patient:
+            raise
+        return 0
+
+
+def _remove_all(
+    found: Iterable[str],
+    remove: Callable[[str], object],
+    held_s: float = _HELD_S,
+    *,
+    any_error: bool = False,
+) -> int:
+    """Remove all at once; what is gone already, or is going, counts as gone, and what somebody else still
+    holds, who takes it away as well, is tried again for a while, with `any_error` whatever is said."""
+    from docker.errors import APIError, NotFound
+
+    def one(name: str) -> None:
+        ends_s = time.monotonic() + held_s
+        while True:
+            try:
+                remove(name)
+            except NotFound:
+                return
+            except APIError as error:
+                if "already in progress" in str(error):
+                    return
+                is_held = any_error or error.status_code in _CONFLICTS or _GOING in str(error)
+                if not is_held or time.monotonic() > ends_s:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+    names = list(found)
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        list(pool.map(one, names))
+    return len(names)

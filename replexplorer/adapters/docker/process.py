@@ -6,14 +6,17 @@ The sidecar's container has the address and the volume, so what happens here hap
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, containers
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.server.commit_cost import CpuUsed
+from replexplorer.core.server.counters import CpuUsed
+
+if TYPE_CHECKING:
+    from replexplorer.adapters.docker.provider import DockerProvider
 
 SHUTDOWN_S: Final = 60
 """What a server has until it is killed; a clean shutdown writes its dirty pages."""
@@ -27,8 +30,7 @@ _LOG_LINES: Final = 1000
 _SERVER_USER: Final = "999:999"
 """Who the files belong to (compose/stack.yaml)."""
 
-Run = Callable[[Callable[[Any], None]], Awaitable[None]]
-"""Does blocking work with the daemon's client, beside the loop."""
+T = TypeVar("T")
 
 
 def _moment_s(text: str) -> float:
@@ -52,34 +54,47 @@ def _freeze(client: Any, container: str) -> None:
 class ServerContainer:
     """`ports.ServerProcess` over one container, found again at each call: `up` may have made another."""
 
-    def __init__(self, run: Run, stack: str, node: str) -> None:
-        self._run = run
+    def __init__(self, stack: DockerProvider, node: str) -> None:
         self._stack = stack
         self._node = node
+
+    async def _do(self, work: Callable[[Any, Container], T], *, alive: bool = False) -> T:
+        """Do work with the daemon's client on the server's container; raises StackUnavailable where there is
+        none, or where one that is to be `alive` has ended."""
+
+        def run(client: Any) -> T:
+            found = self._container(client, "mysqld")
+            if found is None:
+                raise StackUnavailable(f"{self._node} has no server", "`replexplorer up` makes it again")
+            if alive and found.state in _ENDED:
+                raise StackUnavailable(f"the server of {self._node} has ended", "`replexplorer up` starts it")
+            return work(client, found)
+
+        return await self._stack.on(self._node, run)
+
+    def _container(self, client: Any, role: str) -> Container | None:
+        found = containers(client, self._stack.name)
+        return next((each for each in found if (each.node, each.role) == (self._node, role)), None)
 
     async def kill(self) -> None:
         """SIGKILL; see `ports.ServerProcess`."""
 
-        def work(client: Any) -> None:
-            found = self._find(client)
+        def work(client: Any, found: Container) -> None:
             if found.state not in _ENDED:
                 client.kill(found.id, signal="SIGKILL")
                 client.wait(found.id, timeout=_END_WITHIN_S)
 
-        await self._run(work)
+        await self._do(work)
 
     async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
         """In a container of its own, as the server's user; see `ports.ServerProcess`."""
-        said: list[str] = []
 
-        def work(client: Any) -> None:
-            found = self._find(client)
+        def work(client: Any, found: Container) -> str:
             if found.state not in _ENDED:
                 raise StackUnavailable(f"the server of {self._node} still runs", "kill it first")
-            said.append(self._roll_back(client, found, mode))
+            return self._roll_back(client, found, mode)
 
-        await self._run(work)
-        done = json.loads(said[0])
+        done = json.loads(await self._do(work))
         return tuple(
             f"{Path(row['file']).name} {row['bytes']:,} byte{'' if row['bytes'] == 1 else 's'}"
             for row in done["files"]
@@ -87,18 +102,16 @@ class ServerContainer:
 
     def _roll_back(self, client: Any, server: Container, mode: str) -> str:
         """Run powercut.py of the sidecar's image on the server's volumes; answers what it printed."""
-        sidecar = next(
-            each
-            for each in containers(client, self._stack)
-            if (each.node, each.role) == (self._node, "sidecar")
-        )
+        sidecar = self._container(client, "sidecar")
+        if sidecar is None:
+            raise StackUnavailable(f"{self._node} has no sidecar", "`replexplorer up` makes it again")
         host = client.create_host_config(network_mode="none", cap_drop=["ALL"], volumes_from=[server.id])
         made = client.create_container(
             sidecar.image_id,
             entrypoint=["python3", "/opt/replexplorer/powercut.py", "--mode", mode],
             user=_SERVER_USER,
             host_config=host,
-            labels={STACK: self._stack, ROLE: "powercut"},
+            labels={STACK: self._stack.name, ROLE: "powercut"},
         )
         try:
             client.start(made["Id"])
@@ -113,93 +126,62 @@ class ServerContainer:
     async def stop(self) -> None:
         """SIGTERM and a minute; see `ports.ServerProcess`."""
 
-        def work(client: Any) -> None:
-            found = self._find(client)
+        def work(client: Any, found: Container) -> None:
             if found.state == "paused":
                 client.unpause(found.id)
             if found.state not in _ENDED:
                 client.stop(found.id, timeout=SHUTDOWN_S)
 
-        await self._run(work)
+        await self._do(work)
 
     async def pause(self) -> None:
         """Freeze it; see `ports.ServerProcess`."""
-
-        def work(client: Any) -> None:
-            found = self._alive(client)
-            if found.state != "paused":
-                _freeze(client, found.id)
-
-        await self._run(work)
+        await self._do(
+            lambda client, found: None if found.state == "paused" else _freeze(client, found.id), alive=True
+        )
 
     async def resume(self) -> None:
         """Let it go on; see `ports.ServerProcess`."""
-
-        def work(client: Any) -> None:
-            found = self._alive(client)
-            if found.state == "paused":
-                client.unpause(found.id)
-
-        await self._run(work)
+        await self._do(
+            lambda client, found: client.unpause(found.id) if found.state == "paused" else None, alive=True
+        )
 
     async def start(self) -> None:
         """Start it, or let it go on; see `ports.ServerProcess`."""
 
-        def work(client: Any) -> None:
-            found = self._find(client)
+        def work(client: Any, found: Container) -> None:
             if found.state == "paused":
                 client.unpause(found.id)
             elif found.state in _ENDED:
-                self._check_namespace(client)
+                sidecar = self._container(client, "sidecar")
+                if sidecar is None or not sidecar.running:  # it has the server's network
+                    raise StackUnavailable(
+                        f"the sidecar of {self._node} is down", "`replexplorer up` starts both"
+                    )
                 client.start(found.id)
 
-        await self._run(work)
+        await self._do(work)
 
     async def log(self) -> Sequence[tuple[float, str]]:
         """As the daemon keeps it; see `ports.ServerProcess`."""
-        told: list[tuple[float, str]] = []
 
-        def work(client: Any) -> None:
-            found = self._find(client)
+        def work(client: Any, found: Container) -> list[tuple[float, str]]:
             started_s = _moment_s(client.inspect_container(found.id)["State"]["StartedAt"])
             text = client.logs(found.id, timestamps=True, tail=_LOG_LINES).decode(errors="replace")
             lines = (line.partition(" ") for line in text.splitlines() if " " in line)
-            told.extend((_moment_s(at), line) for at, _, line in lines)
-            told[:] = [(at_s, line) for at_s, line in told if at_s >= started_s]
+            told = [(_moment_s(at), line) for at, _, line in lines]
+            return [(at_s, line) for at_s, line in told if at_s >= started_s]
 
-        await self._run(work)
-        return told
+        return await self._do(work)
 
     async def cpu(self) -> CpuUsed | None:
         """As the container's control group counts; see `ports.ServerProcess`."""
-        used: list[CpuUsed] = []
 
-        def work(client: Any) -> None:
-            found = self._alive(client)
+        def work(client: Any, found: Container) -> CpuUsed | None:
             started = client.inspect_container(found.id)["State"]["StartedAt"]
             stats = client.stats(found.id, stream=False, one_shot=True)
             total_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
-            if total_ns:  # 0 where the daemon has no CPU controller
-                used.append(CpuUsed(f"{found.id} {started}", total_ns / 1e9))
+            # 0 where the daemon has no CPU controller
+            return CpuUsed(f"{found.id} {started}", total_ns / 1e9) if total_ns else None
 
-        await self._run(work)
-        return used[0] if used else None
-
-    def _find(self, client: Any) -> Container:
-        for container in containers(client, self._stack):
-            if (container.node, container.role) == (self._node, "mysqld"):
-                return container
-        raise StackUnavailable(f"{self._node} has no server", "`replexplorer up` makes it again")
-
-    def _alive(self, client: Any) -> Container:
-        found = self._find(client)
-        if found.state in _ENDED:
-            raise StackUnavailable(f"the server of {self._node} has ended", "`replexplorer up` starts it")
-        return found
-
-    def _check_namespace(self, client: Any) -> None:
-        """Raise StackUnavailable while the node's sidecar, which has its network, does not run."""
-        for container in containers(client, self._stack):
-            if (container.node, container.role, container.running) == (self._node, "sidecar", True):
-                return
-        raise StackUnavailable(f"the sidecar of {self._node} is down", "`replexplorer up` starts both")
+        return await self._do(work, alive=True)

@@ -1,7 +1,11 @@
-"""Stacks as Docker objects: `ports.Provider` over the SDK.
+"""Stacks as Docker objects: `ports.Provider` over the SDK, with a client for each host.
 
-Law: whatever is there is taken as found by label and mended; what a call began and could not
-finish is taken down again. The SDK blocks, so every call runs in a thread.
+A stack is on this machine's daemon, or its nodes are on the hosts of one swarm: then an attachable overlay is
+its network, and each host has the sidecars and servers of its nodes and a tools volume of its own. What all
+apps share - requests, lease, turn - is kept by the sidecars of the first node's host.
+
+Laws: whatever is there is taken as found by label and mended; what a call began and could not finish is taken
+down again. A host that is away never hides the others. The SDK blocks, so every call runs in a thread.
 """
 
 from __future__ import annotations
@@ -11,22 +15,27 @@ import fcntl
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
-from replexplorer.adapters.docker import inventory
-from replexplorer.adapters.docker.archive import one_file
-from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge, Exec
-from replexplorer.adapters.docker.client import client, connect, spoken
+from replexplorer.adapters.docker import execs, hosts, inventory
+from replexplorer.adapters.docker.client import client, file_in, spoken
+from replexplorer.adapters.docker.hosts import Daemons, Placement
 from replexplorer.adapters.docker.process import ServerContainer
-from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
-from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway, UsageError
+from replexplorer.core.errors import (
+    MissingPiece,
+    ReplexplorerError,
+    StackUnavailable,
+    TakenAway,
+    UsageError,
+)
 from replexplorer.core.role_change import BootRoles
-from replexplorer.core.topology import node_names
+from replexplorer.core.topology import in_order, node_names
 from replexplorer.formats import paths
 from replexplorer.ports import (
     Ability,
@@ -42,66 +51,102 @@ from replexplorer.ports import (
 )
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.agent import Witness
-    from replexplorer.adapters.docker.build import Builder
+    from replexplorer.adapters.docker.load import FarClientLogs, LoadHost
 
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
 
-_TOOLS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools"
-_ACCOUNTS_IN_CONTAINER: Final = f"{_TOOLS_IN_CONTAINER}/secrets/accounts"
-_ROLES_FILE: Final = "roles"
-
-_TELL_EVERY_S: Final = 5.0
+_ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
+_MYSQL_PORT: Final = 3306
+_CLOCK_WITHIN_S: Final = 5.0
+_READ: Final = (0, 1)
+"""How `cat` ends that has written all of a file, or found none: its process never noted anything."""
 
 T = TypeVar("T")
 
 
 class DockerProvider:
-    """One stack of the local daemon; made without touching Docker."""
+    """One stack; made without touching Docker."""
 
     def __init__(
         self,
         name: str,
+        placed: Placement | None = None,
         *,
         subnet: str | None = None,
         compose: Path | None = None,
-        slow: Callable[[str], None] | None = None,
     ) -> None:
-        """`slow` hears every few seconds what a busy daemon is waited for."""
+        """`placed` says on which hosts its nodes are, or are to be; None: on this machine."""
         self.name = name
         self.abilities = frozenset(Ability)
-        self._slow = slow
         self._subnet = subnet
         self._compose = compose or paths.shipped("compose")
-        self._client: Any = None
-        self._client_lock = threading.Lock()
+        self._daemons = Daemons(placed)
+
+    @property
+    def placement(self) -> Placement:
+        """Where its nodes are; raises StackUnavailable for a stack on this machine."""
+        if self._daemons.placement is None:
+            raise StackUnavailable(f"stack {self.name} is on this machine", "replexplorer up")
+        return self._daemons.placement
 
     @property
     def accounts_file(self) -> Path:
         """Where this host keeps the stack's passwords."""
         return paths.stack_directory(self.name) / ACCOUNTS_FILE
 
+    async def _call(self, work: Callable[[Daemons], T]) -> T:
+        def run() -> T:
+            with spoken():
+                return work(self._daemons)
+
+        return await asyncio.to_thread(run)
+
+    async def on(self, node: str, work: Callable[[Any], T]) -> T:
+        """Do work with the client of the daemon that a node is on."""
+        return await self._call(lambda daemons: daemons.on(node, work))
+
+    async def at(self, host: str, work: Callable[[Any], T]) -> T:
+        """Do work with the client of one of its hosts; raises StackUnavailable."""
+        if host not in self.placement.names:
+            raise StackUnavailable(f"the host {host} is none of stack {self.name}", "start the load again")
+        return await self.on(self.placement.nodes_on(host)[0], work)
+
     async def nodes(self) -> Sequence[NodeAddress]:
         """The nodes in order; empty when there is no such stack. Raises StackUnavailable for a stack of an
         earlier version, whose nodes have other names."""
-        return await self._call(self._nodes)
 
-    def _nodes(self, client: Any) -> list[NodeAddress]:
-        found = inventory.containers(client, self.name)
-        inventory.refuse_other_names(self.name, found)
-        return inventory.addresses(found)
+        def work(daemons: Daemons) -> list[NodeAddress]:
+            found = daemons.each(lambda host, client: inventory.containers(client, self.name))
+            containers = [each for some in found.values() for each in some]
+            inventory.refuse_other_names(self.name, containers)
+            nodes = inventory.addresses(containers)
+            if daemons.placement is None or (not containers and len(found) == len(daemons.names)):
+                return nodes
+            return _placed(nodes, daemons.placement)
+
+        return await self._call(work)
 
     async def up(self, options: UpOptions, report: Report) -> bool:
         """Make or mend the stack; answers whether this call created it.
 
         Raises UsageError for another image or fewer replicas than a live stack has, MissingPiece
         for what the machine lacks, StackUnavailable when the passwords are lost. A cancel takes
-        down what this call created, and leaves a stack that was there.
+        down what this call created, and leaves a stack that was there. Of a stack on several hosts raises
+        StackUnavailable naming a host that is away or in no swarm, UsageError for a node that is on another
+        host.
         """
+        placed = self._daemons.placement
+        if placed is not None:
+            for node, host in options.hosts.items():
+                if placed.hosts.get(node, host) != host:
+                    raise UsageError(
+                        f"{node} of stack {self.name} is on {placed.hosts[node]}, not on {host}",
+                        f"`replexplorer down --stack {self.name}` first",
+                    )
+            self._daemons.placement = replace(placed, hosts={**placed.hosts, **options.hosts})
         loop = asyncio.get_running_loop()
         cancelled = threading.Event()
-
         said = ""
 
         def report_from_thread(text: str, done: float | None) -> None:
@@ -113,12 +158,15 @@ class DockerProvider:
                 said = text
                 loop.call_soon_threadsafe(report, text, done)
 
-        def work(client: Any) -> bool:
+        def work(daemons: Daemons) -> bool:
             from docker.errors import ImageNotFound, NotFound
 
+            from replexplorer.adapters.docker.build import Builder
+
             with self._lock(report_from_thread, cancelled):
+                made = (self.name, self._compose, self.accounts_file, self._subnet)
                 try:
-                    return self._builder(client, report_from_thread, cancelled).up(options)
+                    return Builder(daemons, *made, report_from_thread, cancelled).up(options)
                 except NotFound as error:
                     if isinstance(error, ImageNotFound):
                         raise
@@ -133,15 +181,18 @@ class DockerProvider:
                 await task
             raise
 
-    def _builder(self, client: Any, report: Report, cancelled: threading.Event) -> Builder:
-        from replexplorer.adapters.docker.build import Builder
-
-        return Builder(client, self.name, self._compose, self.accounts_file, self._subnet, report, cancelled)
-
     async def outdated(self) -> str | None:
         """A stack keeps the sidecars it was made with, and with them the script that starts its servers."""
 
-        if not await self._call(self._is_outdated):
+        def is_old(host: str, client: Any) -> bool:
+            from replexplorer.adapters.docker import images
+
+            now = images.reference(images.SIDECAR, self._compose)
+            image = images.image_id(client, now)
+            sidecars = inventory.sidecars(client, self.name)
+            return any(each.image != now and each.image_id != image for each in sidecars)
+
+        if not any((await self._call(lambda daemons: daemons.each(is_old))).values()):
             return None
         return (
             f"stack '{self.name}' was made by another version, whose sidecars and start script it keeps:"
@@ -149,64 +200,95 @@ class DockerProvider:
             " makes a new one"
         )
 
-    def _is_outdated(self, client: Any) -> bool:
-        from replexplorer.adapters.docker import images
-        from replexplorer.adapters.docker.base_image import image_id
-
-        now = images.reference(images.SIDECAR, self._compose)
-        sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
-        return any(each.image != now and each.image_id != image_id(client, now) for each in sidecars)
-
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""
 
-        def work(client: Any) -> None:
+        kept = node_names(replicas)
+
+        def work(daemons: Daemons) -> None:
             with self._lock(lambda text, done: None, threading.Event()):
-                self._keep_nodes(client, node_names(replicas))
+                daemons.every(lambda host, client: inventory.remove_other_nodes(client, self.name, kept))
+                if daemons.placement is not None:
+                    on = {node: host for node, host in daemons.placement.hosts.items() if node in kept}
+                    self._note(replace(daemons.placement, hosts=on))
 
         await self._call(work)
 
-    def _keep_nodes(self, client: Any, kept: Sequence[str]) -> None:
-        remove_other_nodes(client, self.name, kept)
+    def _note(self, placed: Placement) -> None:
+        self._daemons.placement = placed
+        hosts.write(self.name, placed)
 
     async def keep_roles(self, roles: BootRoles) -> None:
-        """As a file on the tools volume, which start-mysqld reads at each start; it is put there by the
-        daemon, so no container has to run."""
-        await self._call(lambda client: self._keep_roles(client, roles.text))
+        """As a file on the tools volume of each host, which start-mysqld reads at each start; it is put there
+        by the daemon, so no container has to run. A host that is away gets it when `up` finds it again."""
 
-    def _keep_roles(self, client: Any, text: str) -> None:
-        sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
-        if not sidecars:
-            raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
-        put_roles(client, sidecars[0].id, text)
+        def put(host: str, client: Any) -> None:
+            from replexplorer.adapters.docker.build import put_roles
+
+            sidecars = inventory.sidecars(client, self.name)
+            if not sidecars:
+                raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+            put_roles(client, sidecars[0].id, roles.text)
+
+        def work(daemons: Daemons) -> None:
+            if daemons.placement is not None:
+                self._note(replace(daemons.placement, roles=roles.text))
+            daemons.each(put)
+
+        await self._call(work)
 
     async def down(self, report: Report | None = None) -> int:
-        """Remove all that carries this stack's label; answers how many things went."""
-        loop = asyncio.get_running_loop()
+        """Remove all that carries this stack's label; answers how many things went. Raises StackUnavailable
+        naming the hosts that cannot be reached: all are still known then, and the network goes with the last
+        of them."""
+        say = _to_loop(report)
 
-        def say(text: str, done: float | None) -> None:
-            if report is not None:
-                loop.call_soon_threadsafe(report, text, done)
-
-        def work(client: Any) -> int:
+        def work(daemons: Daemons) -> int:
             with self._lock(say, threading.Event()):
-                return self._remove(client)
+                count, left = inventory.remove_everywhere(daemons, self.name)
+                if left:
+                    raise StackUnavailable(
+                        f"removed {count} containers, networks and volumes of stack {self.name}; still there,"
+                        f" because the host is away: {'; '.join(map(self.placement.words, left))}",
+                        f"`replexplorer down --stack {self.name}` again when it is back",
+                    )
+                if daemons.placement is not None:
+                    hosts.forget(self.name)
+                secrets.forget(self.accounts_file)
+                client_logs.forget(paths.ledgers_directory(self.name))
+                return count
 
         return await self._call(work)
 
-    def _remove(self, client: Any) -> int:
-        count = remove_stack(client, self.name)
-        self._forget()
-        return count
-
-    def _forget(self) -> None:
-        """Remove what this machine keeps of the stack."""
-        secrets.forget(self.accounts_file)
-        client_logs.forget(paths.ledgers_directory(self.name))
-
     async def hosts(self) -> Sequence[HostView]:
-        """None is named: all of it is on this machine."""
-        return ()
+        """Each host, asked now, its clock by a sidecar there; none of a stack on this machine."""
+        daemons = self._daemons
+        if daemons.placement is None:
+            return ()
+        infos = await self._call(lambda each: each.each(lambda host, client: client.info()))
+        return await asyncio.gather(*(self._view(host, infos.get(host)) for host in daemons.names))
+
+    async def _view(self, host: str, info: Mapping[str, Any] | None) -> HostView:
+        placed = self.placement
+        view = HostView(host, placed.nodes_on(host), keeps=host == placed.names[0])
+        if info is None:
+            return replace(view, fault=self._daemons.away.get(host, "it does not answer"))
+        view = replace(view, manages=bool(info.get("Swarm", {}).get("ControlAvailable")))
+        with suppress(ReplexplorerError, TimeoutError):
+            async with asyncio.timeout(_CLOCK_WITHIN_S):
+                clock = await self.clock(host)
+            return replace(view, clock_ms=clock.ahead_ms, clock_within_ms=clock.within_ms)
+        return view
+
+    async def clock(self, host: str) -> execs.ClockDifference:
+        """The clocks of a host, by the first of its sidecars that runs; raises StackUnavailable."""
+        failure: StackUnavailable | None = None
+        for node in self.placement.nodes_on(host):
+            try:
+                return await execs.clock(await self._in_sidecar(node, execs.CLOCK_COMMAND), host)
+            except StackUnavailable as error:
+                failure = error
+        raise failure or StackUnavailable(f"the host {host} has no node", "replexplorer up")
 
     async def credentials(self) -> Credentials:
         """The stack's accounts.
@@ -214,112 +296,125 @@ class DockerProvider:
         A stack that the Compose tool made keeps its passwords itself: the daemon hands them out.
         Raises StackUnavailable when there is no stack, or its passwords are lost.
         """
-        return await self._call(self._credentials)
+        accounts = secrets.read(self.accounts_file)
+        if self._daemons.placement is not None:
+            origin = self._daemons.placement.network
+        else:
+            origin, accounts = await self._call(
+                lambda daemons: daemons.on("", lambda client: self._accounts(client, accounts))
+            )
+        if accounts is None or accounts.origin != origin:
+            raise StackUnavailable(
+                f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
+                f"replexplorer down --stack {self.name}",
+            )
+        return accounts.credentials()
 
-    async def server_age_s(self, node: str) -> float | None:
-        """How long ago that node's server was started, or made if it never was; None where it has ended."""
-        return await self._call_at(node, lambda client: inventory.server_age_s(client, self.name, node))
+    def _accounts(self, client: Any, kept: secrets.Passwords | None) -> tuple[str, secrets.Passwords | None]:
+        """What tells the stack from others of its name, and the passwords that are kept of it, here or in a
+        stack that the Compose tool made."""
+        found = inventory.take(client, self.name)
+        if not found.containers:
+            raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+        sidecar = next((one for one in found.containers if one.role == "sidecar" and one.by_compose), None)
+        if (kept is None or kept.origin != found.identity) and sidecar is not None:
+            text = file_in(client, sidecar.id, _ACCOUNTS_IN_CONTAINER).decode("ascii", "replace")
+            if (kept := secrets.decode(text, found.identity)) is not None:
+                secrets.write(self.accounts_file, kept)
+        return found.identity, kept
+
+    async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
+        """See `ports.Provider`."""
+        return await self.on(
+            node, lambda client: inventory.server_age_s(client, self.name, node, ended=ended)
+        )
 
     def server_process(self, node: str) -> ServerProcess:
         """The container that the node's mysqld is the first process of."""
-        return ServerContainer(partial(self._call_at, node), self.name, node)
+        return ServerContainer(self, node)
 
     def server_log(self, node: str) -> str:
         """Docker's own command for it, by label: a container may have any name."""
         labels = f"--filter label={inventory.STACK}={self.name} --filter label={inventory.NODE}={node}"
-        return f"docker logs $(docker ps -aq {labels} --filter label={inventory.ROLE}=mysqld)"
+        host = "" if self._daemons.placement is None else self._daemons.placement.hosts.get(node, "")
+        flag = f" -H {host}" if "://" in host else f" --context {host}" if host else ""
+        docker = f"docker{flag}"
+        return f"{docker} logs $({docker} ps -aq {labels} --filter label={inventory.ROLE}=mysqld)"
 
     async def open_bridge(self, node: str) -> Bridge:
         """A long-lived exec into that node's sidecar; raises StackUnavailable when it is down."""
-        return await DockerBridge.start(await self._in_sidecar(node, BRIDGE_COMMAND), node)
+        begun = await self._in_sidecar(node, execs.BRIDGE_COMMAND)
+        return await execs.DockerBridge.start(begun, f"the sidecar of {node}")
 
-    async def _in_sidecar(self, node: str, command: Sequence[str]) -> Exec:
-        def create(client: Any) -> Exec:
-            for container in inventory.containers(client, self.name):
-                if (container.node, container.role, container.running) == (node, "sidecar", True):
-                    return Exec.create(client, container.id, command)
+    async def _in_sidecar(self, node: str, command: Sequence[str]) -> execs.Exec:
+        def create(client: Any) -> execs.Exec:
+            for sidecar in inventory.sidecars(client, self.name):
+                if sidecar.node == node and sidecar.running:
+                    return execs.Exec.create(client, sidecar.id, command)
             raise StackUnavailable(f"the sidecar of {node} is down", "replexplorer up")
 
-        return await self._call_at(node, create)
+        return await self.on(node, create)
 
     async def dial(self, node: str) -> socket.socket:
-        """A connection to a node's server that its address does not lead to; raises StackUnavailable: on
-        this machine it leads there."""
-        raise StackUnavailable(f"{node} is on this machine", "replexplorer up")
+        """A connection to a node's server, through an exec in its sidecar; raises StackUnavailable."""
+        return await execs.dial(await self._in_sidecar(node, execs.relay_command(_MYSQL_PORT)), node)
+
+    def host_at(self, address: str, nodes: Sequence[NodeAddress]) -> str:
+        """The host of the node that has this address; raises StackUnavailable."""
+        for node in nodes:
+            if node.address == address and node.machine is not None:
+                return node.machine
+        raise StackUnavailable(f"no node of stack {self.name} has the address {address}", "replexplorer up")
+
+    async def load_host(self, host: str, report: Report | None) -> LoadHost:
+        """What the load runs in on a host, made when it is not there; raises ReplexplorerError."""
+        from replexplorer.adapters.docker.load import LoadHost
+
+        say = _to_loop(report)
+        return await self.at(host, lambda client: LoadHost.ready(client, self.name, host, say))
 
     @property
     def load(self) -> Callable[[Report], LoadProcess] | None:
-        """What makes a load that runs where this stack needs it; None: on this machine."""
-        return None
+        """What makes a load that runs on the host of the source; None: on this machine."""
+        if self._daemons.placement is None:
+            return None
+        from replexplorer.adapters.docker.load import HostedLoad
 
-    @property
-    def witness(self) -> Witness | None:
-        """What hears what the stack's agents say is requested; None: nobody, on one host."""
-        return None
-
-    async def keep_on(self, host: str) -> None:
-        """Let a host keep what is requested; raises UsageError: this stack is on one machine."""
-        raise UsageError(f"--keep-on {host}: stack {self.name} is not on several hosts", "leave it out")
+        return partial(HostedLoad, self)
 
     @cached_property
     def client_logs(self) -> ClientLogs:
-        """Where the clients of its `ledger` loads note what they do: on this machine."""
+        """Where the clients of its `ledger` loads note what they do: on the disk of the load's host."""
+        if self._daemons.placement is not None:
+            return self.far_logs
         return client_logs.FileClientLogs(paths.ledgers_directory(self.name))
 
-    async def close(self) -> None:
-        """Close the connections to the daemon; a later call opens them again."""
-        with self._client_lock:
-            client, self._client = self._client, None
-        if client is not None:
-            await asyncio.to_thread(client.close)
+    @cached_property
+    def far_logs(self) -> FarClientLogs:
+        """Those of a stack on several hosts."""
+        from replexplorer.adapters.docker.load import FarClientLogs
 
-    def _credentials(self, client: Any) -> Credentials:
-        found = inventory.take(client, self.name)
-        if not found.containers:
-            raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
-        origin = found.identity
-        accounts = secrets.read(self.accounts_file)
-        if accounts is not None and accounts.origin == origin:
-            return accounts.credentials()
-        sidecar = next((one for one in found.containers if one.role == "sidecar" and one.by_compose), None)
-        if sidecar is not None:
-            stream, _ = client.get_archive(sidecar.id, _ACCOUNTS_IN_CONTAINER)
-            if (accounts := secrets.from_archive(b"".join(stream), origin)) is not None:
-                secrets.write(self.accounts_file, accounts)
-                return accounts.credentials()
-        raise StackUnavailable(
-            f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
-            f"replexplorer down --stack {self.name}",
-        )
+        return FarClientLogs(paths.ledgers_directory(self.name), self._in_load)
 
-    async def _call_at(self, node: str, work: Callable[[Any], T]) -> T:
-        """Do work with the client of the daemon that a node is on."""
-        return await self._call(work)
+    async def _in_load(self, host: str, path: str) -> AsyncIterator[bytes]:
+        """What a file in the load's container on a host holds; nothing where there is none."""
+        from replexplorer.adapters.docker.load import file_in
 
-    async def _call(self, work: Callable[[Any], T]) -> T:
-        def run() -> T:
-            with spoken():
-                return work(self._connected())
-
-        task = asyncio.create_task(asyncio.to_thread(run))
+        begun = await self.at(host, lambda client: file_in(client, self.name, path))
+        reader, writer = await begun.start(f"the load's container on {host}")
         try:
-            while not (await asyncio.wait({task}, timeout=_TELL_EVERY_S))[0]:
-                self._tell_slow()
+            async for stream, content in execs.frames(reader):
+                if stream == execs.STDOUT:
+                    yield content
         finally:
-            task.cancel()
-        return task.result()
+            writer.close()
+        ended = await self.at(host, lambda client: client.exec_inspect(begun.id))
+        if ended["Running"] or ended["ExitCode"] not in _READ:
+            raise StackUnavailable(f"the client log {path} on {host} cannot be read", "try again")
 
-    def _tell_slow(self) -> None:
-        """Say what a busy daemon is waited for."""
-        waiting = getattr(self._client, "longest", lambda: None)()
-        if self._slow is not None and waiting is not None and waiting[0] >= _TELL_EVERY_S - 1:
-            self._slow(f"Docker is slow: waiting {waiting[0]:.0f} s for it {waiting[1]}")
-
-    def _connected(self) -> Any:
-        with self._client_lock:
-            if self._client is None:
-                self._client = connect()
-            return self._client
+    async def close(self) -> None:
+        """Close the connections to the daemons; a later call opens them again."""
+        await asyncio.to_thread(self._daemons.close)
 
     @contextmanager
     def _lock(self, report: Report, cancelled: threading.Event) -> Iterator[None]:
@@ -346,9 +441,27 @@ class DockerProvider:
             yield
 
 
-def put_roles(client: Any, sidecar: str, text: str) -> None:
-    """Let what servers are when they start be this, by the tools volume of a sidecar."""
-    client.put_archive(sidecar, _TOOLS_IN_CONTAINER, one_file(_ROLES_FILE, text))
+def _placed(found: Sequence[NodeAddress], placed: Placement) -> list[NodeAddress]:
+    """All nodes of the stack with their hosts; those of a host that is away do not run."""
+    by_name = {node.name: node for node in found}
+    nodes = []
+    for name in in_order({*by_name, *placed.hosts}):
+        host = placed.hosts.get(name)
+        node = by_name.get(name) or NodeAddress(name, False, False, None, _MYSQL_PORT, None, None)
+        system = placed.system or node.system
+        nodes.append(replace(node, machine=host, keeps=host == placed.names[0], system=system))
+    return nodes
+
+
+def _to_loop(report: Report | None) -> Report:
+    """Reports from another thread; must be called on the loop."""
+    loop = asyncio.get_running_loop()
+
+    def say(text: str, done: float | None) -> None:
+        if report is not None:
+            loop.call_soon_threadsafe(report, text, done)
+
+    return say
 
 
 async def stack_names() -> list[str]:

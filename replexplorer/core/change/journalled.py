@@ -1,5 +1,5 @@
-"""Changes of servers that somebody else made, as a journal has them: what was so before, and what is set;
-and the schema that a load was given there.
+"""Changes of servers that this program did not make, as a journal has them: what was so before, and what is
+set.
 
 Laws: an entry is on the disk before its statement is sent, so that what the journal does not name was not
 touched. The first value of a variable is the one to go back to, whatever was set in between. What somebody
@@ -9,11 +9,12 @@ else has set since is left alone and named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from replexplorer.core.dialect.attaching import same_setting
+from replexplorer.core.json_keys import json_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,6 @@ class Outstanding:
     """What the server made of that; None where nobody saw it."""
     held: str | None = None
     """What it was when it was last asked for; None: as it was found."""
-    mark: str | None = None
-    """By which a schema is known to be the one that was made; None of a variable."""
-
-    @property
-    def is_schema(self) -> bool:
-        """Whether it is a schema that is to be dropped; then `variable` names it as `schema NAME`."""
-        return self.mark is not None
 
 
 class Fate(StrEnum):
@@ -51,16 +45,23 @@ class Fate(StrEnum):
     """Its server did not answer, or refused."""
 
 
+@json_keys(hide="now held")
 @dataclass(frozen=True, slots=True)
-class TakenBack:
-    """One variable, or the schema, after its change was undone, or was not."""
+class TakenBack(Outstanding):
+    """One variable after its change was undone, or was not."""
 
-    change: Outstanding
-    fate: Fate
+    fate: Fate = Fate.UNREACHED
     found: str | None = None
-    """What it was when it was looked at."""
-    why: str = ""
+    """What it was when it was looked at; None: its server did not answer."""
+    why: str | None = None
     """Of one that was not reached."""
+
+    @classmethod
+    def of(
+        cls, change: Outstanding, fate: Fate, found: str | None = None, why: str | None = None
+    ) -> TakenBack:
+        """What became of this change."""
+        return cls(**asdict(change), fate=fate, found=found, why=why)
 
 
 def before_set(node: str, variable: str, before: str, asked: str) -> dict[str, Any]:
@@ -73,31 +74,11 @@ def after_set(node: str, variable: str, now: str) -> dict[str, Any]:
     return {"kind": "is", "node": node, "variable": variable, "now": now}
 
 
-ABSENT, PRESENT = "absent", "present"
-"""What a schema is in place of a value."""
-
-
-def before_making(node: str, schema: str, mark: str) -> dict[str, Any]:
-    """The entry of a schema that is about to be made."""
-    return {"kind": "schema", "node": node, "schema": schema, "mark": mark}
-
-
-def after_dropping(node: str, schema: str) -> dict[str, Any]:
-    """The entry of one that was dropped, or never made."""
-    return {"kind": "dropped", "node": node, "schema": schema}
-
-
 def outstanding(entries: Iterable[Mapping[str, Any]]) -> tuple[Outstanding, ...]:
     """What is to be undone, the newest first; entries of other kinds say nothing of that. Raises KeyError for
     an entry that lacks a field."""
     found: dict[tuple[str, str], Outstanding] = {}
     for entry in entries:
-        if entry.get("kind") in ("schema", "dropped"):
-            key = (str(entry["node"]), f"schema {entry['schema']}")
-            found.pop(key, None)
-            if entry["kind"] == "schema":
-                found[key] = Outstanding(*key, ABSENT, PRESENT, mark=str(entry["mark"]))
-            continue
         if entry.get("kind") not in ("set", "is"):
             continue
         key = (str(entry["node"]), str(entry["variable"]))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.change.warnings import warnings_for
-from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (

@@ -3,18 +3,20 @@ how busy it is; and which statements change something.
 
 Law: what is not known to be a read is none. A statement that sets a global variable is understood to the
 letter or refused, because it has to be undone by its variable alone.
+
+Which privileges an account needs to watch a server that this program did not make, and which it lacks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.mysql import in_new_words
-from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
-from replexplorer.core.dialect.values import whole
+from replexplorer.core.dialect.question import Question, Row, listed, read_pairs, whole
 from replexplorer.core.system import GALERA, GROUP
 
 _QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
@@ -105,7 +107,7 @@ def value_of(variable: str) -> Question[str]:
     """A global variable's value, as `same_setting` compares it; raises ValueError for what is no name."""
     if not _VARIABLE.fullmatch(variable):
         raise ValueError(f"{variable!r} is no variable")
-    return Question(f"SELECT @@GLOBAL.{variable} AS value", _read_value)
+    return Question(f"SELECT @@GLOBAL.{variable} AS value", lambda rows: str(rows[0]["value"]))
 
 
 def set_back(variable: str, value: str) -> str:
@@ -123,66 +125,6 @@ def same_setting(one: str, other: str) -> bool:
 def _plain(value: str) -> str:
     word = {"on": "1", "off": "0", "true": "1", "false": "0"}.get(value.lower(), value.lower())
     return str(float(word)) if _NUMBER.fullmatch(word) else word
-
-
-def _read_value(rows: Sequence[Row]) -> str:
-    return str(rows[0]["value"])
-
-
-WHO: Final = Question(
-    "SELECT @@GLOBAL.server_id AS server_id, @@hostname AS hostname, CURRENT_USER() AS account",
-    lambda rows: Identity(int(rows[0]["server_id"]), str(rows[0]["hostname"]), str(rows[0]["account"])),
-)
-"""Which server this is, and as whom one is there."""
-
-FOLLOWED: Final[Question[Followed | None]] = Question(
-    "SHOW REPLICA STATUS",
-    lambda rows: _read_followed(rows),
-    instead=Question("SHOW SLAVE STATUS", lambda rows: _read_followed(rows)),
-)
-"""Whom a server follows; None where it follows nobody."""
-
-REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
-    "SHOW REPLICAS",
-    lambda rows: _read_registered(rows),
-    instead=Question("SHOW SLAVE HOSTS", lambda rows: _read_registered(rows)),
-)
-"""Replicas that are connected, and what they say of where they are."""
-
-DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", lambda rows: _read_dumps(rows))
-"""Hosts that binlogs are sent to."""
-
-GROUP_OF: Final[Mapping[str, Question[str]]] = {
-    GROUP.name: Question(
-        "SELECT @@GLOBAL.group_replication_group_name AS name", lambda rows: str(rows[0]["name"] or "")
-    ),
-    GALERA.name: Question(
-        "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
-        lambda rows: read_pairs(rows).get("wsrep_cluster_state_uuid", ""),
-    ),
-}
-"""By system, the name of the group that a server is a member of; empty of one that is in none."""
-
-MEMBERS_OF: Final[Mapping[str, Question[tuple[Whereabouts, ...]]]] = {
-    GROUP.name: Question(
-        "SELECT member_host AS Host, member_port AS Port FROM performance_schema.replication_group_members",
-        lambda rows: tuple(place for place in _read_registered(rows) if place.host),
-    ),
-    GALERA.name: Question(
-        "SHOW GLOBAL STATUS LIKE 'wsrep_incoming_addresses'",
-        lambda rows: _read_incoming(read_pairs(rows).get("wsrep_incoming_addresses", "")),
-    ),
-}
-"""By system, where the members may be reached, as one of them knows it."""
-
-ACTIVITY: Final = Question(
-    f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(('Threads_connected', 'Questions'))})",
-    lambda rows: _read_activity(read_pairs(rows)),
-)
-"""How busy a server is: asked twice, the difference of the questions is its rate."""
-
-GRANTS: Final = Question("SHOW GRANTS", lambda rows: tuple(str(next(iter(row.values()))) for row in rows))
-"""What the account may do, as statements."""
 
 
 def _read_followed(rows: Sequence[Row]) -> Followed | None:
@@ -213,5 +155,111 @@ def _read_dumps(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host for host in hosts if host))
 
 
-def _read_activity(values: Mapping[str, str]) -> Activity:
-    return Activity(whole(values.get("threads_connected")) or 0, whole(values.get("questions")) or 0)
+WHO: Final = Question(
+    "SELECT @@GLOBAL.server_id AS server_id, @@hostname AS hostname, CURRENT_USER() AS account",
+    lambda rows: Identity(int(rows[0]["server_id"]), str(rows[0]["hostname"]), str(rows[0]["account"])),
+)
+"""Which server this is, and as whom one is there."""
+
+FOLLOWED: Final[Question[Followed | None]] = Question(
+    "SHOW REPLICA STATUS",
+    _read_followed,
+    instead=Question("SHOW SLAVE STATUS", _read_followed),
+)
+"""Whom a server follows; None where it follows nobody."""
+
+REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
+    "SHOW REPLICAS",
+    _read_registered,
+    instead=Question("SHOW SLAVE HOSTS", _read_registered),
+)
+"""Replicas that are connected, and what they say of where they are."""
+
+DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", _read_dumps)
+"""Hosts that binlogs are sent to."""
+
+GROUP_OF: Final[Mapping[str, Question[str]]] = {
+    GROUP.name: Question(
+        "SELECT @@GLOBAL.group_replication_group_name AS name", lambda rows: str(rows[0]["name"] or "")
+    ),
+    GALERA.name: Question(
+        "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
+        lambda rows: read_pairs(rows).get("wsrep_cluster_state_uuid", ""),
+    ),
+}
+"""By system, the name of the group that a server is a member of; empty of one that is in none."""
+
+MEMBERS_OF: Final[Mapping[str, Question[tuple[Whereabouts, ...]]]] = {
+    GROUP.name: Question(
+        "SELECT member_host AS Host, member_port AS Port FROM performance_schema.replication_group_members",
+        lambda rows: tuple(place for place in _read_registered(rows) if place.host),
+    ),
+    GALERA.name: Question(
+        "SHOW GLOBAL STATUS LIKE 'wsrep_incoming_addresses'",
+        lambda rows: _read_incoming(read_pairs(rows).get("wsrep_incoming_addresses", "")),
+    ),
+}
+"""By system, where the members may be reached, as one of them knows it."""
+
+_ACTIVITY: Final = ("Threads_connected", "Questions")
+ACTIVITY: Final = Question(
+    f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(_ACTIVITY)})",
+    lambda rows: Activity(*(whole(read_pairs(rows).get(name.lower())) or 0 for name in _ACTIVITY)),
+)
+"""How busy a server is: asked twice, the difference of the questions is its rate."""
+
+GRANTS: Final = Question("SHOW GRANTS", lambda rows: tuple(str(next(iter(row.values()))) for row in rows))
+"""What the account may do, as statements."""
+
+
+EVERYTHING: Final = "*.*"
+_ALL: Final = ("ALL", "ALL PRIVILEGES")
+_GRANT: Final = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>\S+\.\S+) TO ", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Privileges that an account does not have, each as `PRIVILEGE ON place`."""
+
+    to_see: tuple[str, ...]
+    """Replication itself: without these nothing that is said of a source or a replica would be true."""
+    to_watch: tuple[str, ...]
+    """What finds replicas, and tells what commits wait for."""
+
+
+def lacking(server: Capabilities, grants: Iterable[str]) -> Lacking:
+    """What an account lacks that has what SHOW GRANTS says (manuals of both flavours, "Privileges Provided";
+    measured on MySQL 9.7 and MariaDB 11.8)."""
+    see, watch = ["REPLICATION CLIENT"], ["PROCESS", "REPLICATION SLAVE"]
+    if server.flavor == "mariadb":
+        see, watch = ["SLAVE MONITOR", "BINLOG MONITOR"], ["PROCESS", "REPLICATION MASTER ADMIN"]
+    has = granted(grants)
+
+    def missing(words: Iterable[str], where: str, *instead: str) -> tuple[str, ...]:
+        places = (EVERYTHING, where)
+        if any((word, place) in has for word in (*_ALL, *instead) for place in places):
+            return ()
+        return tuple(
+            f"{word} ON {where}" for word in words if not any((word, place) in has for place in places)
+        )
+
+    return Lacking(
+        missing(see, EVERYTHING, "SUPER"),
+        missing(watch, EVERYTHING) + missing(("SELECT",), "performance_schema.*"),
+    )
+
+
+def granted(statements: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Privileges with where they hold, from the answer to SHOW GRANTS, in the words of `lacking`."""
+    found: set[tuple[str, str]] = set()
+    for statement in statements:
+        match = _GRANT.match(statement)
+        if match is not None:
+            where = match["where"].replace("`", "").replace('"', "").lower()
+            found.update((_word(each), where) for each in match["what"].split(","))
+    return frozenset(found)
+
+
+def _word(privilege: str) -> str:
+    word = " ".join(privilege.upper().split()).replace("REPLICA MONITOR", "SLAVE MONITOR")
+    return word.replace("REPLICATION REPLICA", "REPLICATION SLAVE")

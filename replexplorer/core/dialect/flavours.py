@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
-from replexplorer.core.dialect.capabilities import (
+from replexplorer.core.dialect.dialect import (
     IDENTIFYING,
     KNOB_VARIABLES,
-    Range,
     flavor_name,
     system_of_server,
 )
-from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.dialect.galera import Galera
 from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mariadb import MariaDb
@@ -20,25 +18,10 @@ from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
 from replexplorer.core.system import GALERA, GROUP
 
+Dialect = MySql
+"""What every server's dialect is: the one of MySQL, or one that inherits from it."""
 
-class Flavour(Protocol):
-    """How a dialect is made from a server's answers."""
-
-    @property
-    def probed(self) -> tuple[str, ...]:
-        """Variables whose presence the dialect goes by, beside those of the knobs."""
-        ...
-
-    def ranges(self) -> Question[Mapping[str, Range]]:
-        """What the server says of the knobs' variables, by name; one that refuses it has said nothing."""
-        ...
-
-    def of(self, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Dialect:
-        """The dialect of a server with these variables, by lower-case name."""
-        ...
-
-
-FLAVOURS: Final[Mapping[str, Flavour]] = {"mysql": MySql, "percona": MySql, "mariadb": MariaDb}
+FLAVOURS: Final[Mapping[str, type[Dialect]]] = {"mysql": MySql, "percona": MySql, "mariadb": MariaDb}
 _OF_FLAVOURS: Final = (name for flavour in FLAVOURS.values() for name in flavour.probed)
 _PROBED: Final = tuple(dict.fromkeys((*IDENTIFYING, *_OF_FLAVOURS, *KNOB_VARIABLES)))
 
@@ -49,11 +32,11 @@ ALIVE: Final = Question("SELECT 1", lambda _: None)
 """Whether it answers at all, before it is known what it is."""
 
 
-_OF_SYSTEMS: Final[Mapping[str, Flavour]] = {GROUP.name: GroupMySql, GALERA.name: Galera}
+_OF_SYSTEMS: Final[Mapping[str, type[Dialect]]] = {GROUP.name: GroupMySql, GALERA.name: Galera}
 """Servers that are asked otherwise in a system."""
 
 
-def flavour_of(variables: Mapping[str, str]) -> Flavour:
+def flavour_of(variables: Mapping[str, str]) -> type[Dialect]:
     """By the answer to `IDENTITY`."""
     of_system = _OF_SYSTEMS.get(system_of_server(variables).name)
     return of_system or FLAVOURS[flavor_name(variables)]

@@ -12,11 +12,10 @@ from typing import ClassVar, Final
 
 from replexplorer.core.dialect.dialect import Behind, Threads
 from replexplorer.core.dialect.mysql import MySql, behind_of
-from replexplorer.core.dialect.question import Question, Row
-from replexplorer.core.dialect.values import whole
+from replexplorer.core.dialect.question import Question, Row, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
-from replexplorer.core.server.membership import Membership, majority_of
+from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.topology import Belonging
 
 APPLIER: Final = "group_replication_applier"
@@ -45,7 +44,7 @@ _MEMBERSHIP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class GroupMySql(MySql):
-    """One member's dialect; see `dialect.Dialect` for what each question is."""
+    """One member's dialect; see `mysql.MySql` for what each question is."""
 
     channel: ClassVar = APPLIER
 

@@ -13,15 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
-from replexplorer.core.dialect.dialect import Behind, Position, Sent, SourceAddress, Waits
+from replexplorer.core.dialect.dialect import (
+    KNOB_VARIABLES,
+    MARIADB_TIMED,
+    Behind,
+    Capabilities,
+    Position,
+    Range,
+    Sent,
+    SourceAddress,
+    Waits,
+)
 from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
-from replexplorer.core.dialect.question import Question, Row, listed
-from replexplorer.core.dialect.table_questions import Description, description, written_default
-from replexplorer.core.dialect.timed import MARIADB_TIMED
-from replexplorer.core.dialect.values import whole
+from replexplorer.core.dialect.question import Question, Row, listed, whole
 from replexplorer.core.knobs import keys
-from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
 
 _COMMITS_END_WITHIN_S: Final = 9
@@ -51,11 +56,15 @@ def position_of(gtids: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MariaDb(MySql):
-    """One server's dialect; see `dialect.Dialect` for what each question is."""
+    """One server's dialect; see `mysql.MySql` for what each question is."""
 
     probed: ClassVar = ("rpl_semi_sync_slave_enabled",)
     refuses: ClassVar = "read_only"
     counters: ClassVar = "information_schema.global_status"
+    timed: ClassVar = MARIADB_TIMED
+    hidden_index: ClassVar = "ignored = 'YES'"
+    """Since 10.6."""
+    tablespaces: ClassVar = "innodb_sys_tablespaces"
     lsns: ClassVar = ("Innodb_lsn_current", "Innodb_lsn_flushed")
 
     @classmethod
@@ -101,12 +110,12 @@ class MariaDb(MySql):
         """It has no table of its error log."""
         return Question("SELECT NULL AS timeouts", lambda _: None)
 
-    def commits(self, account: str | None) -> Question[Totals] | None:
-        """The binlog's fsync, semi-sync's wait and the time in the commit; of the redo log and of the queue
-        nothing is told."""
-        return MARIADB_TIMED.question_of_all() if account is None else MARIADB_TIMED.question(account)
-
     # -- positions
+
+    @property
+    def tracks_gtids(self) -> str:
+        """The variable is told whenever it changes."""
+        return "SET SESSION session_track_system_variables = 'last_gtid'"
 
     def purged(self) -> Question[str]:
         """The oldest binlog that is there begins with the state in which it was begun (MariaDB knowledge
@@ -240,20 +249,6 @@ class MariaDb(MySql):
     def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
         """A replica's position is no part of its binlogs."""
         return (*MySql.empty(self, databases), "SET GLOBAL gtid_slave_pos = ''")
-
-    # -- tables
-
-    def describe(self, databases: Sequence[str]) -> Description:
-        """Defaults are SQL already."""
-        return description(databases, written_default)
-
-    def table_bytes(self, database: str, table: str) -> Question[int]:
-        """Of a table with a file of its own."""
-        return Question(
-            "SELECT file_size AS bytes FROM information_schema.innodb_sys_tablespaces"
-            f" WHERE name = '{database}/{table}'",
-            lambda rows: int(rows[0]["bytes"]) if rows else 0,
-        )
 
 
 def _read_sent(rows: Sequence[Row]) -> Sent:

@@ -11,39 +11,42 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
 from replexplorer.core.dialect.dialect import (
+    ACK_STAGES,
+    HANDLER_COMMIT,
+    KNOB_VARIABLES,
+    MYSQL_TIMED,
     Behind,
+    Capabilities,
     Copying,
     Position,
+    Range,
     Sent,
     ServerSettings,
     SourceAddress,
     Threads,
+    Timed,
     Waits,
 )
-from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
-from replexplorer.core.dialect.table_questions import (
-    Description,
-    bare_default,
-    description,
-    holds_null,
-    mend,
+from replexplorer.core.dialect.question import (
+    Question,
+    Row,
+    from_server,
+    is_on,
+    listed,
+    literal,
+    read_pairs,
+    whole,
 )
-from replexplorer.core.dialect.timed import ACK_STAGES, HANDLER_COMMIT, MYSQL_TIMED
-from replexplorer.core.dialect.values import from_server, is_on, literal, whole
+from replexplorer.core.dialect.schema import SchemaFinding, schema_questions
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
-from replexplorer.core.loss.spans import spans_of
-from replexplorer.core.server.commit_counters import Totals
-from replexplorer.core.server.counters import ServerStatus
-from replexplorer.core.server.exposure_meter import LogState
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.node_view import ThreadError
-from replexplorer.core.tables.check import Remedy
-from replexplorer.core.tables.table import TableName
+from replexplorer.core.server.counters import ServerStatus, Totals
+from replexplorer.core.server.exposure import LogState
+from replexplorer.core.server.gtid import spans_of
+from replexplorer.core.server.node_view import Membership, ThreadError
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ _BEHIND_BY_HEARTBEAT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MySql:
-    """One server's dialect; see `dialect.Dialect` for what each question is."""
+    """One server's dialect: questions with their readers, and statements in the order in which they run.
+    Other flavours inherit from it what they share with MySQL."""
 
     probed: ClassVar[tuple[str, ...]] = (*_REGISTERS, _NEW_WORDS)
     """Variables that say how this flavour is asked, beside those of the knobs."""
@@ -137,6 +141,12 @@ class MySql:
     """The table of status variables."""
     channel: ClassVar[str] = ""
     """The channel by which a replica receives."""
+    timed: ClassVar[Timed] = MYSQL_TIMED
+    """What its performance schema times of commits."""
+    hidden_index: ClassVar = "is_visible = 'NO'"
+    """Says in SQL of a row of STATISTICS that no query uses the index."""
+    tablespaces: ClassVar = "innodb_tablespaces"
+    """The table of the tables' files in information_schema."""
     lsns: ClassVar = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_flushed_to_disk_lsn")
     """Status variables: up to where redo was made, and up to where it is fsynced."""
 
@@ -173,7 +183,8 @@ class MySql:
     # -- settings
 
     def settings(self) -> Question[ServerSettings]:
-        """Knobs, the replica's switch and whether writes are refused in one answer."""
+        """All knobs' values at once. Knobs, the replica's switch and whether writes are refused in one
+        answer."""
         switch = [self.registers] if self.registers else []
         names = [*self.capabilities.variables.values(), *switch, self.refuses]
         return Question(
@@ -194,7 +205,8 @@ class MySql:
         )
 
     def setting(self, key: str) -> Question[Value]:
-        """Of the global variable: sessions may still have another value."""
+        """One knob's value; raises UsageError where the server lacks it. Of the global variable: sessions
+        may still have another value."""
         knob = self.capabilities.knob(key)
         return Question(
             f"SELECT @@GLOBAL.{self.capabilities.variables[key]} AS value",
@@ -202,12 +214,15 @@ class MySql:
         )
 
     def set(self, key: str, value: Value) -> str:
-        """It does not survive a restart of the server."""
+        """The statement that sets a knob while the server runs; raises UsageError where it lacks it. It
+        does not survive a restart of the server."""
         knob = self.capabilities.knob(key)
         return f"SET GLOBAL {self.capabilities.variables[key]} = {literal(knob, value)}"
 
     def unfinished(self, key: str) -> Question[str | None] | None:
-        """The variables of both sizes change at once, and their status follows (measured on 9.7.4)."""
+        """What the server still does, in words with its progress, of a setting that its variable shows
+        already; None as the answer where it has done all, as the question where there is no such work. The
+        variables of both sizes change at once, and their status follows (measured on 9.7.4)."""
         if key not in _RESIZES:
             return None
         names, reader = _RESIZES[key]
@@ -220,8 +235,9 @@ class MySql:
     # -- semi-sync and commits
 
     def status(self) -> Question[ServerStatus]:
-        """Only the names that are read: each semi-sync counter costs the server a lock that commits
-        take as well (docs/facts.md, "Commit anatomy")."""
+        """Counters and gauges; what the server does not have is None. Only the names that are read: each
+        semi-sync counter costs the server a lock that commits take as well (docs/facts.md, "Commit
+        anatomy")."""
         names = list(_PLAIN_COUNTERS)
         if self.semi_sync is not None:
             names += [f"{self.semi_sync.status_prefix}{suffix}" for suffix in _SEMI_SYNC_COUNTERS]
@@ -257,9 +273,9 @@ class MySql:
         )
 
     def waits(self) -> Question[Waits]:
-        """Under after_sync the leader of one queue alone waits for the acknowledgement, and all others
-        stand behind it in their handler's commit. The name of the thread leaves the idle
-        acknowledgement receiver out, which shows the same state."""
+        """What commits wait for on a source. Under after_sync the leader of one queue alone waits for the
+        acknowledgement, and all others stand behind it in their handler's commit. The name of the thread
+        leaves the idle acknowledgement receiver out, which shows the same state."""
         stages = listed(ACK_STAGES)
         return Question(
             f"SELECT MAX(CASE WHEN t.processlist_state IN ({stages}) THEN s.timer_wait END) / 1e12"
@@ -272,8 +288,9 @@ class MySql:
         )
 
     def timeouts(self) -> Question[int | None]:
-        """From the table of the error log (8.0.22 and later), which also holds what was logged before
-        the server's start."""
+        """Falls to async by timeout since the server's start; None where it does not count them. From the
+        table of the error log (8.0.22 and later), which also holds what was logged before the server's
+        start."""
         return Question(
             "SELECT COUNT(*) AS timeouts FROM performance_schema.error_log"
             " WHERE error_code = 'MY-011153' AND logged >= NOW(6) - INTERVAL"
@@ -283,66 +300,83 @@ class MySql:
         )
 
     def commits(self, account: str | None) -> Question[Totals] | None:
-        """A few names by index, no table of events. Files have no account; all else is asked for the
-        account alone, so that the poller, the acknowledgement receiver and dump threads are not in it."""
-        return MYSQL_TIMED.question_of_all() if account is None else MYSQL_TIMED.question(account)
+        """What is counted and timed of the commits of one account's sessions, of everybody's for None; None
+        where nothing is. A few names by index, no table of events. Files have no account; all else is asked
+        for the account alone, so that the poller, the acknowledgement receiver and dump threads are not in
+        it."""
+        return self.timed.question(account)
 
     def register(self) -> tuple[str, ...]:
-        """The dump that runs is not changed by it: the IO thread has to connect once more."""
+        """Lets a replica register for semi-sync when it next connects; nothing where it has no switch. The
+        dump that runs is not changed by it: the IO thread has to connect once more."""
         return (f"SET GLOBAL {self.registers} = ON",) if self.registers else ()
 
     # -- membership in a group
 
     def membership(self) -> Question[Membership] | None:
-        """A source or a replica is in none."""
+        """How a server stands to its group; None where it was started for none. A source or a replica is in
+        none."""
         return None
 
     def found(self) -> tuple[str, ...]:
-        """There is no group."""
+        """Makes a server the first member of a new group; none where that is not done by statements. There
+        is no group."""
         return ()
 
     def after_founding(self) -> tuple[str, ...]:
-        """There is no group."""
+        """Runs whenever `found` or `go_on_with` ran, also when a statement of it failed. There is no
+        group."""
         return ()
 
     def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
-        """There is no group."""
+        """Makes a server a member of the group that any of these (`NODE:PORT`) is in, whatever it was
+        before; none where it joins by itself as it starts. There is no group."""
         return ()
 
     def go_on_with(self, members: Sequence[str]) -> tuple[str, ...]:
-        """There is no group."""
+        """Makes these (`NODE:PORT`) the whole group of a member whose majority is gone; `after_founding`
+        runs afterwards. There is no group."""
         return ()
 
     def leave(self) -> tuple[str, ...]:
-        """There is no group."""
+        """Lets a server leave its group and stay up; none where it cannot. There is no group."""
         return ()
 
     def elect(self, server_uuid: str) -> str | None:
-        """There is no group."""
+        """Makes the member with this id the one that takes writes; None where all do. There is no group."""
         return None
 
     # -- positions
 
+    @property
+    def tracks_gtids(self) -> str:
+        """The statement after which each reply of a session to a commit tells its GTID. Of what the session
+        itself commits."""
+        return "SET SESSION session_track_gtids = OWN_GTID"
+
     def executed(self) -> Question[str]:
-        """In one line."""
+        """All that a server has executed. In one line."""
         return Question(
             "SELECT @@GLOBAL.gtid_executed AS executed", lambda rows: _in_line(rows[0]["executed"])
         )
 
     def purged(self) -> Question[str]:
-        """Binlogs that were removed, and what came with a copy of another server's data (refman:
+        """What it has executed and has in no binlog any more: whoever lacks it cannot follow from there.
+        Binlogs that were removed, and what came with a copy of another server's data (refman:
         gtid_purged)."""
         return Question("SELECT @@GLOBAL.gtid_purged AS purged", lambda rows: _in_line(rows[0]["purged"]))
 
     def position(self) -> Question[Position]:
-        """In this order: what is committed in between is in the second."""
+        """That, and what its sessions are about to commit. In this order: what is committed in between is
+        in the second."""
         return Question(
             "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed",
             lambda rows: Position(_in_line(rows[0]["owned"]), _in_line(rows[0]["executed"])),
         )
 
     def sent(self, replica_host: str) -> Question[Sent]:
-        """Of two dump threads the newer: the older one has not noticed yet that it is alone."""
+        """A source's side of the stream to the replica at this address. Of two dump threads the newer: the
+        older one has not noticed yet that it is alone."""
         return Question(
             "SELECT @@GLOBAL.gtid_executed AS executed, t.thread_id AS dump_thread, s.variable_value AS sent"
             " FROM (SELECT 1) AS always"
@@ -356,12 +390,14 @@ class MySql:
         )
 
     def behind(self, executed: str) -> Question[Behind | None]:
-        """By the times of commit that transactions carry (8.0.1 and later), else by the heartbeat."""
+        """What a replica lacks of what its source has executed; None where it follows none. By the times of
+        commit that transactions carry (8.0.1 and later), else by the heartbeat."""
         return behind_of(executed, self.channel)
 
     def log_state(self) -> Question[LogState]:
-        """The LSNs are there from 8.0.30 on; with all else they are read within one materialization of the
-        status variables."""
+        """How far a source's redo log is made and flushed, and what its commits wait for. The LSNs are
+        there from 8.0.30 on; with all else they are read within one materialization of the status
+        variables."""
         names = [*self.lsns, *_LOG_COUNTERS]
         if self.semi_sync is not None:
             names += [f"{self.semi_sync.status_prefix}{each}" for each in ("status", "no_tx")]
@@ -394,7 +430,8 @@ class MySql:
         )
 
     def received_gtids(self) -> Question[str]:
-        """The received set begins with the relay log; what was executed before is in the other."""
+        """All that a replica has in its relay log or has executed; on any server, what it has executed. The
+        received set begins with the relay log; what was executed before is in the other."""
         return Question(
             "SELECT @@GLOBAL.gtid_executed AS executed,"
             f" (SELECT received_transaction_set FROM {_RECEIVER}"
@@ -405,7 +442,8 @@ class MySql:
         )
 
     def received(self) -> Question[tuple[object, ...]]:
-        """Heartbeats come once a second while there are no events."""
+        """What a replica has received, heartbeats included, only to be compared with an earlier answer.
+        Heartbeats come once a second while there are no events."""
         return Question(
             "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
             f" FROM {_RECEIVER}",
@@ -413,7 +451,8 @@ class MySql:
         )
 
     def reached(self, executed: str, within_s: float) -> Question[bool]:
-        """The server answers 0 when it has, 1 past the time."""
+        """Waits in a replica until it has executed this; False when it has not in time. The server answers
+        0 when it has, 1 past the time."""
         return Question(
             f"SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, {within_s:g}) AS late",
             lambda rows: int(rows[0]["late"]) == 0,
@@ -423,41 +462,46 @@ class MySql:
     # -- replication threads
 
     def threads(self) -> Question[Threads | None]:
-        """Columns of both generations are read by their new names."""
+        """A replica's threads; None where replication is not configured. Columns of both generations are
+        read by their new names."""
         return Question(f"SHOW {self.word} STATUS", _read_threads)
 
     def start_threads(self) -> str:
-        """Answers before the IO thread is connected."""
+        """Starts both. Answers before the IO thread is connected."""
         return f"START {self.word}"
 
     def stop_threads(self) -> str:
-        """Waits until the applier has ended its transactions."""
+        """Stops both. Waits until the applier has ended its transactions."""
         return f"STOP {self.word}"
 
     def start_io(self) -> str:
-        """Answers before it is connected; a replica registers for semi-sync as it connects."""
+        """Starts receiving. Answers before it is connected; a replica registers for semi-sync as it
+        connects."""
         return f"START {self.word} IO_THREAD"
 
     def stop_io(self) -> str:
-        """The source notices it late: it counts the replica for a second more."""
+        """Stops receiving. The source notices it late: it counts the replica for a second more."""
         return f"STOP {self.word} IO_THREAD"
 
     def start_applier(self) -> str:
-        """The statement after a variable that the applier reads when it starts."""
+        """Starts applying. The statement after a variable that the applier reads when it starts."""
         return f"START {self.word} SQL_THREAD"
 
     def stop_applier(self) -> str:
-        """The statement before it."""
+        """Stops applying. The statement before it."""
         return f"STOP {self.word} SQL_THREAD"
 
     def holding_commits(self, key: str) -> tuple[Sequence[str], Sequence[str]]:
-        """It wakes whoever waits (seen on 9.7.4)."""
+        """What keeps commits from being under way while this variable changes, and what lets them go on;
+        both empty where the server needs no such care. It wakes whoever waits (seen on 9.7.4)."""
         return (), ()
 
     # -- roles
 
     def follow(self, source: SourceAddress) -> Question[None]:
-        """With the options that a new stack's replica has: it tries again every second, for ever."""
+        """Points a replica whose threads are stopped at a source, by its position; the password is not in
+        the statement's text. With the options that a new stack's replica has: it tries again every second,
+        for ever."""
         old = self.word == "SLAVE"
         statement = "CHANGE MASTER TO" if old else "CHANGE REPLICATION SOURCE TO"
         name = "MASTER" if old else "SOURCE"
@@ -471,31 +515,36 @@ class MySql:
         )
 
     def follow_nobody(self) -> tuple[str, ...]:
-        """What was received and not applied is gone with the relay log."""
+        """Makes a replica whose threads are stopped forget its source and its relay log. What was received
+        and not applied is gone with the relay log."""
         return (f"RESET {self.word} ALL",)
 
     def open_for_writes(self) -> tuple[str, ...]:
-        """read_only stays on when super_read_only goes off."""
+        """Lets everybody write. read_only stays on when super_read_only goes off."""
         return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
 
     def refuse_writes(self) -> tuple[str, ...]:
-        """It sets read_only as well, and waits for commits that are under way."""
+        """Lets nobody write but the applier. It sets read_only as well, and waits for commits that are
+        under way."""
         return ("SET GLOBAL super_read_only = ON",)
 
     def refuse_clients(self) -> tuple[str, ...]:
-        """super_read_only goes off when read_only, which it has switched on, stays so. Accounts with
-        CONNECTION_ADMIN write all the same."""
+        """Lets nobody write but accounts that administer the server, and the applier. super_read_only goes
+        off when read_only, which it has switched on, stays so. Accounts with CONNECTION_ADMIN write all the
+        same."""
         return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = ON")
 
     # -- copying a whole server
 
     @property
     def copies(self) -> bool:
-        """By the clone plugin (manual, "The Clone Plugin")."""
+        """Whether a server can take a copy of another one's data. One that cannot is emptied, and receives
+        all that its source ever logged. By the clone plugin (manual, "The Clone Plugin")."""
         return self.capabilities.version >= _CLONES_FROM
 
     def databases(self) -> Question[tuple[str, ...]]:
-        """The server's own are four; MariaDB spells one of them in capitals."""
+        """Those that are not the server's own. The server's own are four; MariaDB spells one of them in
+        capitals."""
         own = listed(("mysql", "information_schema", "performance_schema", "sys"))
         return Question(
             "SELECT schema_name AS name FROM information_schema.schemata"
@@ -504,8 +553,10 @@ class MySql:
         )
 
     def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
-        """The databases and tables that a server's first start makes are there again, empty. What it
-        has received and executed is forgotten with the binlogs."""
+        """Makes a server whose threads are stopped and that follows nobody what a new node is before it
+        receives anything; on one connection, in this order, and out of the binlog. The databases and tables
+        that a server's first start makes are there again, empty. What it has received and executed is
+        forgotten with the binlogs."""
         quoted = [name.replace("`", "``") for name in databases]
         return (
             "SET SESSION sql_log_bin = 0, foreign_key_checks = 0",
@@ -520,7 +571,8 @@ class MySql:
         )
 
     def can_copy(self) -> Question[bool]:
-        """The clone plugin is loaded."""
+        """Whether a server is ready to send or take a copy; `allow_copy` makes it so. The clone plugin is
+        loaded."""
         return Question(
             "SELECT COUNT(*) AS loaded FROM information_schema.plugins"
             " WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'",
@@ -528,12 +580,14 @@ class MySql:
         )
 
     def allow_copy(self) -> tuple[str, ...]:
-        """It writes mysql.plugin, which super_read_only forbids, and nothing to the binlog."""
+        """Makes it ready; refused where the server has no means to copy, and while nobody may write. It
+        writes mysql.plugin, which super_read_only forbids, and nothing to the binlog."""
         return ("INSTALL PLUGIN clone SONAME 'mysql_clone.so'",)
 
     def copy_from(self, source: SourceAddress) -> tuple[Question[None], ...]:
-        """The clone plugin (8.0.17 and later; manual, "Cloning Remote Data"); refused under super_read_only
-        (measured)."""
+        """Replaces all that a server has by what the other one has, in this order; the password is not in a
+        statement's text. The server ends, and has the copy when it is started again. The clone plugin
+        (8.0.17 and later; manual, "Cloning Remote Data"); refused under super_read_only (measured)."""
         return (
             Question(f"SET GLOBAL clone_valid_donor_list = '{source.host}:{source.port}'", lambda _: None),
             Question(
@@ -544,11 +598,12 @@ class MySql:
         )
 
     def ended_to_restart(self, number: int) -> bool:
-        """ER_RESTART_SERVER_FAILED: nobody supervises the process, so it shuts down instead."""
+        """Whether a refusal of this number says that the copy is done and the server ends.
+        ER_RESTART_SERVER_FAILED: nobody supervises the process, so it shuts down instead."""
         return number == _RESTART_FAILED
 
     def copying(self) -> Question[Copying]:
-        """What a failed clone says stays until the next begins, also over a restart."""
+        """How far that is. What a failed clone says stays until the next begins, also over a restart."""
         return Question(
             "SELECT (SELECT stage FROM performance_schema.clone_progress WHERE state = 'In Progress'"
             " ORDER BY begin_time DESC LIMIT 1) AS stage,"
@@ -561,14 +616,16 @@ class MySql:
     # -- binlogs
 
     def binlogs(self) -> Question[tuple[tuple[str, int], ...]]:
-        """As the server lists them: in the order of their making."""
+        """Name and size in bytes, oldest first. As the server lists them: in the order of their making."""
         return Question(
             "SHOW BINARY LOGS",
             lambda rows: tuple((str(row["Log_name"]), int(row["File_size"])) for row in rows),
         )
 
     def logged_before(self, binlog: str) -> Question[str]:
-        """Its second event (manual, "SHOW BINLOG EVENTS"; MySQL's source, `Previous_gtids_log_event`)."""
+        """All that the binlogs before this one have ever held: of the newest one after a start, what the
+        server had logged by then. Its second event (manual, "SHOW BINLOG EVENTS"; MySQL's source,
+        `Previous_gtids_log_event`)."""
         return Question(
             f"SHOW BINLOG EVENTS IN '{binlog}' LIMIT 2",
             lambda rows: _in_line(
@@ -577,27 +634,30 @@ class MySql:
         )
 
     def purge_binlogs(self, first_kept: str) -> str:
-        """Not written to the binlog."""
+        """Removes all binlogs before this one. Not written to the binlog."""
         return f"PURGE BINARY LOGS TO '{first_kept}'"
 
     # -- small commits of the program's own
 
     def kick(self) -> str:
-        """Into a table that the server's first start makes."""
+        """One commit, to see it acknowledged or synced. Into a table that the server's first start
+        makes."""
         return (
             "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
             " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
         )
 
     def beat(self) -> str:
-        """The time is the source's."""
+        """One commit that carries the time, in a table that `heartbeat_table` makes. The time is the
+        source's."""
         return (
             "INSERT INTO replexplorer.heartbeat (id, beaten_at) VALUES (1, NOW(6))"
             " ON DUPLICATE KEY UPDATE beaten_at = NOW(6)"
         )
 
     def heartbeat_table(self) -> str:
-        """For a stack that was made before the table was: its replicas need it too."""
+        """Makes that table through the binlog, where it is not there yet. For a stack that was made before
+        the table was: its replicas need it too."""
         return (
             "CREATE TABLE IF NOT EXISTS replexplorer.heartbeat"
             " (id TINYINT PRIMARY KEY, beaten_at DATETIME(6) NOT NULL) ENGINE=InnoDB"
@@ -605,28 +665,21 @@ class MySql:
 
     # -- tables
 
-    def describe(self, databases: Sequence[str]) -> Description:
-        """Defaults stand there without quotes."""
-        return description(databases, bare_default)
-
-    def holds_null(self, table: TableName, column: str) -> Question[bool]:
-        """Ends at the first."""
-        return holds_null(table, column)
-
-    def mend(self, table: TableName, remedy: Remedy) -> str:
-        """In words that both flavours know."""
-        return mend(table, remedy)
+    def schema_questions(self, databases: Sequence[str]) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
+        """What of the tables of these databases hurts replication, one a kind of finding."""
+        return schema_questions(databases, self.hidden_index)
 
     def table_bytes(self, database: str, table: str) -> Question[int]:
-        """Of a table with a file of its own."""
+        """Size of a table's file; 0 where there is none. Of a table with a file of its own."""
         return Question(
-            "SELECT file_size AS bytes FROM information_schema.innodb_tablespaces"
+            f"SELECT file_size AS bytes FROM information_schema.{self.tablespaces}"
             f" WHERE name = '{database}/{table}'",
             lambda rows: int(rows[0]["bytes"]) if rows else 0,
         )
 
     def ledger_rows(self, run: int) -> Question[Rows]:
-        """A number less its rank among the client's is the same for neighbours: a million rows are few."""
+        """The rows that the clients of one run of the `ledger` load have here, as runs of numbers. A number
+        less its rank among the client's is the same for neighbours: a million rows are few."""
         first = run * CLIENTS_A_RUN
         return Question(
             "SELECT client, MIN(seq) AS low, MAX(seq) AS high FROM (SELECT client, seq,"

@@ -4,9 +4,11 @@ Laws: an epoch runs from the moment when its change was effective plus one laten
 change; what lies between is left out. Word and colour come from one test, on TPS in the closed
 loop and on response p95 in the open one; other figures have intervals and no verdict. A change
 that does nothing is called faster or slower at any moment of its epoch with 5 % or less, as far as
-noise is faster than the epochs are long (`sequential`, `batch_means`); epochs are not corrected
+noise is faster than the epochs are long; epochs are not corrected
 for each other, so of twenty idle changes one may be. What is tested and shown is a ratio (`ratio`).
 Where either side holds an outage - a stall, a fall back to async, a restart - nothing is compared.
+
+What one change did: the figures before it and since.
 """
 
 from __future__ import annotations
@@ -17,28 +19,109 @@ from itertools import pairwise
 from math import sqrt
 from typing import Final
 
-from replexplorer.core.epochs.epoch import BEFORE, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.server.exposure_meter import over_time
-from replexplorer.core.server.outage import Outage, with_restart
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.states import OutageSpan, StateChange
-from replexplorer.core.stats.batch_means import Lack
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.server.comeback import Outage, with_restart
+from replexplorer.core.server.exposure import Exposure, over_time
+from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
+from replexplorer.core.stats.histogram import Histogram, Ranks
 from replexplorer.core.stats.measured import (
     PERCENTS,
     Estimate,
+    Lack,
     MeanTps,
+    Moments,
     Percentile,
     Spreads,
+    Stretches,
     estimate,
     spreads_of,
 )
-from replexplorer.core.stats.ranks import Ranks
 from replexplorer.core.stats.ratio import ComparedSide, Ratio, lack_of, ratio_of
-from replexplorer.core.stats.stretches import Moments, Stretches
+
+TOO_SHORT: Final = "too short"
+TOO_NOISY: Final = "too noisy"
+BEFORE: Final = " before"
+"""Behind either: it is the epoch before that lacks something."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSide:
+    """An epoch's figures; latencies are responses in the open loop."""
+
+    tps: Estimate = field(default_factory=Estimate)
+    p50_ms: Estimate = field(default_factory=Estimate)
+    p95_ms: Estimate = field(default_factory=Estimate)
+    p99_ms: Estimate = field(default_factory=Estimate)
+    n: int = 0
+    """Commits."""
+    length_s: float = 0.0
+    """What was measured, the transition left out."""
+    outage: Outage = field(default_factory=Outage)
+    """What stood in the way of commits meanwhile: then the figures are of no one state."""
+    exposure: Exposure | None = None
+    """What a failure would have lost meanwhile (`exposure_meter.over_time`); None before any look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one change did: the figures before it and since."""
+
+    number: int
+    at_s: float
+    """When its change was in force, where its mark stands; until then, when the change began."""
+    title: str
+    """`rtt 20 -> 85 ms`, `baseline`."""
+    before_tps: float | None
+    after_tps: float | None
+    delta_percent: float | None = None
+    """Of the tested figure: TPS in the closed loop, response p95 in the open one; -100 or more."""
+    ci_percent: float | None = None
+    """Half the width of the difference's interval; None: still measuring, or without an end."""
+    verdict: str = "measuring"
+    """baseline, measuring, faster, slower, no difference shown, not comparable (the load's mode was
+    another one before), outage (on either side: nothing is compared), too short (it ended before there were
+    ten batches), too noisy (there are, and what they share is too much for two independent ones); too short
+    before, too noisy before: the epoch before was, which nothing changes any more."""
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    n: int = 0
+    mode: str = "closed"
+    """The load's mode: closed or open."""
+    low_percent: float | None = None
+    high_percent: float | None = None
+    """The difference's 95 % interval, which holds at every moment of the epoch at once; None: no
+    bound on this side."""
+    effect: float | None = None
+    """Cohen's d: the difference in standard deviations of single seconds."""
+    before: EpochSide | None = None
+    after: EpochSide | None = None
+    """Figures with intervals of their own, without a verdict."""
+
+    more_s: float | None = None
+    """How many seconds more would do, where it is too short or too noisy; None: not known."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The tested figure after divided by before; None where it is not compared or was 0 before."""
+        return _ratio(self.delta_percent)
+
+    @property
+    def low_ratio(self) -> float | None:
+        """The lower end of the ratio's interval, never below 0; None: no bound."""
+        return _ratio(self.low_percent)
+
+    @property
+    def high_ratio(self) -> float | None:
+        """The upper end of the ratio's interval; None: no bound."""
+        return _ratio(self.high_percent)
+
+
+def _ratio(percent: float | None) -> float | None:
+    """Of a change, never below 0."""
+    return None if percent is None else max(0.0, 1 + percent / 100)
+
 
 _KEPT: Final = 100
 _MOST_EXPOSURES: Final = 240
@@ -223,21 +306,21 @@ class Epochs:
         """Take an interval of the load; one during which the load did not run is left out."""
         if interval.state != "running" or interval.duration_s <= 0:
             return
-        for segment in reversed(self._segments):
-            if interval.start_s >= segment.at_s:
-                within = segment.until_s is None or interval.end_s <= segment.until_s
-                if within and segment.number not in self._final:
-                    segment.add(interval)
-                return
+        segment = self._at(interval.start_s, interval.end_s)
+        if segment is not None and segment.number not in self._final:
+            segment.add(interval)
 
     def expose(self, at_s: float, exposure: Exposure) -> None:
         """Take what a failure would have lost at this moment, for the epoch that it lies in."""
-        for segment in reversed(self._segments):
-            if at_s >= segment.at_s:
-                within = segment.until_s is None or at_s <= segment.until_s
-                if within and segment.number not in self._final:
-                    segment.expose(at_s, exposure)
-                return
+        segment = self._at(at_s, at_s)
+        if segment is not None and segment.number not in self._final:
+            segment.expose(at_s, exposure)
+
+    def _at(self, from_s: float, to_s: float) -> _Segment | None:
+        """The epoch that all of this time lies in."""
+        segment = next((each for each in reversed(self._segments) if each.at_s <= from_s), None)
+        within = segment is not None and (segment.until_s is None or to_s <= segment.until_s)
+        return segment if within else None
 
     def begin(self, number: int, at_s: float, title: str) -> None:
         """A change begins: the epoch before ends here, and the new one waits until it is effective."""
@@ -303,12 +386,10 @@ class Epochs:
 
     def restarted(self, at_s: float, node: str) -> None:
         """A server restarted."""
-        for segment in reversed(self._segments):
-            if segment.at_s <= at_s:
-                if segment.until_s is None or at_s <= segment.until_s:
-                    segment.outage = with_restart(segment.outage, node)
-                    segment.touch()
-                return
+        segment = self._at(at_s, at_s)
+        if segment is not None:
+            segment.outage = with_restart(segment.outage, node)
+            segment.touch()
 
     def rows(self) -> tuple[Epoch, ...]:
         """All epochs that are kept, newest last."""

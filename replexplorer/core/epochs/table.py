@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from replexplorer.core.epochs.epoch import BEFORE, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
-from replexplorer.core.printable import printable
+from replexplorer.core.epochs.epochs import BEFORE, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
+from replexplorer.core.server.comeback import outage_words
 from replexplorer.core.server.exposure import Loss, Unknown
-from replexplorer.core.server.outage import outage_words
 from replexplorer.core.stats.measured import Estimate
-from replexplorer.core.stats.ratio_words import interval_text, range_text, ratio_text, times_text
-from replexplorer.core.text import duration_text
+from replexplorer.core.stats.ratio import interval_text, range_text, ratio_text, times_text
+from replexplorer.core.text import duration_text, printable
 
 _LOSSES: Final = ("mysqld dies", "power cut", "source lost")
 HEADS: Final = (

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.experiment import Stage
+from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import kind_of
 from replexplorer.core.knobs import keys
 from replexplorer.core.system import DEFAULT
@@ -119,35 +121,6 @@ _BACK_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class StateCondition:
-    """The protection state that something must be in, or pass through."""
-
-    state: str
-    never: bool = False
-    """It must not be seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class FigureCondition:
-    """left `sign` times x right + plus."""
-
-    left: str | float
-    """A name of `FIGURES`, or a number."""
-    sign: str
-    right: str | float
-    times: float = 1.0
-    plus: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What must come of a drill."""
-
-    name: str
-    condition: StateCondition | FigureCondition
-
-
-@dataclass(frozen=True, slots=True)
 class Precheck:
     """What must be so before anything is broken."""
 
@@ -176,11 +149,21 @@ class Drill:
     """The node whose rows count in the end; empty: the source of that moment."""
     prechecks: tuple[Precheck, ...] = ()
     steps: tuple[DrillStep, ...] = ()
-    expects: tuple[Expectation, ...] = ()
+    expects: tuple[Claim, ...] = ()
     rollback: tuple[DrillStep, ...] = ()
     """Done whatever happens, before what was taken is returned."""
     asked: tuple[str, ...] = ()
     """Of `settings` those that were given in place of its own, or beside them."""
+
+    @property
+    def kind(self) -> str:
+        """The verb that runs it."""
+        return "drill"
+
+    @property
+    def stages(self) -> Sequence[Stage]:
+        """Its steps, with its settings in what they show."""
+        return [Stage(step.text, step.shows) for step in self.narrated.steps]
 
     @property
     def own_settings(self) -> tuple[str, ...]:

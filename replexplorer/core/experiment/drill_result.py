@@ -1,24 +1,159 @@
-"""What a run of a drill found, and the figures that its expectations name."""
+"""What a drill went through, what it found, and what its expectations come to.
+
+Law: a protection state holds from the look that found it to the next one, and BLOCKED from when the oldest
+waiting commit began, as its event says. A counter that fell was reset and counts from 0. What no one could
+read is None.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.drill_verdict import FaultSpan, Judged, StateAt, rates
+from replexplorer.core.experiment.experiment import ExperimentResult
+from replexplorer.core.experiment.lab import Relation
+from replexplorer.core.experiment.relations import Claim, Found
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.role_change import RoleChange
-from replexplorer.core.server.comeback import Comeback, Replication
-from replexplorer.core.server.commit_cost import CommitCost, CostSample, commit_cost
+from replexplorer.core.role_change import RecoveryTime, RoleChange
+from replexplorer.core.server.comeback import BinlogLost, Comeback, Replication
+from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, Loss
-from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT
+from replexplorer.core.tick import Tick
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """The primary at a moment."""
+
+    at_s: float
+    """Seconds since the session began."""
+    from_s: float
+    """From when on its state held; before the look where commits had waited for a while."""
+    state: str
+    fallbacks: int | None
+    """Of the server, since it started."""
+    unprotected: int | None
+    """Commits confirmed to clients without an acknowledgement, since the session began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What happened between two moments."""
+
+    seconds: dict[str, float]
+    """By protection state, in the order in which they came."""
+    fallbacks: int | None
+    unprotected: int | None
+    """While semi-sync was asked for."""
+    events: tuple[Event, ...]
+    """Marks, warnings and faults, oldest first."""
+
+
+@dataclass(slots=True)
+class Course:
+    """The glimpses and events of one session."""
+
+    glimpses: list[Glimpse] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def add(self, tick: Tick) -> None:
+        """Take a tick."""
+        seen = tick.protection
+        waited_s = (seen.oldest_wait_s or 0.0) if seen.state is ProtectionState.BLOCKED else 0.0
+        self.glimpses.append(
+            Glimpse(tick.at_s, tick.at_s - waited_s, seen.state.value, seen.fallbacks, seen.unprotected)
+        )
+        self.events += [event for event in tick.events if event.severity is not Severity.INFO]
+
+    def between(self, from_s: float, to_s: float) -> Passage:
+        """What happened from one moment to another."""
+        return Passage(
+            seconds=self._seconds(from_s, to_s),
+            fallbacks=self._grown(from_s, lambda glimpse: glimpse.fallbacks),
+            unprotected=self._grown(from_s, lambda glimpse: glimpse.unprotected),
+            events=tuple(
+                sorted(
+                    (event for event in self.events if from_s <= event.at_s <= to_s),
+                    key=lambda event: event.at_s,
+                )
+            ),
+        )
+
+    def _seconds(self, from_s: float, to_s: float) -> dict[str, float]:
+        seconds: dict[str, float] = {}
+        begins_s = [*accumulate((glimpse.from_s for glimpse in self.glimpses[1:]), max, initial=from_s), to_s]
+        for glimpse, (begin_s, end_s) in zip(self.glimpses, pairwise(begins_s), strict=False):
+            held_s = min(end_s, to_s) - max(begin_s, from_s)
+            if held_s > 0:
+                seconds[glimpse.state] = seconds.get(glimpse.state, 0.0) + held_s
+        return seconds
+
+    def _grown(self, from_s: float, counter: Callable[[Glimpse], int | None]) -> int | None:
+        """How far a counter came since a moment."""
+        before = [counter(each) for each in self.glimpses if each.at_s <= from_s]
+        after = [counter(each) for each in self.glimpses if each.at_s > from_s]
+        counts = [count for count in (*before[-1:], *after) if count is not None]
+        return _growth(counts) if len(counts) > 1 else None
+
+
+def _growth(counts: Sequence[int]) -> int:
+    return sum(now - before if now >= before else now for before, now in pairwise(counts))
+
+
+@dataclass(frozen=True, slots=True)
+class StateAt:
+    """The protection state from a moment on."""
+
+    at_s: float
+    """Seconds since the drill began."""
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSpan:
+    """A fault in force."""
+
+    fault: str
+    """With its value: `partition=ack`."""
+    node: str
+    from_s: float
+    to_s: float | None
+    """None: until the drill's end."""
+
+
+def judge(
+    expects: Iterable[Claim], figures: Mapping[str, float], timeline: Sequence[StateAt]
+) -> tuple[Relation, ...]:
+    """Each expectation against what was measured; what was not measured holds nothing."""
+    found = Found(figures=figures, states=[each.state for each in timeline])
+    return tuple(each.judge(found) for each in expects)
+
+
+def stretches_of(timeline: Sequence[StateAt], end_s: float) -> Sequence[tuple[str, float]]:
+    """Each state with how long it was in force, in order."""
+    ends = [*(each.at_s for each in timeline[1:]), end_s]
+    return [(each.state, max(0.0, until_s - each.at_s)) for each, until_s in zip(timeline, ends, strict=True)]
+
+
+def noted(timeline: Sequence[StateAt], at_s: float, state: str) -> tuple[StateAt, ...]:
+    """The timeline with what was seen at a moment; a state that lasts is one entry."""
+    if timeline and timeline[-1].state == state:
+        return tuple(timeline)
+    return (*timeline, StateAt(at_s, state))
+
 
 _US: int = 1_000_000
+_LEAST_S: float = 0.1
+"""Less time has no rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +175,38 @@ class MeterReading:
         return replace(found, high=found.high + self.meanwhile) if isinstance(found, Loss) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that was done or seen."""
+
+    at_s: float
+    """Seconds since the drill began."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsLost:
+    """What was lost."""
+
+    commits: int
+    ms: float | None
+    """How long before the failure the oldest lost row was acknowledged; None: that is not known."""
+
+
+@json_keys(
+    hide="drill started_wall_s reading role_changes comebacks rates_tps course",
+    show="name title sets asked started exposure_before exposure_read_ms acknowledged_since binlog_lost"
+    " replication_after rpo rto tps moments verdict",
+    name="drill",
+    timeline="protection",
+    cost="commit_cost",
+    moments="told",
+)
 @dataclass(slots=True)
-class DrillResult:
+class DrillResult(ExperimentResult):
     """A run drill."""
 
     drill: Drill
-    server: str
-    started_wall_s: float
-    quick: bool = False
     clients: int = 0
     system: str = DEFAULT
     """What the stack was."""
@@ -56,6 +215,7 @@ class DrillResult:
     duration_s: float = 0.0
     windows: tuple[FaultSpan, ...] = ()
     timeline: tuple[StateAt, ...] = ()
+    """The protection states, each from a moment on."""
     reading: MeterReading | None = None
     """None where nothing was injected, or the meter said nothing."""
     ledger: LossLedger | None = None
@@ -72,22 +232,100 @@ class DrillResult:
     cost: CommitCost | None = None
     """What a commit cost the servers until the first fault, or to the end where there was none; None where it
     is not known."""
-    told: tuple[tuple[float, str], ...] = ()
+    course: tuple[tuple[float, str], ...] = ()
     """What was done and seen, each at its second since the drill began."""
-    expectations: tuple[Judged, ...] = ()
+    expectations: tuple[Relation, ...] = ()
     repaired: tuple[str, ...] = ()
     """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
-    aborted: str | None = None
-    """Why nothing is judged; None: it ran to its end."""
-    unrestored: tuple[str, ...] = ()
-    """What could not be returned yet, and what becomes of it."""
+    judged = "expectations"
 
     @property
-    def verdict(self) -> str:
-        """holds, deviates or aborted."""
-        if self.aborted is not None:
-            return "aborted"
-        return "holds" if all(each.holds for each in self.expectations) else "deviates"
+    def name(self) -> str:
+        """The drill's name."""
+        return self.drill.name
+
+    @property
+    def title(self) -> str:
+        """The drill's title."""
+        return self.drill.title
+
+    @property
+    def sets(self) -> Sequence[str]:
+        """KEY=VALUE that the drill sets by itself."""
+        return self.drill.own_settings
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """KEY=VALUE that were asked for in place of its own."""
+        return self.drill.asked
+
+    @property
+    def exposure_before(self) -> Exposure | None:
+        """What the meter said just before the failure."""
+        return None if self.reading is None else self.reading.exposure
+
+    @property
+    def exposure_read_ms(self) -> float | None:
+        """How long before the failure was complete the meter was read."""
+        return None if self.reading is None else (self.reading.failed_s - self.reading.at_s) * 1000
+
+    @property
+    def acknowledged_since(self) -> int | None:
+        """Commits acknowledged between that reading and the failure."""
+        return None if self.reading is None else self.reading.meanwhile
+
+    @property
+    def binlog_lost(self) -> BinlogLost | None:
+        """Of servers that came back after a power cut, together; None: none did."""
+        if not self.comebacks:
+            return None
+        lost = [each.lost_binlog for each in self.comebacks]
+        counts = [each.transactions for each in lost if each.transactions is not None]
+        return BinlogLost(sum(counts) if len(counts) == len(lost) else None, sum(each.bytes for each in lost))
+
+    @property
+    def replication_after(self) -> Mapping[str, Replication]:
+        """By replica, when its source was back; empty where that did not end."""
+        return {node: after for each in self.comebacks for node, after in each.replication.items()}
+
+    @property
+    def rpo(self) -> RowsLost | None:
+        """What was lost; None where rows were not compared."""
+        ledger = self.ledger
+        if ledger is None:
+            return None
+        return RowsLost(ledger.lost, ledger.oldest_lost_age_ms if ledger.lost else 0.0)
+
+    @property
+    def rto(self) -> RecoveryTime | None:
+        """How long it took until a client wrote again; None where no role changed."""
+        return None if self.failover is None else self.failover.rto
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        """What was done and seen, in order."""
+        return [Moment(at_s, text) for at_s, text in self.course]
+
+    @property
+    def tps(self) -> Mapping[str, float]:
+        """Before, during and after the faults."""
+        return {name.removeprefix("tps_"): tps for name, tps in self.rates_tps.items()}
+
+    @property
+    def experiment(self) -> Drill:
+        """What was run."""
+        return self.drill
+
+    @property
+    def held(self) -> Sequence[bool]:
+        """Whether each expectation holds."""
+        return [each.holds for each in self.expectations]
+
+    @property
+    def told(self) -> str:
+        """What was lost."""
+        ledger = self.ledger
+        return "" if ledger is None else f", {ledger.lost:,} of {ledger.acknowledged:,} rows lost"
 
     @property
     def failover(self) -> RoleChange | None:
@@ -117,19 +355,19 @@ def between(times_s: Sequence[float], from_s: float, to_s: float) -> int:
     return max(0, bisect_right(times_s, to_s) - bisect_left(times_s, from_s))
 
 
-def per_second(times_s: Sequence[float], from_s: float, to_s: float) -> Iterable[tuple[float, float, int]]:
-    """Ascending times counted in steps of a tenth of a second: (from, to, count), none left out."""
-    steps = max(0, int((to_s - from_s) * 10))
-    for step in range(steps):
-        low_s, high_s = from_s + step / 10, from_s + (step + 1) / 10
-        yield low_s, high_s, bisect_left(times_s, high_s) - bisect_left(times_s, low_s)
-
-
 def rates_of(times_s: Sequence[float], windows: Sequence[FaultSpan], end_s: float) -> Mapping[str, float]:
-    """`tps_before`, `tps_during`, `tps_after` of the faults, from times since the drill began."""
-    if not times_s:
+    """`tps_before` the first of the faults, `tps_during`, and `tps_after` the last one was over, from when
+    clients were told OK, ascending; a side that hardly lasts is missing. Seconds since the drill began."""
+    if not times_s or not windows:
         return {}
-    return rates(per_second(times_s, times_s[0], end_s), windows, end_s)
+    first_s = min(each.from_s for each in windows)
+    last_s = max(end_s if each.to_s is None else each.to_s for each in windows)
+    sides = {"before": (times_s[0], first_s), "during": (first_s, last_s), "after": (last_s, end_s)}
+    return {
+        f"tps_{name}": between(times_s, from_s, to_s) / (to_s - from_s)
+        for name, (from_s, to_s) in sides.items()
+        if to_s - from_s > _LEAST_S
+    }
 
 
 def cost_of(costs: Sequence[tuple[float, CostSample]], times_s: Sequence[float]) -> CommitCost | None:
@@ -158,9 +396,8 @@ def figures_of(result: DrillResult) -> Mapping[str, float]:
         found["extra"] = sum(each.extra for each in others)
         found["missing"] = sum(each.missing for each in others)
         found["rpo_ms"] = ledger.oldest_lost_age_ms if ledger.lost else 0.0
-    if result.comebacks:
-        logs = [each.binlog_lost for each in result.comebacks]
-        found["binlog_lost"] = None if None in logs else sum(gtid_count(each or "") for each in logs)
+    if result.binlog_lost is not None:
+        found["binlog_lost"] = result.binlog_lost.transactions
         after = [state for each in result.comebacks for state in each.replication.values()]
         found["diverged"] = after.count(Replication.DIVERGED)
         found["broken_1236"] = after.count(Replication.BROKEN)

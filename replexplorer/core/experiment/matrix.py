@@ -7,11 +7,11 @@ none where not a single row may be lost, some where a loaded server loses rows, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
-from typing import Final
+from typing import Final, Self
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import (
@@ -24,7 +24,12 @@ from replexplorer.core.experiment.drill import (
     Span,
     span,
 )
+from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.experiment import ExperimentResult, Stage
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.server.exposure import Loss
 from replexplorer.core.system import DEFAULT
+from replexplorer.core.text import number
 from replexplorer.core.topology import new_roster
 
 MATRIX: Final = "matrix"
@@ -74,6 +79,22 @@ class FailureKind(StrEnum):
     """A member is cut off from the others, and its links heal."""
     MAJORITY_LOST = "majority_lost"
     """The other two of three members are killed, and come back."""
+
+
+IN_WORDS: Final[Mapping[str, str]] = {
+    FailureKind.PROCESS_DIES: "mysqld dies",
+    FailureKind.POWER_CUT: "power cut",
+    FailureKind.SOURCE_LOST: "source lost",
+    FailureKind.ISOLATED: "cut off, then healed",
+    FailureKind.MAJORITY_LOST: "majority lost",
+    Mode.ASYNC: "async",
+    Mode.AFTER_SYNC: "AFTER_SYNC",
+    Mode.AFTER_COMMIT: "AFTER_COMMIT",
+    Mode.FALLEN_BACK: "fallen back",
+    Mode.GROUP: "Group Replication",
+    Mode.GALERA: "Galera",
+}
+"""Failures and modes as people say them."""
 
 
 class Amount(StrEnum):
@@ -129,6 +150,11 @@ class MatrixCell:
     def name(self) -> str:
         """`after_sync 1/1 power_cut`."""
         return " ".join(self.words)
+
+    @property
+    def title(self) -> str:
+        """`power cut, AFTER_SYNC 1/2`."""
+        return f"{IN_WORDS[self.failure]}, {IN_WORDS[self.mode]} {self.durability}"
 
     @property
     def words(self) -> tuple[str, str, str]:
@@ -243,103 +269,88 @@ def chosen_cells(cells: Sequence[MatrixCell], words: Sequence[str]) -> Sequence[
     return found
 
 
+_BREAKS: Final = {
+    FailureKind.PROCESS_DIES: "kill",
+    FailureKind.POWER_CUT: "power_cut=strict",
+    FailureKind.ISOLATED: "isolate",
+}
+"""The fault of a failure that is mended in the end."""
+
+
 def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
-    """The cell as a drill; what must come of it is judged by theory."""
-    if cell.mode.system != DEFAULT:
-        return _group_drill(cell, clients)
-    semi_sync = cell.mode is not Mode.ASYNC
-    falls = cell.mode is Mode.FALLEN_BACK
-    point = Mode.AFTER_COMMIT if cell.mode is Mode.AFTER_COMMIT else Mode.AFTER_SYNC
-    settings = [
-        f"semi_sync={'on' if semi_sync else 'off'}",
-        f"wait_point={point}",
-        f"semi_sync_timeout={_GIVES_UP if falls else _TIMEOUT}",
-        f"sync_binlog={cell.sync_binlog}",
-        f"innodb_flush_log_at_trx_commit={cell.flush}",
-        f"rtt={_RTT}",
-    ]
-    if cell.failure is FailureKind.POWER_CUT:
-        settings.append("undo_journal=on")
-    steps = [DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why)]
-    if falls:
-        steps += [
-            DrillStep(Doing.INJECT, "partition=both", shows="no acknowledgement comes any more"),
-            DrillStep(Doing.UNTIL, "degraded", lasts=Span(30, 30), shows="commits are asynchronous now"),
-            DrillStep(Doing.WAIT, lasts=span(2, 1)),
-        ]
-    writing = DrillStep(Doing.UNTIL, "writing", lasts=Span(90, 90))
-    match cell.failure:
-        case FailureKind.PROCESS_DIES:
-            steps += [DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"), writing]
-        case FailureKind.POWER_CUT:
-            steps += [
-                DrillStep(Doing.INJECT, "power_cut=strict"),
-                DrillStep(Doing.CLEAR, "power_cut"),
-                writing,
-            ]
-        case _:
-            # A partition has isolated a source that fell back already.
-            steps += [] if falls else [DrillStep(Doing.INJECT, "isolate")]
-            steps.append(DrillStep(Doing.INJECT, "kill"))
+    """The cell as a drill; what must come of it is judged by theory. Of a group the load goes on at the
+    others, and who failed is a member again in the end."""
+    is_group, is_lost = cell.mode.system != DEFAULT, cell.failure is FailureKind.SOURCE_LOST
+    is_semi_sync = not is_group and cell.mode is not Mode.ASYNC
     return Drill(
         name=cell.name,
         title=TITLE,
         teaches=cell.theory.why,
-        settings=tuple(settings),
-        clients=clients,
-        survivor=_REPLICA if cell.failure is FailureKind.SOURCE_LOST else "",
-        prechecks=(Precheck("protected", 30.0),) if semi_sync else (),
-        steps=tuple(steps),
-    )
-
-
-def _group_drill(cell: MatrixCell, clients: int) -> Drill:
-    """A group's cell: the load goes on at the others, and who failed is a member again in the end."""
-    settings = [
-        f"sync_binlog={cell.sync_binlog}",
-        f"innodb_flush_log_at_trx_commit={cell.flush}",
-        f"rtt={_RTT}",
-    ]
-    if cell.mode is Mode.GROUP:  # Galera goes on without a member as soon as it suspects it
-        settings.append("group_replication_member_expel_timeout=0")
-    if cell.failure is FailureKind.POWER_CUT:
-        settings.append("undo_journal=on")
-    writing = DrillStep(Doing.UNTIL, WRITING, lasts=_WRITES_WITHIN, shows="the load goes on elsewhere")
-    back = DrillStep(Doing.UNTIL, CAUGHT_UP, lasts=_BACK_WITHIN)
-    steps = [DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why)]
-    match cell.failure:
-        case FailureKind.PROCESS_DIES:
-            steps += [DrillStep(Doing.INJECT, "kill"), writing, DrillStep(Doing.CLEAR, "kill"), back]
-        case FailureKind.POWER_CUT:
-            steps += [
-                DrillStep(Doing.INJECT, "power_cut=strict"),
-                writing,
-                DrillStep(Doing.CLEAR, "power_cut"),
-                back,
-            ]
-        case FailureKind.SOURCE_LOST:
-            steps += [DrillStep(Doing.INJECT, "isolate"), DrillStep(Doing.INJECT, "kill"), writing]
-        case FailureKind.ISOLATED:
-            steps += [DrillStep(Doing.INJECT, "isolate"), writing, DrillStep(Doing.CLEAR, "isolate"), back]
-        case FailureKind.MAJORITY_LOST:
-            steps += [
-                DrillStep(Doing.INJECT, "kill@replica"),
-                DrillStep(Doing.INJECT, "kill@replica2"),
-                DrillStep(Doing.UNTIL, "blocked", lasts=_WRITES_WITHIN),
-                DrillStep(Doing.CLEAR),
-                DrillStep(Doing.UNTIL, WRITING, lasts=_BACK_WITHIN),
-            ]
-    return Drill(
-        name=cell.name,
-        title=TITLE,
-        teaches=cell.theory.why,
-        settings=tuple(settings),
+        settings=tuple(_settings(cell)),
         systems=(cell.mode.system,),
         clients=clients,
-        replicas=_OTHER_MEMBERS,
-        prechecks=(Precheck("protected", 30.0),),
-        steps=tuple(steps),
+        replicas=_OTHER_MEMBERS if is_group else 1,
+        survivor=_REPLICA if is_lost and not is_group else "",
+        prechecks=(Precheck("protected", 30.0),) if is_group or is_semi_sync else (),
+        steps=(
+            DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why),
+            *(_group_steps(cell.failure) if is_group else _source_steps(cell)),
+        ),
     )
+
+
+def _settings(cell: MatrixCell) -> Iterator[str]:
+    yield f"sync_binlog={cell.sync_binlog}"
+    yield f"innodb_flush_log_at_trx_commit={cell.flush}"
+    yield f"rtt={_RTT}"
+    if cell.failure is FailureKind.POWER_CUT:
+        yield "undo_journal=on"
+    if cell.mode is Mode.GROUP:  # Galera goes on without a member as soon as it suspects it
+        yield "group_replication_member_expel_timeout=0"
+    if cell.mode.system == DEFAULT:
+        yield f"semi_sync={'off' if cell.mode is Mode.ASYNC else 'on'}"
+        yield f"wait_point={Mode.AFTER_COMMIT if cell.mode is Mode.AFTER_COMMIT else Mode.AFTER_SYNC}"
+        yield f"semi_sync_timeout={_GIVES_UP if cell.mode is Mode.FALLEN_BACK else _TIMEOUT}"
+
+
+def _source_steps(cell: MatrixCell) -> Iterator[DrillStep]:
+    falls = cell.mode is Mode.FALLEN_BACK
+    if falls:
+        yield DrillStep(Doing.INJECT, "partition=both", shows="no acknowledgement comes any more")
+        yield DrillStep(Doing.UNTIL, "degraded", lasts=Span(30, 30), shows="commits are asynchronous now")
+        yield DrillStep(Doing.WAIT, lasts=span(2, 1))
+    if cell.failure is FailureKind.SOURCE_LOST:
+        if not falls:  # a partition has isolated a source that fell back
+            yield DrillStep(Doing.INJECT, "isolate")
+        yield DrillStep(Doing.INJECT, "kill")
+    else:
+        fault = _BREAKS[cell.failure]
+        yield DrillStep(Doing.INJECT, fault)
+        yield DrillStep(Doing.CLEAR, fault.partition("=")[0])
+        yield DrillStep(Doing.UNTIL, WRITING, lasts=_WRITES_WITHIN)
+
+
+def _group_steps(failure: FailureKind) -> Iterator[DrillStep]:
+    writing = DrillStep(Doing.UNTIL, WRITING, lasts=_WRITES_WITHIN, shows="the load goes on elsewhere")
+    match failure:
+        case FailureKind.SOURCE_LOST:
+            yield from (DrillStep(Doing.INJECT, "isolate"), DrillStep(Doing.INJECT, "kill"), writing)
+        case FailureKind.MAJORITY_LOST:
+            yield DrillStep(Doing.INJECT, "kill@replica")
+            yield DrillStep(Doing.INJECT, "kill@replica2")
+            yield DrillStep(Doing.UNTIL, "blocked", lasts=_WRITES_WITHIN)
+            yield DrillStep(Doing.CLEAR)
+            yield DrillStep(Doing.UNTIL, WRITING, lasts=_BACK_WITHIN)
+        case _:
+            fault = _BREAKS[failure]
+            yield from (DrillStep(Doing.INJECT, fault), writing)
+            yield DrillStep(Doing.CLEAR, fault.partition("=")[0])
+            yield DrillStep(Doing.UNTIL, CAUGHT_UP, lasts=_BACK_WITHIN)
+
+
+def stages_of(cells: Sequence[MatrixCell]) -> Sequence[Stage]:
+    """Cells by their titles, each with what theory says of it."""
+    return [Stage(cell.title, cell.theory.why) for cell in cells]
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +362,16 @@ class Matrix:
     teaches: str = TEACHES
     replicas: int = 1
     """That it needs."""
+
+    @property
+    def kind(self) -> str:
+        """The verb that runs it."""
+        return "drill"
+
+    @property
+    def stages(self) -> Sequence[Stage]:
+        """The cells of a stack of a source and replicas."""
+        return stages_of(matrix_cells(quick=False))
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
@@ -368,3 +389,163 @@ class Matrix:
 
     def _drills(self, *, quick: bool = False) -> Sequence[Drill]:
         return [cell_drill(cell, clients=1) for cell in matrix_cells(quick=quick)]
+
+
+@json_keys(
+    hide="cell started_wall_s took_s oldest_lost_age_ms",
+    show="mode sync_binlog innodb_flush_log_at_trx_commit failure theory in_meter as_theory",
+)
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What came of one cell of the matrix."""
+
+    cell: MatrixCell
+    started_wall_s: float
+    took_s: float
+    """With setting up and giving everything back."""
+    acknowledged: int | None = None
+    """Rows whose client was told they are committed; this and what follows is None where the cell ended
+    before rows were compared."""
+    lost: int | None = None
+    """Of those, missing on the survivor."""
+    phantom_reads: int | None = None
+    """Rows that another session has read and the survivor lacks."""
+    oldest_lost_age_ms: float | None = None
+    """How long before the failure the client of the oldest lost row was told OK; None where nothing was
+    lost."""
+    recovery_ms: float | None = None
+    """From the mending to the first OK; None where the source never comes back."""
+    meter: Loss | None = None
+    """What the exposure meter said of this failure just before it, its `high` with the commits between its
+    reading and the failure; None where it could not say, and of a group: the meter reckons what one server
+    has, and others have it too."""
+    repaired: tuple[str, ...] = ()
+    """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
+    aborted: str | None = None
+    """Why it was not run to its end; None: it was."""
+    unrestored: tuple[str, ...] = ()
+    """What could not be returned yet, and what becomes of it."""
+
+    @classmethod
+    def of(cls, cell: MatrixCell, found: DrillResult, took_s: float) -> Self:
+        """Of the cell's drill."""
+        ledger, reading = found.ledger, found.reading
+        return cls(
+            cell,
+            found.started_wall_s,
+            took_s,
+            acknowledged=None if ledger is None else ledger.acknowledged,
+            lost=None if ledger is None else ledger.lost,
+            phantom_reads=None if ledger is None else ledger.phantom_reads,
+            oldest_lost_age_ms=None if ledger is None else ledger.oldest_lost_age_ms,
+            recovery_ms=found.recovery_ms,
+            meter=None if reading is None or cell.mode.system != DEFAULT else reading.of(cell.failure),
+            repaired=found.repaired,
+            aborted=found.aborted,
+            unrestored=found.unrestored,
+        )
+
+    @property
+    def mode(self) -> Mode:
+        """For whom its commits wait."""
+        return self.cell.mode
+
+    @property
+    def sync_binlog(self) -> int:
+        """The knob's value in it."""
+        return self.cell.sync_binlog
+
+    @property
+    def innodb_flush_log_at_trx_commit(self) -> int:
+        """The knob's value in it."""
+        return self.cell.flush
+
+    @property
+    def failure(self) -> FailureKind:
+        """What happens in it."""
+        return self.cell.failure
+
+    @property
+    def theory(self) -> Theory:
+        """What must come of it."""
+        return self.cell.theory
+
+    @property
+    def in_meter(self) -> bool | None:
+        """Whether what was lost lies between the meter's low and high; None where either is unknown."""
+        meter, lost = self.meter, self.lost
+        return None if meter is None or lost is None else meter.low <= lost <= meter.high
+
+    @property
+    def as_theory(self) -> bool | None:
+        """Whether theory allows what was found; None where the cell was aborted."""
+        if self.lost is None or self.phantom_reads is None or self.aborted is not None:
+            return None
+        theory = self.cell.theory
+        return theory.lost.allows(self.lost, self.oldest_lost_age_ms) and theory.phantom.allows(
+            self.phantom_reads
+        )
+
+    @property
+    def line(self) -> str:
+        """The cell in a line: what was lost, by theory and by the meter."""
+        title, meter = self.cell.title, "-"
+        if self.aborted is not None:
+            return f"{title}: aborted, {self.aborted}"
+        if self.meter is not None:
+            meter = f"{self.meter.low:,} to {self.meter.high:,}{' ✖' * (self.in_meter is False)}"
+        lost, acknowledged = (number(count, 0) for count in (self.lost, self.acknowledged))
+        repaired = "".join(f"; {line}" for line in self.repaired)
+        theory = self.cell.theory.lost.value
+        return f"{title}: {lost} lost of {acknowledged} (theory: {theory}; meter: {meter}){repaired}"
+
+
+@json_keys(hide="started_wall_s", show="drill system started duration_s verdict")
+@dataclass(slots=True, kw_only=True)
+class MatrixResult(ExperimentResult):
+    """A run of the matrix."""
+
+    clients: int
+    cells: list[CellResult] = field(default_factory=list)
+    resumed: int = 0
+    """Cells that an earlier run, which was interrupted, had found."""
+    judged = "cells"
+
+    def add(self, found: CellResult) -> None:
+        """The next cell."""
+        self.started_wall_s = min(self.started_wall_s or found.started_wall_s, found.started_wall_s)
+        self.unrestored = found.unrestored
+        self.cells.append(found)
+
+    @property
+    def drill(self) -> str:
+        """What it is called."""
+        return MATRIX
+
+    @property
+    def duration_s(self) -> float:
+        """How long its cells took, together."""
+        return sum(each.took_s for each in self.cells)
+
+    @property
+    def system(self) -> str:
+        """The name of the one that its cells are of."""
+        return next((each.cell.mode.system for each in self.cells), DEFAULT)
+
+    @property
+    def experiment(self) -> Matrix:
+        """What was run."""
+        return Matrix()
+
+    @property
+    def held(self) -> Sequence[bool | None]:
+        """Whether each cell came as theory says."""
+        return [each.as_theory for each in self.cells]
+
+    @property
+    def told(self) -> str:
+        """What is kept for the next run."""
+        kept = len(self.cells)
+        if self.aborted is None:
+            return ""
+        return f", {kept} cell{' is' if kept == 1 else 's are'} kept and the next run continues"

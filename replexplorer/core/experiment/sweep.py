@@ -15,8 +15,10 @@ from random import Random
 from typing import Final, TypeVar
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, KnobName, Value, find, format_value
+from replexplorer.core.text import duration_text
 
 SCENE: Final = "scene"
 """The key of a dimension of scenes."""
@@ -43,6 +45,7 @@ class Choice:
     values: Mapping[KnobName, Value]
 
 
+@json_keys(hide="choices", show="unit values")
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """A knob, or a set of knobs that scenes turn together, with the values that it takes."""
@@ -50,6 +53,18 @@ class Dimension:
     key: str
     """`rtt`, `rtt@db3`, `scene`."""
     choices: tuple[Choice, ...]
+
+    @property
+    def unit(self) -> str | None:
+        """Of its values; None for words and scenes."""
+        return None if self.key == SCENE else next(iter(self.names)).knob.unit or None
+
+    @property
+    def values(self) -> Sequence[Value]:
+        """In the sweep's order; the names of scenes."""
+        if self.key == SCENE:
+            return [choice.label for choice in self.choices]
+        return [next(iter(choice.values.values())) for choice in self.choices]
 
     @property
     def names(self) -> frozenset[KnobName]:
@@ -65,8 +80,13 @@ class Cell:
     choices: tuple[int, ...]
     """The index of each dimension's value."""
     values: Mapping[KnobName, Value]
-    labels: tuple[str, ...]
-    """As in `choices`."""
+    labelled: Mapping[str, str]
+    """By the key of each dimension its value as it is shown, in order."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values as they are shown."""
+        return tuple(self.labelled.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +112,8 @@ class Grid:
     def _cell(self, index: int, choices: tuple[int, ...]) -> Cell:
         taken = [dimension.choices[at] for dimension, at in zip(self.dimensions, choices, strict=True)]
         values = {name: value for choice in taken for name, value in choice.values.items()}
-        return Cell(index, choices, values, tuple(choice.label for choice in taken))
+        labels = {each.key: choice.label for each, choice in zip(self.dimensions, taken, strict=True)}
+        return Cell(index, choices, values, labels)
 
     @property
     def names(self) -> tuple[KnobName, ...]:
@@ -153,6 +174,11 @@ class Sweep:
         return self.grid.size * self.repeats
 
     @property
+    def words(self) -> str:
+        """What it would be: `48 runs of 5 s, about 8 min`."""
+        return f"{runs_text(self.total)} of {self.duration_s:g} s, about {duration_text(self.estimated_s)}"
+
+    @property
     def identity(self) -> str:
         """A short name that only the same sweep has."""
         seed = "" if self.seed is None else f" seed={self.seed}"
@@ -176,6 +202,11 @@ class Sweep:
         cells = list(self.grid.cells)
         Random(f"{seed}/{number}").shuffle(cells)
         return cells
+
+
+def runs_text(count: int) -> str:
+    """`1 run`, `48 runs`."""
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def settling_s(values: Mapping[KnobName, Value]) -> float:

@@ -1,4 +1,4 @@
-"""What a sweep's runs measured, cell by cell.
+"""What a sweep's runs measured, cell by cell, while it is under way and when it is finished.
 
 Laws. A cell's TPS has a 95 % interval: of one run from the batch means within it (`batch_means`),
 of several from how they differ (t), on a logarithmic scale in both: a rate is never below 0. A run
@@ -7,27 +7,40 @@ that failed counts for nothing; what is not known is None. Histograms of repeats
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import log, sqrt
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from replexplorer.core.experiment.sweep import Cell, Grid
-from replexplorer.core.knobs.names import Value
-from replexplorer.core.server.commit_cost import CommitCost, merged_costs
-from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown
-from replexplorer.core.server.exposure_meter import over_time
-from replexplorer.core.stats.batch_means import Spread
-from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.measured import Estimate, bounds_of
-from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.core.experiment.sweep import Cell, Grid, Sweep
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.counters import CommitCost, merged_costs
+from replexplorer.core.server.exposure import Exposure, Loss, over_time
+from replexplorer.core.stats.histogram import Histogram, Latency
+from replexplorer.core.stats.measured import Estimate, Spread, bounds_of, t_quantile_975
+from replexplorer.core.text import duration_text, number, utc
 
 _KNOWN_WITHIN: Final = 1.3
 _MOST_PASSES: Final = 1000
+_WIDE_PERCENT: Final = 30
+"""From here on an interval is not nearly as wide on both sides."""
 ATTEMPTS: Final = 2
 """Times that a cell is tried in a pass."""
 
 
+@json_keys(
+    hide="cell block started_wall_s tps variance freedom service response state setting",
+    show="number started interval n latency_ms response_ms protection",
+    number="block",
+    why="failed",
+    interval="tps",
+    rtt_ms="rtt_measured_ms",
+    fsync_ms="fsync_measured_ms",
+    cpu_percent="generator_cpu_percent",
+    anatomy="anatomy_ms",
+    cost="commit_cost",
+)
 @dataclass(frozen=True, slots=True)
 class SweptRun:
     """One run of one cell."""
@@ -72,29 +85,48 @@ class SweptRun:
     cost: CommitCost | None = None
     """What a commit cost the servers; None where it is not known."""
 
-    def to_wire(self) -> dict[str, Any]:
-        """A JSON-ready form that `from_wire` reads back."""
-        wire = {each.name: getattr(self, each.name) for each in fields(self)}
-        histograms = {"service": self.service.to_wire(), "response": self.response.to_wire()}
-        return (
-            wire
-            | histograms
-            | {
-                "exposure": None if self.exposure is None else asdict(self.exposure),
-                "cost": None if self.cost is None else self.cost.to_wire(),
-            }
-        )
+    def line(self, sweep: Sweep, done: int, left_s: float) -> str:
+        """`17/48 rtt=10 ms clients=8 ... 312.4 TPS ±4 % · 3 min left`."""
+        name = sweep.grid.describe(sweep.grid.cells[self.cell])
+        result = f"{number(self.tps)} TPS {scatter(self.interval)}".rstrip()
+        if self.why is not None:
+            result = f"failed: {self.why}"
+        elif self.limited is not None:
+            result += f" ({self.limited})"
+        if not self.is_final:
+            result += ", to be tried again"
+        left = f" · {duration_text(left_s)} left" if left_s > 0 else ""
+        return f"{done}/{sweep.total} {name} ... {result}{left}"
 
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, Any]) -> Self:
-        """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
-        histograms = {name: Histogram.from_wire(wire[name]) for name in ("service", "response")}
-        cost = wire.get("cost")
-        others = {
-            "exposure": _exposure_of(wire.get("exposure")),
-            "cost": None if cost is None else CommitCost.from_wire(cost),
-        }
-        return cls(**{**wire, **histograms, **others})
+    @property
+    def number(self) -> int:
+        """The pass over all cells, from 1."""
+        return self.block + 1
+
+    @property
+    def started(self) -> str:
+        """When it began, UTC."""
+        return utc(self.started_wall_s)
+
+    @property
+    def n(self) -> int:
+        """Commits."""
+        return self.service.count
+
+    @property
+    def latency_ms(self) -> Latency:
+        """Send to reply."""
+        return self.service.latency
+
+    @property
+    def response_ms(self) -> Latency | None:
+        """Intended start to reply; None in the closed loop."""
+        return self.response.latency if self.response.count else None
+
+    @property
+    def protection(self) -> str | None:
+        """Its state; None where nothing was seen."""
+        return self.state or None
 
     @property
     def is_final(self) -> bool:
@@ -113,13 +145,15 @@ class SweptRun:
         return Estimate(self.tps, *bounds_of(self.tps, self.variance, errors, self.duration_s))
 
 
-def _exposure_of(wire: Mapping[str, Any] | None) -> Exposure | None:
-    if wire is None:
-        return None
-    dies, cut, lost = (
-        Loss(**each) if "commits" in each else Unknown(**each) for each in (wire[name] for name in FAILURES)
-    )
-    return Exposure(dies, cut, lost)
+def scatter(estimate: Estimate) -> str:
+    """`±4 %`: half the interval's width; `[57.0, 193.0]` where it is wide, and empty when it is not known."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if not value or low is None or high is None:
+        return ""
+    percent = 100 * max(high - value, value - low) / value
+    if percent > _WIDE_PERCENT:
+        return f"[{number(low)}, {number(high)}]"
+    return f"±{percent:.2g} %" if percent < 10 else f"±{percent:.0f} %"
 
 
 def scatter_of(spread: Spread | None) -> tuple[float | None, float]:
@@ -154,6 +188,14 @@ def mean_of(values: Sequence[float]) -> Mean:
     return Mean(middle, square / count, count - 1)
 
 
+@json_keys(
+    hide="cell",
+    show="settings labels tps latency_ms n errors rtt_ms fsync_ms exposure cost why limited",
+    rtt_ms="rtt_measured_ms",
+    fsync_ms="fsync_measured_ms",
+    cost="commit_cost",
+    why="failed",
+)
 @dataclass(frozen=True, slots=True)
 class CellFigures:
     """One cell with what its runs say together."""
@@ -161,6 +203,36 @@ class CellFigures:
     cell: Cell
     runs: tuple[SweptRun, ...]
     """All that were made, failed ones too."""
+
+    @property
+    def settings(self) -> Mapping[KnobName, Value]:
+        """What is requested in it."""
+        return self.cell.values
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The value of each dimension as it is shown."""
+        return self.cell.labelled
+
+    @property
+    def n(self) -> int:
+        """Commits."""
+        return self.service.count
+
+    @property
+    def latency_ms(self) -> Latency:
+        """Of all commits."""
+        return self.service.latency
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """Measured, the mean over the runs."""
+        return self.typical("rtt_ms")
+
+    @property
+    def fsync_ms(self) -> float | None:
+        """Measured, the mean over the runs."""
+        return self.typical("fsync_ms")
 
     @property
     def good(self) -> tuple[SweptRun, ...]:
@@ -263,3 +335,25 @@ def figures_of(grid: Grid, runs: Sequence[SweptRun]) -> tuple[CellFigures, ...]:
     for run in runs:
         by_cell.setdefault(run.cell, []).append(run)
     return tuple(CellFigures(cell, tuple(by_cell.get(cell.index, ()))) for cell in grid.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """A sweep under way."""
+
+    sweep: Sweep
+    runs: tuple[SweptRun, ...]
+    """All that were made so far, failed ones too."""
+    done: int
+    """Of `sweep.total`."""
+    cell: Cell | None
+    """The one that begins or has just ended."""
+    run: SweptRun | None
+    """What it measured; None while it runs."""
+    left_s: float
+    """About how long the rest takes."""
+    note: str | None = None
+    """Something that happened beside the runs."""
+
+
+SweepReport = Callable[[SweepProgress], None]

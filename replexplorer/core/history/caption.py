@@ -6,15 +6,15 @@ is unknown is left out of it. It is short enough for two rows of a small screen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from replexplorer.core.fault import Fault
+from replexplorer.core.fault import PARTITION_FAULT, begun_words, fault_words, kind_of
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.server.durability import redo_fsyncs
+from replexplorer.core.link import LinkView
+from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
@@ -23,6 +23,8 @@ MOST_CHARACTERS: Final = 120
 _NEAR_MS: Final = 1.0
 """Below it, a distance is not a figure that matters."""
 _STOPPED: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED)
+_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
+"""States in which a commit waits for a replica."""
 
 
 class Matters(StrEnum):
@@ -78,82 +80,94 @@ def _source_moved(before: Tick, now: Tick) -> str:
 
 
 def _state_turned(before: Tick, now: Tick) -> str:
-    was, protection = before.protection.state, now.protection
-    state = protection.state
+    was, state, by_majority = before.protection.state, now.protection.state, now.protection.by_majority
     if state is was or now.state == "starting":
         return ""
     source = now.source.name if now.source else "the source"
-    if state is ProtectionState.DOWN:
-        return f"{source} is down: no commit gets through"
-    if state is ProtectionState.BLOCKED:
-        what = (
-            "no majority answers" if protection.by_majority else f"no acknowledgement from {_replicas(now)}"
-        )
-        return f"every commit waits: {what}"
-    if state is ProtectionState.DEGRADED:
-        return f"semi-sync has given up waiting: a commit is answered with its row on {source} alone"
-    if state is ProtectionState.OFF and protection.requested and was is ProtectionState.DOWN:
-        return f"{source} came back without semi-sync: a commit waits for no replica now"
-    if was in (*_STOPPED, ProtectionState.DEGRADED):
-        return _recovered(was, state, source, now)
+    match was, state:
+        case _, ProtectionState.DOWN:
+            return f"{source} is down: no commit gets through"
+        case _, ProtectionState.BLOCKED if by_majority:
+            return "every commit waits: no majority answers"
+        case _, ProtectionState.BLOCKED:
+            names = " or ".join(node.name for node in now.replicas) or "any replica"
+            return f"every commit waits: no acknowledgement from {names}"
+        case _, ProtectionState.DEGRADED:
+            return f"semi-sync has given up waiting: a commit is answered with its row on {source} alone"
+        case ProtectionState.DOWN, ProtectionState.OFF if now.protection.requested:
+            return f"{source} came back without semi-sync: a commit waits for no replica now"
+        case (_, ProtectionState.PROTECTED) if (
+            was in (*_STOPPED, ProtectionState.DEGRADED) and not by_majority
+        ):
+            return f"protected again: every commit waits for {_waits_for(now)}"
+        case ProtectionState.DOWN, _:
+            return f"{source} answers again: commits get through"
+        case ProtectionState.BLOCKED, _:
+            return "commits get through again"
     return ""
-
-
-def _recovered(was: ProtectionState, state: ProtectionState, source: str, now: Tick) -> str:
-    """After a state in which something was wrong."""
-    if state is ProtectionState.PROTECTED and not now.protection.by_majority:
-        return f"protected again: every commit waits for {_waits_for(now)}"
-    if was is ProtectionState.DOWN:
-        return f"{source} answers again: commits get through"
-    return "commits get through again" if was is ProtectionState.BLOCKED else ""
 
 
 def _fault_came_or_went(before: Tick, now: Tick) -> str:
-    known = {fault.id for fault in before.faults}
+    known, present = ({fault.id for fault in tick.faults} for tick in (before, now))
     for fault in reversed(now.faults):
         if fault.id not in known:
             return fault_words(fault, now.source.name if now.source else "the source")
-    present = {fault.id for fault in now.faults}
-    for fault in before.faults:
-        if fault.id not in present:
-            return f"mended: the fault {fault} is over"
-    return ""
+    over = (f"mended: the fault {fault} is over" for fault in before.faults if fault.id not in present)
+    return next(over, "")
 
 
-_FAULTS: Final[Mapping[str, str]] = {
-    "kill": "mysqld of {node} was killed: what it wrote is still in the page cache",
-    "stop": "mysqld of {node} was shut down in order",
-    "pause": "mysqld of {node} is frozen: connections stay open and nothing answers",
-    "power_cut": "the machine of {node} lost its power: what no fsync made durable is gone",
-    "isolate": "{node} is cut off from every other node: only its clients reach it",
-    "flap": "the line to {node} goes down and comes up, over and over",
-    "applier_stop": "{node} receives and acknowledges every commit and applies none",
-    "receiver_stop": "{node} receives nothing any more, and acknowledges nothing",
-    "disk_stall": "each fsync of {node} takes {value} ms longer now",
-    "disk_full": "the disk of {node} is full: its writes fail",
+_SAYS: Final[Mapping[tuple[str, Value | None], str]] = {
+    (keys.SEMI_SYNC, "on"): "semi-sync on: every commit now waits for {waits_for}",
+    (
+        keys.SEMI_SYNC,
+        None,
+    ): "semi-sync off: a commit waits for no replica, and its loss with the source is silent",
+    (keys.PARTITION, "none"): "the line between {source} and {node} is whole again",
+    (keys.SEMI_SYNC_REPLICAS, 1): "a commit needs 1 acknowledgement: it waits for {waits_for}",
+    (keys.SEMI_SYNC_REPLICAS, None): "a commit needs {raw} acknowledgements: it waits for {waits_for}",
+    (keys.WAIT_POINT, "after_sync"): "wait point AFTER_SYNC: nobody sees a row before a replica has it",
+    (keys.WAIT_POINT, None): (
+        "wait point AFTER_COMMIT: others see a row while its commit still waits for a replica"
+    ),
+    (keys.RTT, None): "{node} is {value} away now: a commit {pays}",
+    (keys.SYNC_BINLOG, 1): (
+        "sync_binlog 1: every group of commits is on disk in the binlog before it is answered"
+    ),
+    (keys.SYNC_BINLOG, 0): "sync_binlog 0: the binlog is fsynced when the system likes; a power cut {leaves}",
+    (keys.SYNC_BINLOG, None): (
+        "sync_binlog {raw}: the binlog is fsynced every {raw} groups; a power cut {leaves}"
+    ),
+    (keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, 0): (
+        "innodb_flush 0: the redo log reaches the disk once a second;"
+        " the death of mysqld takes what is younger"
+    ),
+    (keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, 2): (
+        "innodb_flush 2: the redo log reaches the disk once a second; a power cut takes what is younger"
+    ),
+    (keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, None): (
+        "innodb_flush {raw}: the redo log is on disk before a commit is answered"
+    ),
+    (keys.FSYNC_DELAY, None): "each fsync of {node} takes {value} longer than its disk needs",
+    (keys.SEMI_SYNC_TIMEOUT, None): ("semi-sync waits at most {value} for an acknowledgement, then gives up"),
+    (keys.CLIENTS, 0): "the load has stopped: no client commits",
+    (keys.CLIENTS, 1): "1 client commits, one transaction at a time",
+    (keys.CLIENTS, None): "{raw} clients commit, each one transaction at a time",
+    (keys.LOAD_MODE, "open"): (
+        "open loop: transactions arrive whatever the server does, and latency counts from then"
+    ),
+    (keys.LOAD_MODE, None): ("closed loop: each client sends its next transaction when the last is answered"),
 }
-_PARTITIONS: Final = {
-    "both": "the line between {source} and {node} is cut, both ways",
-    "ack": "acknowledgements from {node} are lost on their way to {source}",
-    "dump": "nothing that {source} sends reaches {node}",
-}
-
-
-def fault_words(fault: Fault, source: str) -> str:
-    """A fault that has just begun."""
-    if fault.kind == "partition":
-        words = _PARTITIONS.get(fault.value or "both", _PARTITIONS["both"])
-    else:
-        words = _FAULTS.get(fault.kind, "fault {kind} at {node}")
-    return words.format(node=fault.node, value=fault.value, kind=fault.kind, source=source)
+"""What a knob says at a value, or at any other; the most important knobs first."""
+_IMPORTANT: Final = list(dict.fromkeys(key for key, _ in _SAYS))
 
 
 def _knobs_turned(before: Tick, now: Tick) -> str:
     turned = [(name, *values) for name in now.knobs if (values := _turned(name, before, now)) is not None]
     if not turned:
         return ""
-    first, old, new = min(turned, key=lambda one: _rank(one[0].key))
-    words = _KNOBS.get(first.key, _any_knob)(first, old, new, now)
+    rank = {key: place for place, key in enumerate(_IMPORTANT)}
+    first, old, new = min(turned, key=lambda one: rank.get(one[0].key, len(rank)))
+    words = _knob_words(first, old, new, now)
     others = len({name.key for name, *_ in turned} - {first.key})
     more = f" (and {others} more setting{'' if others == 1 else 's'})" if others else ""
     return words + more if len(words + more) <= MOST_CHARACTERS else words
@@ -170,87 +184,27 @@ def _turned(name: KnobName, before: Tick, now: Tick) -> tuple[Value, Value] | No
     return was.effective, view.effective
 
 
-def _rank(key: str) -> int:
-    return _IMPORTANT.index(key) if key in _IMPORTANT else len(_IMPORTANT)
-
-
-def _semi_sync(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    if new == "on":
-        return f"semi-sync on: every commit now waits for {_waits_for(now)}"
-    return "semi-sync off: a commit waits for no replica, and its loss with the source is silent"
-
-
-def _wait_point(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    if new == "after_sync":
-        return "wait point AFTER_SYNC: nobody sees a row before a replica has it"
-    return "wait point AFTER_COMMIT: others see a row while its commit still waits for a replica"
-
-
-def _rtt(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    near = isinstance(new, (int, float)) and new < _NEAR_MS
-    said = "next door" if near else f"{format_value(name.knob, new)} away"
-    waits = now.protection.state in (
-        ProtectionState.PROTECTED,
-        ProtectionState.ARMED,
-        ProtectionState.BLOCKED,
-    )
-    then = "a commit pays that round trip" if waits else "a commit does not wait for it"
-    return f"{name.node} is {said} now{'' if near else f': {then}'}"
-
-
-def _sync_binlog(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    if new == 1:
-        return "sync_binlog 1: every group of commits is on disk in the binlog before it is answered"
-    when = "when the system likes" if new == 0 else f"every {new} groups"
-    flush = now.knobs.get(KnobName(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, SOURCE))
-    if flush is not None and redo_fsyncs(flush.effective):
-        then = "a power cut leaves commits in InnoDB that the binlog lacks"
-    else:
-        then = "a power cut takes the rest of it"
-    return f"sync_binlog {new}: the binlog is fsynced {when}; {then}"
-
-
-def _flush(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    if new in (1, 3):
-        return f"innodb_flush {new}: the redo log is on disk before a commit is answered"
-    lost = "the death of mysqld" if new == 0 else "a power cut"
-    return f"innodb_flush {new}: the redo log reaches the disk once a second; {lost} takes what is younger"
-
-
-def _partition(name: KnobName, old: Value, new: Value, now: Tick) -> str:
+def _knob_words(name: KnobName, old: Value, new: Value, now: Tick) -> str:
     source = now.source.name if now.source else "the source"
-    if new == "none":
-        return f"the line between {source} and {name.node} is whole again"
-    return _PARTITIONS.get(str(new), _PARTITIONS["both"]).format(source=source, node=name.node)
+    if name.key == keys.PARTITION and new != "none":
+        return begun_words(kind_of(PARTITION_FAULT), str(new), name.node, source)
+    said = _SAYS.get((name.key, new)) or _SAYS.get((name.key, None))
+    if said is None:
+        return _any_knob(name, old, new)
+    flush = now.knobs.get(KnobName(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, SOURCE))
+    is_redo_kept = flush is not None and redo_fsyncs(flush.effective)
+    return said.format(
+        node=source if name.node == SOURCE else name.node,
+        source=source,
+        raw=new,
+        value=format_value(name.knob, new),
+        waits_for=_waits_for(now),
+        pays="pays that round trip" if now.protection.state in _WAITING else "does not wait for it",
+        leaves="leaves commits in InnoDB that the binlog lacks" if is_redo_kept else "takes the rest of it",
+    )
 
 
-def _fsync_delay(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    node = (now.source.name if now.source else "the source") if name.node == SOURCE else name.node
-    return f"each fsync of {node} takes {format_value(name.knob, new)} longer than its disk needs"
-
-
-def _clients(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    if new == 0:
-        return "the load has stopped: no client commits"
-    each = "client commits, one transaction" if new == 1 else "clients commit, each one transaction"
-    return f"{new} {each} at a time"
-
-
-def _load_mode(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    if new == "open":
-        return "open loop: transactions arrive whatever the server does, and latency counts from then"
-    return "closed loop: each client sends its next transaction when the last is answered"
-
-
-def _timeout(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    return f"semi-sync waits at most {format_value(name.knob, new)} for an acknowledgement, then gives up"
-
-
-def _acks(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    return f"a commit needs {new} acknowledgement{'' if new == 1 else 's'}: it waits for {_waits_for(now)}"
-
-
-def _any_knob(name: KnobName, old: Value, new: Value, now: Tick) -> str:
+def _any_knob(name: KnobName, old: Value, new: Value) -> str:
     """Any other: what it was and is, and what it does where there is room for that."""
     knob = name.knob
     at = f" of {name.node}" if name.node not in (SOURCE, "load") else ""
@@ -260,64 +214,26 @@ def _any_knob(name: KnobName, old: Value, new: Value, now: Tick) -> str:
     return long if len(long) <= MOST_CHARACTERS - len(" (and 99 more settings)") else text
 
 
-_Words = Callable[[KnobName, Value, Value, Tick], str]
-_KNOBS: Final[Mapping[str, _Words]] = {
-    keys.SEMI_SYNC: _semi_sync,
-    keys.PARTITION: _partition,
-    keys.SEMI_SYNC_REPLICAS: _acks,
-    keys.WAIT_POINT: _wait_point,
-    keys.RTT: _rtt,
-    keys.SYNC_BINLOG: _sync_binlog,
-    keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT: _flush,
-    keys.FSYNC_DELAY: _fsync_delay,
-    keys.SEMI_SYNC_TIMEOUT: _timeout,
-    keys.CLIENTS: _clients,
-    keys.LOAD_MODE: _load_mode,
-}
-"""Words of a knob's own, the most important first."""
-_IMPORTANT: Final = (*_KNOBS,)
-
-
-def _replicas(tick: Tick) -> str:
-    """`db2`, `db2 or db3`, `any of 3 replicas`."""
-    names = [node.name for node in tick.replicas]
-    if len(names) > 2:
-        return f"any of {len(names)} replicas"
-    return " or ".join(names) or "any replica"
-
-
 def _waits_for(tick: Tick) -> str:
     """Whose acknowledgement a commit waits for: `db2, 85 ms away`, `the nearest of db2 and db3, 10 ms
     away`."""
-    needed = _needed(tick)
+    view = next((view for name, view in tick.knobs.items() if name.key == keys.SEMI_SYNC_REPLICAS), None)
+    asked = view.effective if view is not None else tick.protection.replicas_required
+    needed = max(1, asked) if isinstance(asked, int) else 1
     links = sorted((link for link in tick.links if not link.is_cut), key=_distance_ms)
     if not links or needed > len(links):
         return "more replicas than can answer" if tick.replicas else "a replica, and there is none"
-    away = _away(_distance_ms(links[needed - 1]))
-    names = [link.replica for link in sorted(links, key=lambda link: link.replica)]
-    if len(names) == 1:
-        return f"{names[0]}, {away}"
-    if needed == len(names):
-        return f"{_and(names)}, the farthest {away}"
-    which = "the nearest" if needed == 1 else f"the nearest {needed}"
-    return f"{which} of {_and(names)}, {away}"
-
-
-def _needed(tick: Tick) -> int:
-    """Acknowledgements that a commit waits for; 1 where that is unknown."""
-    view = next((view for name, view in tick.knobs.items() if name.key == keys.SEMI_SYNC_REPLICAS), None)
-    needed = view.effective if view is not None else tick.protection.replicas_required
-    return max(1, needed) if isinstance(needed, int) else 1
+    away_ms = _distance_ms(links[needed - 1])
+    away = "next door" if away_ms < _NEAR_MS else f"{away_ms:.{0 if away_ms >= 10 else 1}f} ms away"
+    *names, last = sorted(link.replica for link in links)
+    if not names:
+        return f"{last}, {away}"
+    of = f"{', '.join(names)} and {last}"
+    if needed == len(links):
+        return f"{of}, the farthest {away}"
+    return f"the nearest {'' if needed == 1 else f'{needed} '}of {of}, {away}"
 
 
 def _distance_ms(link: LinkView) -> float:
     """The round trip as measured, else as asked."""
     return link.rtt_asked_ms if link.rtt_measured_ms is None else link.rtt_measured_ms
-
-
-def _away(ms: float) -> str:
-    return "next door" if ms < _NEAR_MS else f"{ms:.0f} ms away" if ms >= 10 else f"{ms:.1f} ms away"
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.history.points import EXPOSURES, Point
-from replexplorer.core.history.recent import ENOUGH
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.history.series import EXPOSURES, Point, Recent, recent_of
 from replexplorer.core.server.exposure import Loss
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
 _LEAST_S: Final = 1.0
@@ -70,32 +67,15 @@ def _is_mixed(tick: Tick) -> bool:
 def _point(ticks: list[Tick]) -> Point:
     """A stretch in one point; a percentile with too few commits behind it is a gap."""
     newest = ticks[-1]
-    tps, figures, count = _figures([tick.load for tick in ticks if tick.load is not None])
-    return Point(
+    loads = [tick.load for tick in ticks if tick.load is not None]
+    measured = [load for load in loads if load.latency is not None and load.duration_s > 0] or loads[-1:]
+    recent = recent_of(measured, sum(load.duration_s for load in measured)) if measured else Recent()
+    return recent.point(
         newest.at_s,
-        tps=tps,
-        ceiling_tps=newest.ceiling.tps if newest.ceiling else None,
+        newest.ceiling.tps if newest.ceiling else None,
         predicted_tps=newest.predicted.tps if newest.predicted else None,
-        n=count,
-        **figures,
-        **{f"{name}": _most_at_risk(ticks, name) for name in EXPOSURES},
+        **{name: _most_at_risk(ticks, name) for name in EXPOSURES},
     )
-
-
-def _figures(loads: list[LoadView]) -> tuple[float | None, dict[str, float | None], int]:
-    """TPS, percentiles by their field, and the commits behind them."""
-    measured = [load for load in loads if load.latency is not None and load.duration_s > 0]
-    if not measured:
-        newest = loads[-1] if loads else None
-        figures = {f"{name}_ms": newest.latency_ms(name) if newest else None for name in (*ENOUGH, "max")}
-        return (newest.tps if newest else None), figures, (newest.n if newest else 0)
-    merged = Histogram.merged(load.latency for load in measured if load.latency is not None)
-    enough = {name for name, least in ENOUGH.items() if merged.count >= least}
-    figures = {
-        f"{name}_ms": merged.percentile_ms(float(name[1:])) if name in enough else None for name in ENOUGH
-    }
-    length_s = sum(load.duration_s for load in measured)
-    return merged.count / length_s, {**figures, "max_ms": merged.max_ms}, merged.count
 
 
 def _most_at_risk(ticks: list[Tick], name: str) -> float | None:

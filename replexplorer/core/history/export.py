@@ -1,8 +1,8 @@
-"""A recorded session as a table of seconds, as lines of JSON, and as a report in Markdown.
+"""A recorded session as a table of seconds and as lines of JSON, and what it was as a whole.
 
 Law: times count from the session's first tick, in every form; events are in order of time. An unknown
 figure is an empty cell or null, never a zero; percentiles of a whole session are read
-from merged histograms. The table and the report hold nothing that a terminal obeys or a spreadsheet
+from merged histograms. The table holds nothing that a terminal obeys or a spreadsheet
 calculates; the lines of JSON hold every text as it was recorded.
 """
 
@@ -11,17 +11,16 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
-from replexplorer.core.epochs.table import figure, markdown
+from replexplorer.core.epochs.epochs import Epoch, EpochSide
+from replexplorer.core.epochs.table import figure
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName, format_value
-from replexplorer.core.load.load_view import LoadView
-from replexplorer.core.printable import LAYOUT, printable
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.text import printable, utc_ms
 from replexplorer.core.tick import Tick
 
 _HISTOGRAMS: Final = ("service", "response")
@@ -38,11 +37,6 @@ CSV_COLUMNS: Final = (
 bounds and the age of the oldest; the load's are the fields of `LoadView`."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """A spreadsheet calculates a text that begins so."""
-
-
-def utc(wall_s: float) -> str:
-    """`2026-11-21T15:04:05.123Z`."""
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def csv_rows(ticks: Iterable[Tick]) -> Iterator[Sequence[Any]]:
@@ -70,7 +64,7 @@ def _figures(tick: Tick, zero_s: float) -> dict[str, Any]:
     lags_ms = [each.lag_ms for each in tick.truth.replicas if each.lag_ms is not None] if tick.truth else []
     row: dict[str, Any] = {
         "at_s": round(tick.at_s - zero_s, 3),
-        "time_utc": utc(tick.wall_s),
+        "time_utc": utc_ms(tick.wall_s),
         "stack_state": tick.state,
         "protection": tick.protection.state.value,
         "unprotected": tick.protection.unprotected,
@@ -148,7 +142,7 @@ def _outage(epoch: Epoch) -> dict[str, Any] | None:
 
 def _event(event: Event, zero_s: float) -> dict[str, Any]:
     return {
-        "kind": "event", "at_s": round(event.at_s - zero_s, 3), "time_utc": utc(event.wall_s),
+        "kind": "event", "at_s": round(event.at_s - zero_s, 3), "time_utc": utc_ms(event.wall_s),
         "severity": event.severity.value, "text": event.text, "mark": event.mark,
     }  # fmt: skip
 
@@ -194,56 +188,6 @@ class SessionTotals:
         )
 
 
-def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
-    """The session for a ticket: what ran, what was turned, the epoch ledger, the events."""
-    whole = SessionTotals()
-    for tick in ticks:
-        whole.add(tick)
-    if whole.first is None or whole.last is None:
-        return ""
-    first, last = whole.first, whole.last
-    lines = [
-        f"# Session of {utc(first.wall_s)}",
-        "",
-        f"Stack `{about.get('stack', '?')}` ({about.get('servers', 'servers unknown')}), driven by "
-        f"{about.get('holder', '?')}; {last.at_s - first.at_s:.0f} s. Times count from its first tick.",
-        "",
-        whole.words,
-        "",
-        *_unprotected(last),
-        "## Settings at the end",
-        "",
-        "| knob | requested | in effect |",
-        "| --- | --- | --- |",
-        *_settings(last),
-        "",
-        "## Each change",
-        "",
-        markdown(last.epochs, first.at_s),
-        "## Events",
-        "",
-        "| at | | |",
-        "| --- | --- | --- |",
-        *(_told(event, first.at_s) for event in whole.events),
-        "",
-    ]
-    return printable("\n".join(lines), LAYOUT)
-
-
-def _unprotected(tick: Tick) -> Iterator[str]:
-    """How many commits of the session went unprotected, where somebody counted."""
-    count = tick.protection.unprotected
-    if count is not None:
-        yield f"Commits that went unprotected while semi-sync was asked for: {count:,}."
-        yield ""
-
-
-def _settings(tick: Tick) -> Iterator[str]:
-    return (
-        f"| `{name}` | {requested} | {effective} |" for name, requested, effective in settings_turned(tick)
-    )
-
-
 def settings_turned(tick: Tick) -> Iterator[tuple[str, str, str]]:
     """What is not at its default, or not as requested: the knob, what was requested, what is in effect."""
     for name, view in tick.knobs.items():
@@ -251,9 +195,3 @@ def settings_turned(tick: Tick) -> Iterator[tuple[str, str, str]]:
             continue
         effective = "unknown" if view.effective is None else format_value(name.knob, view.effective)
         yield str(name), format_value(name.knob, view.requested), effective
-
-
-def _told(event: Event, origin_s: float) -> str:
-    number = "" if event.mark is None else f"({event.mark}) "
-    text = printable(event.text).replace("|", "\\|")
-    return f"| {event.at_s - origin_s:.1f} s | {event.severity.value} | {number}{text} |"

@@ -11,17 +11,129 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from replexplorer.core.history.points import EXPOSURES, Point, Points
-from replexplorer.core.history.recent import ENOUGH, Recent, recent_of
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.exposure import Loss
-from replexplorer.core.stats.density import DensityHistory
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.histogram import DensityHistory, Histogram
 from replexplorer.core.tick import Tick
+
+ENOUGH: Final[Mapping[str, int]] = {"p50": 5, "p95": 20, "p99": 100}
+"""Commits that a percentile needs behind it to be drawn as a line."""
+_COUNTED: Final = ("errors", "unknown", "reconnects", "deadlocks", "lock_timeouts", "conflicts", "dropped")
+_USUAL_S: Final = 0.5
+"""Length of an interval that does not say it."""
+
+
+class Point(NamedTuple):
+    """One tick on the charts; None is a gap."""
+
+    at_s: float
+    tps: float | None = None
+    ceiling_tps: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    """Slowest commit of the same window as the percentiles."""
+    predicted_tps: float | None = None
+    slowest_ms: float | None = None
+    """Slowest commit of this tick alone: where its dot stands."""
+    process_dies: float | None = None
+    """Commits that the death of mysqld would lose."""
+    power_cut: float | None = None
+    """Commits that a power cut of the source's machine would lose."""
+    source_lost: float | None = None
+    """Commits that no replica has."""
+    mean_ms: float | None = None
+    """The server's mean time for the commit, where its counters are all that is known."""
+    n: int = 0
+    """Commits behind TPS and percentiles, ticks taken back included."""
+
+
+EXPOSURES: Final = ("process_dies", "power_cut", "source_lost")
+"""A point's figures of what a failure would lose, named as the fields of `Exposure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What every screen shows of the load now; an unknown figure is None."""
+
+    length_s: float = 0.0
+    """Length of the window; 0 when unknown."""
+    n: int = 0
+    """Commits in it."""
+    tps: float | None = None
+    qps: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    mean_ms: float | None = None
+    """The server's mean time for the commit, where `is_by_server`."""
+    is_by_server: bool = False
+    """Other people's clients, of whom the server's counters are all that is known."""
+    is_mixed: bool = False
+    """A change took effect within it: its figures belong to neither side."""
+    is_told: bool = False
+    """The figures are as they came, without the histogram that would say how much stands behind them."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Errors, unknown outcomes, reconnects, deadlocks, lock timeouts and dropped arrivals."""
+
+    def latency_ms(self, name: str) -> float | None:
+        """`p50`, `p95`, `p99` or `max`."""
+        found: float | None = getattr(self, f"{name}_ms")
+        return found
+
+    def is_firm(self, name: str) -> bool:
+        """Whether enough commits of one setting stand behind a percentile."""
+        enough = self.is_told or self.n >= ENOUGH.get(name, 1)
+        return enough and not self.is_mixed and self.latency_ms(name) is not None
+
+    def point(self, at_s: float, ceiling_tps: float | None, **figures: Any) -> Point:
+        """It on the charts, with further figures; a percentile with too little behind it is a gap."""
+        p50, p95, p99 = (self.latency_ms(name) if self.is_firm(name) else None for name in ENOUGH)
+        point = Point(at_s, self.tps, ceiling_tps, p50, p95, p99, self.max_ms, mean_ms=self.mean_ms, n=self.n)
+        return point._replace(**figures)
+
+    def per_second(self, counted: str) -> float:
+        """Errors, dropped arrivals and so on as a rate."""
+        return self.counts.get(counted, 0) / (self.length_s if self.length_s > 0 else _USUAL_S)
+
+
+def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = False) -> Recent:
+    """Several intervals of the load as one window of that length, the newest last; one alone where it
+    brings no histogram."""
+    newest = parts[-1]
+    counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTED}
+    if newest.latency is None:
+        figures = {name: newest.latency_ms(name) for name in (*ENOUGH, "max")}
+        n, tps = newest.n, newest.tps
+    else:
+        merged = Histogram.merged(part.latency for part in parts if part.latency is not None)
+        figures = {name: merged.percentile_ms(float(name[1:])) for name in ENOUGH} | {"max": merged.max_ms}
+        n, tps = merged.count, merged.count / length_s if length_s > 0 else newest.tps
+    asked = [part for part in parts if part.qps is not None and part.duration_s > 0]
+    asked_s = sum(part.duration_s for part in asked)
+    return Recent(
+        length_s,
+        n,
+        tps,
+        sum((part.qps or 0.0) * part.duration_s for part in asked) / asked_s if asked else newest.qps,
+        p50_ms=figures["p50"],
+        p95_ms=figures["p95"],
+        p99_ms=figures["p99"],
+        max_ms=figures["max"],
+        mean_ms=newest.mean_ms if newest.is_by_server else None,
+        is_by_server=newest.is_by_server,
+        is_mixed=is_mixed,
+        is_told=newest.latency is None,
+        counts=counts,
+    )
+
 
 _LOOK_BACK_S: Final = 10.0
 _STALL_S: Final = 1.0
@@ -51,7 +163,7 @@ class History:
     """All points of a session, the oldest dropped."""
 
     capacity: int = _CAPACITY
-    points: Points = field(default_factory=Points)
+    points: list[Point] = field(default_factory=list)
     density: DensityHistory = field(default_factory=DensityHistory)
     """All histograms of the last hour, merged by time and latency."""
     recent: Recent = field(default_factory=Recent)
@@ -66,9 +178,7 @@ class History:
 
     def copied(self) -> History:
         """The same history apart, so that it stands while this one grows."""
-        return replace(
-            self, points=self.points.copied(), density=self.density.copied(), _parts=deque(self._parts)
-        )
+        return replace(self, points=self.points[:], density=self.density.copied(), _parts=deque(self._parts))
 
     def feed(self, tick: Tick) -> None:
         """Take a tick; one that is not newer than the last is ignored."""
@@ -84,7 +194,7 @@ class History:
         point = self._point(tick.at_s, last_s, tick.load, ceiling)
         self.points.append(_with_outlook(point, tick))
         if len(self.points) > self.capacity:
-            self.points.forget(max(1, self.capacity // 8))  # seldom, so that it costs nothing a tick
+            del self.points[: max(1, self.capacity // 8)]
 
     def page(self, from_s: float, to_s: float) -> list[Point]:
         """The points with from_s <= at_s <= to_s, oldest first."""
@@ -99,7 +209,7 @@ class History:
             self._parts.clear()
             self._stalls = False
             self.recent = Recent() if load is None or _rests(load) else recent_of([load], load.duration_s)
-            return self._drawn(at_s, ceiling, None if load is None else load.max_ms)
+            return self.recent.point(at_s, ceiling, slowest_ms=None if load is None else load.max_ms)
         start_s = at_s if last_s is None else last_s
         is_newer = load.latency is not self._newest
         if is_newer:
@@ -111,16 +221,7 @@ class History:
             if is_newer:
                 self._take(_Part(start_s, load.duration_s, load))
             self.recent = self._window(at_s, load)
-        return self._drawn(at_s, ceiling, load.latency.max_ms)
-
-    def _drawn(self, at_s: float, ceiling: float | None, slowest_ms: float | None) -> Point:
-        """The window as a point; a percentile with too little behind it is a gap."""
-        recent = self.recent
-        p50, p95, p99 = (recent.latency_ms(name) if recent.is_firm(name) else None for name in ENOUGH)
-        return Point(
-            at_s, recent.tps, ceiling, p50, p95, p99, recent.max_ms,
-            slowest_ms=slowest_ms, mean_ms=recent.mean_ms, n=recent.n,
-        )  # fmt: skip
+        return self.recent.point(at_s, ceiling, slowest_ms=load.latency.max_ms)
 
     def _take(self, part: _Part) -> None:
         """Add the newest part; what lies before a stall, and the stall once it is over, are dropped."""

@@ -1,758 +1,219 @@
-"""The catalogue: every setting that an operator can turn, one row a knob.
+"""The catalogue: every setting that an operator can turn, one table of `catalogue.toml` a knob.
 
 Law: the planner, the panel, the command line, the help and docs/knobs.md are drawn from
 `CATALOGUE`; nothing else knows a knob's range, node, variable or risk, and what goes over knobs asks
 their rows. A rule about one knob takes its key from keys.py. A knob whose backing is not built is absent.
 A value is a number or a lower-case word (`on`, `after_sync`); which of these a server has is probed
-(core/dialect/capabilities.py), never guessed. Ranges are the widest of any server (docs/facts.md, names,
+(core/dialect/dialect.py), never guessed. Ranges are the widest of any server (docs/facts.md, names,
 variables and durability); what a server says of itself narrows them.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
 
-from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.galera_rows import GALERA_ROWS
-from replexplorer.core.knobs.group_rows import GROUP_ROWS
-from replexplorer.core.knobs.knob import (
-    ON_OFF,
-    Backing,
-    Group,
-    Kind,
-    Knob,
-    Place,
-    Restart,
-    Value,
-)
-
-__all__ = (
-    "BY_KEY",
-    "CATALOGUE",
-    "MIB",
-    "ON_OFF",
-    "Backing",
-    "Group",
-    "Kind",
-    "Knob",
-    "Place",
-    "Restart",
-    "Value",
-)
-
-_HALF_OF_RTT: Final = tuple((word, "auto") for word in ("auto", "off", "none", "default"))
-_AS_FSYNC_DELAY: Final = tuple((word, "auto") for word in ("auto", "default"))
-_NO_LIMIT: Final = tuple((word, 0) for word in ("unlimited", "0", "off", "none"))
+Value = int | float | str
+"""What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""
 
 
-MIB: Final = 1 << 20
-"""Bytes."""
-_POOL_CHUNK: Final = 8 * MIB
-"""innodb_buffer_pool_chunk_size, as my.cnf of the stack's servers has it: the pool is whole chunks."""
+class Group(StrEnum):
+    """The panel's headings, in their order."""
+
+    LINK = "link"
+    SEMI_SYNC = "semi-sync"
+    GROUP = "group replication"
+    GALERA = "galera"
+    DURABILITY = "durability"
+    BINLOG = "binlog"
+    REPLICA = "replica"
+    DISK = "disk"
+    LOAD = "load"
+    SERVER = "server"
+    """What is turned seldom of a server and of what stands in front of its disk."""
 
 
-def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
-    """Both generations of a source-side semi-sync variable (docs/facts.md, "Semi-sync: variables")."""
-    old = maria or suffix
-    return (f"rpl_semi_sync_source_{suffix}", f"rpl_semi_sync_master_{old}")
+class Kind(StrEnum):
+    """How a knob's value is written and checked."""
+
+    CHOICE = "choice"
+    INT = "int"
+    FLOAT = "float"
 
 
-CATALOGUE: Final[tuple[Knob, ...]] = (
-    Knob(
-        keys.RTT,
-        "rtt",
-        Group.LINK,
-        Kind.FLOAT,
-        Place.REPLICAS,
-        Backing.LINK,
-        0.0,
-        "Total round-trip time between the primary and this replica; clients are not slowed.",
-        unit="ms",
-        minimum=0,
-        maximum=5000,
-        ladder=(0, 1, 2, 5, 10, 25, 50, 85, 150, 300, 1000),
-    ),
-    Knob(
-        keys.JITTER,
-        "jitter",
-        Group.LINK,
-        Kind.FLOAT,
-        Place.REPLICAS,
-        Backing.LINK,
-        0.0,
-        "Standard deviation of the round-trip time (normal distribution). Packets are not reordered.",
-        unit="ms",
-        minimum=0,
-        maximum=2000,
-        ladder=(0, 0.5, 1, 2, 5, 10, 20, 50),
-        seldom=True,
-    ),
-    Knob(
-        keys.LOSS,
-        "loss",
-        Group.LINK,
-        Kind.FLOAT,
-        Place.REPLICAS,
-        Backing.LINK,
-        0.0,
-        "Packet loss in each direction, independent per packet. TCP retransmits.",
-        unit="%",
-        minimum=0,
-        maximum=100,
-        ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 25, 100),
-        seldom=True,
-    ),
-    Knob(
-        keys.BANDWIDTH,
-        "bandwidth",
-        Group.LINK,
-        Kind.INT,
-        Place.REPLICAS,
-        Backing.LINK,
-        0,
-        "Bandwidth in each direction.",
-        unit="bit/s",
-        words=_NO_LIMIT,
-        minimum=10_000,
-        maximum=100_000_000_000,
-        ladder=(1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 100_000_000, 1_000_000_000, 0),
-        seldom=True,
-    ),
-    Knob(
-        keys.DELAY_TO_REPLICA,
-        "to replica",
-        Group.LINK,
-        Kind.FLOAT,
-        Place.REPLICAS,
-        Backing.LINK,
-        "auto",
-        "One-way delay from the primary to this replica, instead of half the rtt; between two"
-        " replicas, from the first by name to the second.",
-        unit="ms",
-        words=_HALF_OF_RTT,
-        minimum=0,
-        maximum=5000,
-        ladder=("auto", 0, 1, 5, 10, 25, 50, 100, 300),
-        seldom=True,
-    ),
-    Knob(
-        keys.DELAY_TO_PRIMARY,
-        "to primary",
-        Group.LINK,
-        Kind.FLOAT,
-        Place.REPLICAS,
-        Backing.LINK,
-        "auto",
-        "One-way delay from this replica to the primary, instead of half the rtt; between two"
-        " replicas, from the second by name to the first.",
-        unit="ms",
-        words=_HALF_OF_RTT,
-        minimum=0,
-        maximum=5000,
-        ladder=("auto", 0, 1, 5, 10, 25, 50, 100, 300),
-        seldom=True,
-    ),
-    Knob(
-        keys.PARTITION,
-        "partition",
-        Group.LINK,
-        Kind.CHOICE,
-        Place.REPLICAS,
-        Backing.LINK,
-        "none",
-        "Lose all packets: both ways, the acknowledgements' way (ack) or the events' way (dump).",
-        choices=("none", "ack", "dump", "both"),
-        synonyms=(("off", "none"), ("0", "none"), ("false", "none"), ("no", "none"), ("on", "both")),
-        risk="under semi-sync, commits wait until the timeout; then the source falls back to async",
-    ),
-    Knob(
-        keys.SEMI_SYNC,
-        "semi-sync",
-        Group.SEMI_SYNC,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "off",
-        "A commit waits until a replica has acknowledged its events.",
-        choices=ON_OFF,
-        variables=_semi_sync_names("enabled"),
-        aliases=("semisync",),
-    ),
-    Knob(
-        keys.WAIT_POINT,
-        "wait point",
-        Group.SEMI_SYNC,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "after_sync",
-        "Wait before the engine commits (after_sync) or after it, when others already see the row.",
-        choices=("after_sync", "after_commit"),
-        variables=_semi_sync_names("wait_point"),
-        risk="after_commit: others can read a row that a failover loses",
-        flavor_defaults=(("mariadb", "after_commit"),),
-    ),
-    Knob(
-        keys.SEMI_SYNC_TIMEOUT,
-        "timeout",
-        Group.SEMI_SYNC,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        10000,
-        "How long a commit waits for its acknowledgement before the source falls back to async.",
-        unit="ms",
-        minimum=1,
-        maximum=2**64 - 1,
-        below_minimum="0 means never wait: semi_sync=off says that plainly",
-        ladder=(100, 500, 1000, 3000, 10000, 30000, 60000, 3600000),
-        variables=_semi_sync_names("timeout"),
-    ),
-    Knob(
-        keys.SEMI_SYNC_REPLICAS,
-        "acks needed",
-        Group.SEMI_SYNC,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        1,
-        "How many replicas must acknowledge a commit.",
-        unit="replicas",
-        minimum=1,
-        maximum=65535,
-        ladder=(1, 2, 3),
-        variables=_semi_sync_names("wait_for_replica_count", maria="wait_for_slave_count"),
-        lacking=1,
-    ),
-    Knob(
-        "wait_no_replica",
-        "keep waiting",
-        Group.SEMI_SYNC,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "on",
-        "Wait the whole timeout even when too few replicas are connected; off: fall back at once.",
-        choices=ON_OFF,
-        variables=_semi_sync_names("wait_no_replica", maria="wait_no_slave"),
-    ),
-    *GROUP_ROWS,
-    *GALERA_ROWS,
-    Knob(
-        keys.SYNC_BINLOG,
-        "sync_binlog",
-        Group.DURABILITY,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        1,
-        "Commit groups per binlog fsync; 0 leaves it to the operating system.",
-        unit="groups",
-        minimum=0,
-        maximum=2**32 - 1,
-        ladder=(0, 1, 10, 100, 1000),
-        risk="not 1: a power cut takes commits out of the binlog, and replicas then differ or stop",
-        variables=("sync_binlog",),
-        server_defaults=(("mariadb", 0),),
-        extra_nodes=True,
-    ),
-    Knob(
-        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
-        "innodb_flush",
-        Group.DURABILITY,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        1,
-        "Redo log at commit: 1 write and fsync, 2 write only, 0 neither (once a second); MariaDB's 3: two"
-        " fsyncs, one as it is prepared and one as it is committed.",
-        minimum=0,
-        maximum=3,
-        range_note="0 to 2; MariaDB also 3",
-        ladder=(0, 1, 2, 3),
-        variables=("innodb_flush_log_at_trx_commit",),
-        risk="0, 2: a power cut, at 0 mysqld's death too, loses innodb_flush_log_at_timeout of commits",
-        extra_nodes=True,
-    ),
-    Knob(
-        "innodb_flush_log_at_timeout",
-        "flush timeout",
-        Group.DURABILITY,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        1,
-        "Seconds between redo fsyncs when commits do not fsync themselves.",
-        unit="s",
-        minimum=1,
-        maximum=2700,
-        ladder=(1, 2, 5, 10),
-        variables=("innodb_flush_log_at_timeout",),
-        extra_nodes=True,
-    ),
-    Knob(
-        keys.INNODB_DOUBLEWRITE,
-        "doublewrite",
-        Group.DURABILITY,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "on",
-        "Write pages twice so that a torn page can be repaired; detect_only keeps no page contents.",
-        choices=("off", "detect_only", "on"),
-        synonyms=(("detect_and_recover", "on"),),
-        ladder=("detect_only", "on"),
-        variables=("innodb_doublewrite",),
-        lacking="on",
-        risk="detect_only: a torn page is found and not repaired",
-        extra_nodes=True,
-    ),
-    Knob(
-        keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
-        "group delay",
-        Group.BINLOG,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        0,
-        "Each commit group waits this long before its binlog fsync, so that more commits share it; at"
-        " sync_binlog=0 it waits all the same.",
-        unit="us",
-        minimum=0,
-        maximum=1_000_000,
-        ladder=(0, 100, 500, 1000, 5000, 20000),
-        variables=("binlog_group_commit_sync_delay",),
-        lacking=0,
-    ),
-    Knob(
-        keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT,
-        "group count",
-        Group.BINLOG,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        0,
-        "End that wait early once this many commits are waiting; 0: never early.",
-        unit="commits",
-        minimum=0,
-        maximum=100_000,
-        ladder=(0, 2, 4, 8, 16, 32),
-        variables=("binlog_group_commit_sync_no_delay_count",),
-        lacking=0,
-    ),
-    Knob(
-        keys.BINLOG_COMMIT_WAIT_COUNT,
-        "group waits for",
-        Group.BINLOG,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        0,
-        "MariaDB: commits that a group waits for, at most binlog_commit_wait_usec; 0: it waits for none.",
-        unit="commits",
-        minimum=0,
-        maximum=2**64 - 1,
-        ladder=(0, 2, 4, 8, 16, 32),
-        variables=(keys.BINLOG_COMMIT_WAIT_COUNT,),
-        lacking=0,
-    ),
-    Knob(
-        keys.BINLOG_COMMIT_WAIT_USEC,
-        "group waits",
-        Group.BINLOG,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        100_000,
-        "MariaDB: how long a group waits for binlog_commit_wait_count commits; 0: it does not wait.",
-        unit="us",
-        minimum=0,
-        maximum=2**64 - 1,
-        ladder=(0, 100, 500, 1000, 2000, 5000, 20_000, 100_000),
-        variables=(keys.BINLOG_COMMIT_WAIT_USEC,),
-    ),
-    Knob(
-        "binlog_order_commits",
-        "order commits",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "on",
-        "Commit in the engine in binlog order; off lets the threads of a group commit on their own.",
-        choices=ON_OFF,
-        variables=("binlog_order_commits",),
-        lacking="on",
-    ),
-    Knob(
-        "binlog_row_image",
-        "row image",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "full",
-        "How much of a row is written to the binlog.",
-        choices=("minimal", "noblob", "full"),
-        restart=Restart.SESSIONS,
-        variables=("binlog_row_image",),
-    ),
-    Knob(
-        "binlog_format",
-        "binlog format",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "row",
-        "row: changed rows. mixed: statements where safe, else rows. statement: the SQL text. Deprecated"
-        " since 8.0.34.",
-        choices=("row", "mixed", "statement"),
-        restart=Restart.SESSIONS,
-        variables=("binlog_format",),
-        server_defaults=(("mariadb", "mixed"),),
-        risk="statement: an unsafe statement may change other rows on the replica",
-    ),
-    Knob(
-        "binlog_transaction_compression",
-        "compression",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "off",
-        "Compress each transaction in the binlog and on the wire.",
-        choices=ON_OFF,
-        restart=Restart.SESSIONS,
-        variables=("binlog_transaction_compression",),
-        lacking="off",
-    ),
-    Knob(
-        "replication_sender_observe_commit_only",
-        "sender observes",
-        Group.SERVER,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "off",
-        "Threads that send the binlog call semi-sync's hooks at commits alone: fewer locks, many replicas.",
-        choices=ON_OFF,
-        variables=("replication_sender_observe_commit_only",),
-        seldom=True,
-    ),
-    Knob(
-        "replication_optimize_for_static_plugin_config",
-        "static plugins",
-        Group.SERVER,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "off",
-        "Calls semi-sync's hooks with cheaper locks; no plugin can be installed or removed while it is on.",
-        choices=ON_OFF,
-        variables=("replication_optimize_for_static_plugin_config",),
-        seldom=True,
-    ),
-    Knob(
-        "sql_generate_invisible_primary_key",
-        "invisible keys",
-        Group.SERVER,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "off",
-        "A table that is made without a primary key gets one that no query sees (from 8.0.30).",
-        choices=ON_OFF,
-        restart=Restart.SESSIONS,
-        variables=("sql_generate_invisible_primary_key",),
-        lacking="off",
-        seldom=True,
-    ),
-    Knob(
-        "sync_relay_log",
-        "sync_relay_log",
-        Group.REPLICA,
-        Kind.INT,
-        Place.REPLICAS,
-        Backing.SERVER,
-        10000,
-        "Events per relay-log fsync on this replica; 1 makes each acknowledgement durable.",
-        unit="events",
-        minimum=0,
-        maximum=2**32 - 1,
-        ladder=(0, 1, 10, 100, 1000, 10000),
-        variables=("sync_relay_log",),
-        risk="not 1: a power cut of the replica may lose events that it acknowledged",
-    ),
-    Knob(
-        "replica_parallel_workers",
-        "applier workers",
-        Group.REPLICA,
-        Kind.INT,
-        Place.REPLICAS,
-        Backing.SERVER,
-        4,
-        "Threads that apply events on this replica.",
-        unit="threads",
-        minimum=0,
-        maximum=1024,
-        ladder=(1, 2, 4, 8, 16),
-        restart=Restart.APPLIER,
-        variables=("replica_parallel_workers", "slave_parallel_workers", "slave_parallel_threads"),
-        server_defaults=(("mariadb", 0),),
-    ),
-    Knob(
-        "replica_preserve_commit_order",
-        "commit order",
-        Group.REPLICA,
-        Kind.CHOICE,
-        Place.REPLICAS,
-        Backing.SERVER,
-        "on",
-        "Apply workers commit in the source's order.",
-        choices=ON_OFF,
-        restart=Restart.APPLIER,
-        variables=("replica_preserve_commit_order", "slave_preserve_commit_order"),
-        lacking="on",
-    ),
-    Knob(
-        "slave_parallel_mode",
-        "parallel mode",
-        Group.REPLICA,
-        Kind.CHOICE,
-        Place.REPLICAS,
-        Backing.SERVER,
-        "optimistic",
-        "What a MariaDB replica applies at once: the transactions of one group, or more, undone on conflict.",
-        choices=("none", "minimal", "conservative", "optimistic", "aggressive"),
-        restart=Restart.APPLIER,
-        variables=("slave_parallel_mode",),
-    ),
-    Knob(
-        keys.FSYNC_DELAY,
-        "fsync delay",
-        Group.DISK,
-        Kind.FLOAT,
-        Place.SOURCE,
-        Backing.DISK,
-        0.0,
-        "Added to each fsync of this node's server, so that a disk's cost shows on any machine.",
-        unit="ms",
-        minimum=0,
-        maximum=5000,
-        ladder=(0, 0.5, 1, 2, 5, 10, 20, 50, 100),
-        extra_nodes=True,
-    ),
-    Knob(
-        keys.FSYNC_DELAY_REDO,
-        "redo fsync",
-        Group.SERVER,
-        Kind.FLOAT,
-        Place.SOURCE,
-        Backing.DISK,
-        "auto",
-        "Added to each fsync of this node's redo log, instead of fsync_delay.",
-        unit="ms",
-        words=_AS_FSYNC_DELAY,
-        minimum=0,
-        maximum=5000,
-        ladder=("auto", 0, 0.5, 1, 2, 5, 10, 20, 50, 100),
-        extra_nodes=True,
-        seldom=True,
-    ),
-    Knob(
-        keys.FSYNC_DELAY_BINLOG,
-        "binlog fsync",
-        Group.SERVER,
-        Kind.FLOAT,
-        Place.SOURCE,
-        Backing.DISK,
-        "auto",
-        "Added to each fsync of this node's binlog, instead of fsync_delay.",
-        unit="ms",
-        words=_AS_FSYNC_DELAY,
-        minimum=0,
-        maximum=5000,
-        ladder=("auto", 0, 0.5, 1, 2, 5, 10, 20, 50, 100),
-        extra_nodes=True,
-        seldom=True,
-    ),
-    Knob(
-        "fsync_jitter",
-        "fsync jitter",
-        Group.SERVER,
-        Kind.FLOAT,
-        Place.SOURCE,
-        Backing.DISK,
-        0.0,
-        "Standard deviation of what is added to each fsync, normal; what would be below 0 is 0.",
-        unit="ms",
-        minimum=0,
-        maximum=1000,
-        ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 20),
-        extra_nodes=True,
-        seldom=True,
-    ),
-    Knob(
-        "innodb_buffer_pool_size",
-        "buffer pool",
-        Group.SERVER,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        128 * MIB,
-        "Memory for pages of data and indexes; what does not fit is read from the disk.",
-        unit="B",
-        minimum=_POOL_CHUNK,
-        maximum=2**40,
-        multiple=_POOL_CHUNK,
-        ladder=tuple(size * MIB for size in (8, 16, 32, 64, 128, 256, 512, 1024, 2048)),
-        variables=("innodb_buffer_pool_size",),
-        risk="where the machine has less free memory than that, the kernel kills a server",
-        extra_nodes=True,
-        seldom=True,
-    ),
-    Knob(
-        "innodb_redo_log_capacity",
-        "redo capacity",
-        Group.SERVER,
-        Kind.INT,
-        Place.SOURCE,
-        Backing.SERVER,
-        96 * MIB,
-        "Room for the redo log; as it fills, changed pages are written out faster, and full, commits wait.",
-        unit="B",
-        minimum=8 * MIB,
-        maximum=512 * 1024 * MIB,
-        multiple=MIB,
-        ladder=tuple(size * MIB for size in (8, 16, 32, 64, 96, 256, 1024, 4096)),
-        variables=("innodb_redo_log_capacity",),
-        server_defaults=(("mysql", 100 * MIB),),
-        extra_nodes=True,
-        seldom=True,
-    ),
-    Knob(
-        "innodb_log_writer_threads",
-        "log writers",
-        Group.SERVER,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.SERVER,
-        "off",
-        "Use dedicated threads to write and flush the redo log; off: the committing session does it.",
-        choices=ON_OFF,
-        variables=("innodb_log_writer_threads",),
-        server_defaults=(("mysql", None),),
-        extra_nodes=True,
-        seldom=True,
-    ),
-    Knob(
-        "undo_journal",
-        "undo journal",
-        Group.DISK,
-        Kind.CHOICE,
-        Place.SOURCE,
-        Backing.DISK,
-        "off",
-        "Records unsynced writes so that the fault `power_cut` can undo them.",
-        choices=ON_OFF,
-        extra_nodes=True,
-    ),
-    Knob(
-        keys.CLIENTS,
-        "clients",
-        Group.LOAD,
-        Kind.INT,
-        Place.LOAD,
-        Backing.LOAD,
-        8,
-        "Connections of the background load, each with one transaction under way.",
-        unit="clients",
-        minimum=0,
-        maximum=1024,
-        ladder=(0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
-    ),
-    Knob(
-        keys.LOAD_MODE,
-        "load mode",
-        Group.LOAD,
-        Kind.CHOICE,
-        Place.LOAD,
-        Backing.LOAD,
-        "closed",
-        "closed: a client sends its next when the last is answered; open: transactions arrive at the rate.",
-        choices=("closed", "open"),
-    ),
-    Knob(
-        keys.RATE,
-        "rate",
-        Group.LOAD,
-        Kind.FLOAT,
-        Place.LOAD,
-        Backing.LOAD,
-        500.0,
-        "Transactions that arrive per second in the open loop, on average (Poisson).",
-        unit="tps",
-        minimum=0.5,
-        maximum=100_000,
-        ladder=(10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000),
-    ),
-    Knob(
-        keys.WORKLOAD,
-        "workload",
-        Group.LOAD,
-        Kind.CHOICE,
-        Place.LOAD,
-        Backing.LOAD,
-        "update_index",
-        "What a transaction does: sysbench's of that name, a lab's row, numbered rows, or a file of SQL.",
-        files=True,
-        choices=(
-            "update_index",
-            "update_non_index",
-            "insert",
-            "write_only",
-            "read_write",
-            "point_select",
-            "foo",
-            "employees",
-            "ledger",
-        ),
-    ),
-    Knob(
-        keys.KEY_SPREAD,
-        "key spread",
-        Group.LOAD,
-        Kind.INT,
-        Place.LOAD,
-        Backing.LOAD,
-        0,
-        "Number of rows that keys are drawn from, uniformly. `all`: the whole table, with sysbench's"
-        " distribution.",
-        unit="rows",
-        words=(("all", 0), ("0", 0)),
-        minimum=1,
-        maximum=2**31 - 1,
-        ladder=(1, 2, 4, 8, 32, 200, 1000, 0),
-    ),
-    Knob(
-        keys.PAYLOAD,
-        "payload",
-        Group.LOAD,
-        Kind.INT,
-        Place.LOAD,
-        Backing.LOAD,
-        0,
-        "Bytes that each INSERT and UPDATE writes into one more column; changing it rebuilds the table.",
-        unit="bytes",
-        minimum=0,
-        maximum=1_000_000,
-        ladder=(0, 100, 1000, 10_000, 100_000, 1_000_000),
-    ),
-)
+class Place(StrEnum):
+    """Which nodes a bare key addresses."""
+
+    SOURCE = "source"
+    """The source: bare keys go to the primary, `key@node` to a replica where it makes sense."""
+    REPLICAS = "replicas"
+    """Each replica has its own value: names are always `key@node`."""
+    MEMBERS = "members"
+    """Each node of a group has its own value, the one that takes writes too; a bare key addresses all."""
+    LOAD = "load"
+    """The background load: one value a stack."""
+
+
+class Backing(StrEnum):
+    """What carries the knob out."""
+
+    SERVER = "global"
+    """SET GLOBAL on a server."""
+    LINK = "link"
+    """The agents at both ends of a link."""
+    DISK = "disk"
+    """The agent beside the server, through the shim in front of its fsyncs."""
+    LOAD = "load"
+    """The load's own process."""
+
+
+class Restart(StrEnum):
+    """What has to be restarted around the change, so that it takes effect."""
+
+    NONE = "none"
+    APPLIER = "applier"
+    """STOP/START REPLICA SQL_THREAD on that replica."""
+    SESSIONS = "sessions"
+    """New sessions of the load: the variable is copied into a session when it begins."""
+
+
+ON_OFF: Final = ("off", "on")
+"""The words of a switch."""
+_TRUE: Final = frozenset({"on", "1", "true", "yes", "enabled"})
+_FALSE: Final = frozenset({"off", "0", "false", "no", "disabled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One row of the catalogue."""
+
+    key: str
+    """The name that is typed: the server's own variable name where it has one."""
+    label: str
+    """At most 15 characters, for the panel."""
+    group: Group
+    kind: Kind
+    place: Place
+    backing: Backing
+    default: Value
+    help: str
+    """One sentence: what it does."""
+    unit: str = ""
+    """Unit of the value: `ms`, `us`, `s`, `B` (a size), `commits`, `clients`; empty for words and plain
+    counts."""
+    choices: tuple[str, ...] = ()
+    """The words of a CHOICE, in ladder order."""
+    synonyms: tuple[tuple[str, str], ...] = ()
+    """Words that mean one of the choices to the server, each with its choice: it reads back as that."""
+    words: tuple[tuple[str, Value], ...] = ()
+    """Words that a number may be given as, each with its value; the first of a value is how it is written."""
+    minimum: float | None = None
+    maximum: float | None = None
+    multiple: int = 1
+    """Of what a whole number must be a multiple: a server rounds any other silently."""
+    below_minimum: str = ""
+    """Why a value below the minimum is refused, when that is more than a range."""
+    ladder: tuple[Value, ...] = ()
+    """The values that the arrow keys walk through; a CHOICE walks its choices."""
+    restart: Restart = Restart.NONE
+    risk: str = ""
+    """What is lost, after the values that lose it, `not 1:`, `0, 2:` or `after_commit:`; without such a head
+    any but the default does. Empty when none loses anything."""
+    variables: tuple[str, ...] = ()
+    """Server variables that carry it, newest name first; the server has one of them or lacks the knob."""
+    aliases: tuple[str, ...] = ()
+    """Other names that are accepted on input."""
+    files: bool = False
+    """Besides its words it takes a file of SQL: a path, or a name that ends with `.sql`."""
+    extra_nodes: bool = False
+    """A SOURCE knob that a replica has as well (`key@node`)."""
+    seldom: bool = False
+    """Turned seldom: the panel has it behind its heading's last line while it is at its default."""
+    lacking: Value | None = None
+    """What a server that lacks it does all the same, as a value of it; None where that is no value."""
+    flavor_defaults: tuple[tuple[str, Value], ...] = ()
+    """Flavours for which a stack's default is another value than `default`, each with that."""
+    server_defaults: tuple[tuple[str, Value | None], ...] = ()
+    """Flavours whose servers come with another value than the stack's option file gives them, each with
+    that; None: it depends on the machine."""
+    range_note: str = ""
+    """What it takes, where that differs between servers; a server's own range takes its place."""
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Every name that is accepted for it on input, its own first."""
+        return tuple(dict.fromkeys((self.key, *self.aliases, *self.variables)))
+
+    def default_of(self, flavor: str | None) -> Value:
+        """What a reset makes of it on a server of this flavour; None where the flavour is not known."""
+        return dict(self.flavor_defaults).get(flavor or "", self.default)
+
+    def server_default_of(self, flavor: str | None) -> Value | None:
+        """What a server of this flavour comes with, without the stack's option file; None for what is no
+        server's, and where it differs and the flavour is not known."""
+        if self.backing is not Backing.SERVER or (self.server_defaults and flavor is None):
+            return None
+        return dict(self.server_defaults).get(flavor or "", self.default_of(flavor))
+
+    def is_file(self, text: str) -> bool:
+        """Whether a user's file is meant."""
+        return self.files and ("/" in text or text.endswith(".sql"))
+
+    def word(self, text: str) -> str:
+        """The word as it is kept: lower-case, synonyms resolved, whatever means on or off as that."""
+        word = text.strip().lower().replace("-", "_")
+        if set(ON_OFF) <= set(self.choices):
+            word = "on" if word in _TRUE else "off" if word in _FALSE else word
+        return dict(self.synonyms).get(word, word)
+
+    @property
+    def steps(self) -> tuple[Value, ...]:
+        """The values that the arrow keys walk through, in order."""
+        return self.ladder or self.choices
+
+
+_BY_THE_MACHINE: Final = "by the machine"
+"""A server's default that is no value."""
+_WORDS: Final[Mapping[str, type[StrEnum]]] = {
+    "group": Group,
+    "kind": Kind,
+    "place": Place,
+    "backing": Backing,
+    "restart": Restart,
+}
+"""Each key that says one of a few words, with these."""
+
+
+def _knob(key: str, written: dict[str, Any]) -> Knob:
+    """The knob that a table of the file describes."""
+    row = {"kind": "int", "place": "source", "backing": "global", "restart": "none"} | written
+    if row.pop("switch", False):
+        row["choices"] = ON_OFF
+    if "choices" in row:
+        row["kind"] = "choice"
+    if row["backing"] == "global":
+        row.setdefault("variables", (key,))
+    for name, words in _WORDS.items():
+        row[name] = words(row[name])
+    for name in ("choices", "ladder", "variables", "aliases"):
+        row[name] = tuple(row.get(name, ()))
+    for name in ("words", "synonyms", "flavor_defaults", "server_defaults"):
+        row[name] = tuple(
+            (word, None if value == _BY_THE_MACHINE else value) for word, value in row.get(name, {}).items()
+        )
+    return Knob(key=key, **row)
+
+
+BY_KEY: Final[Mapping[str, Knob]] = {
+    key: _knob(key, row)
+    for key, row in tomllib.loads(
+        Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
+    ).items()
+}
+"""Every knob by its own key, in the panel's order."""
+CATALOGUE: Final = tuple(BY_KEY.values())
 """Every knob, in the panel's order."""
-
-
-BY_KEY: Final[Mapping[str, Knob]] = {knob.key: knob for knob in CATALOGUE}
-"""Knobs by their own key."""

@@ -3,19 +3,24 @@
 Law: everything typed goes through `parse_assignment`, which answers in the knob's own unit and
 type or raises one line that names the value, the knob and what would be right. `format_value`
 writes what `parse_value` reads back as the same value.
+
+One knob on one node: requested and effective.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.json_keys import json_keys, json_text
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import (
     BY_KEY,
     CATALOGUE,
@@ -28,7 +33,7 @@ from replexplorer.core.knobs.catalogue import (
     Restart,
     Value,
 )
-from replexplorer.core.printable import one_line
+from replexplorer.core.text import one_line
 from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair, link_between
 
 __all__ = (
@@ -53,6 +58,7 @@ __all__ = (
     "desired_of",
     "expand",
     "find",
+    "for_joined",
     "format_change",
     "format_value",
     "is_in_range",
@@ -64,6 +70,7 @@ __all__ = (
 )
 
 
+@json_text
 @dataclass(frozen=True, slots=True, order=True)
 class KnobName:
     """A knob on one node: what a value is stored, planned and shown under."""
@@ -476,3 +483,110 @@ def _quoted(text: str) -> str:
 
 def _shortened(text: str) -> str:
     return one_line(text, _SHOWN)
+
+
+def for_joined(
+    wanted: Desired,
+    names: Iterable[KnobName],
+    joined: Collection[str],
+    nodes_of: Callable[[KnobName], Collection[str]],
+) -> dict[KnobName, Value]:
+    """What nodes which have `joined` are asked for, by the knobs' `names` on all nodes: what more than half
+    of the others want, where something was asked of each. A partition is not taken over, and what was asked
+    of a node that had been there before stays. `nodes_of` answers where a knob is carried out.
+    """
+    found: dict[KnobName, Value] = {}
+    by_key: dict[str, list[KnobName]] = {}
+    for name in names:
+        if name.knob.place in (Place.REPLICAS, Place.MEMBERS) and name.key != keys.PARTITION:
+            by_key.setdefault(name.key, []).append(name)
+    for alike in by_key.values():
+        fresh = [name for name in alike if not set(joined).isdisjoint(nodes_of(name))]
+        asked = [wanted.get(name) for name in alike if name not in fresh]
+        value, count = Counter(asked).most_common(1)[0] if asked else (None, 0)
+        if value is not None and None not in asked and 2 * count > len(asked):
+            found.update({name: value for name in fresh if name not in wanted})
+    return found
+
+
+@json_keys(
+    hide="name flavor here source",
+    show="node default server_default minimum maximum unit scope restart choices help",
+    minimum="min",
+    maximum="max",
+)
+@dataclass(frozen=True, slots=True)
+class KnobView:
+    """One knob on one node: requested and effective."""
+
+    name: KnobName
+    requested: Value
+    effective: Value | None
+    """What the server, the agents or the load really have; None when unknown."""
+    note: str | None = None
+    flavor: str | None = field(default=None, compare=False)
+    """Of the stack's servers; None when unknown."""
+    here: Knob | None = field(default=None, compare=False)
+    """The catalogue's row as the node's server takes it; None where no server says."""
+
+    source: str = field(default=SOURCE, compare=False)
+    """The node that is the source now."""
+
+    @property
+    def knob(self) -> Knob:
+        """What can be asked of it: the catalogue's row, narrowed to the server's own range."""
+        return self.here or self.name.knob
+
+    @property
+    def default(self) -> Value:
+        """What a reset makes of it here."""
+        return self.name.knob.default_of(self.flavor)
+
+    @property
+    def server_default(self) -> Value | None:
+        """What the server comes with, without the stack's option file; None where that is not known."""
+        return self.name.knob.server_default_of(self.flavor)
+
+    @property
+    def node(self) -> str:
+        """The node that it is of, or the far one of its link."""
+        return self.source if self.name.node == SOURCE else self.name.node
+
+    @property
+    def minimum(self) -> float | int | None:
+        """The least that this server takes; null for words."""
+        return _whole(self.knob.minimum)
+
+    @property
+    def maximum(self) -> float | int | None:
+        """The most."""
+        return _whole(self.knob.maximum)
+
+    @property
+    def unit(self) -> str | None:
+        """Of its values; null for words and plain counts."""
+        return self.knob.unit or None
+
+    @property
+    def scope(self) -> str:
+        """global (a server variable), link, disk or load."""
+        return self.knob.backing.value
+
+    @property
+    def restart(self) -> Restart:
+        """What has to start again for a change: nothing, the applier, the load's sessions."""
+        return self.knob.restart
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """The words that it takes; null for a number."""
+        return self.knob.choices or None
+
+    @property
+    def help(self) -> str:
+        """What it does."""
+        return self.knob.help
+
+
+def _whole(bound: float | None) -> float | int | None:
+    return int(bound) if bound is not None and bound == int(bound) else bound

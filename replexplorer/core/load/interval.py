@@ -1,14 +1,57 @@
-"""What the load did in one interval."""
+"""What the load did: in one interval, over a measurement, and at the moment that a picture shows."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.load.process_work import ProcessWork, added_work
 from replexplorer.core.stats.histogram import Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessWork:
+    """One generator process over some time; sums, so that stretches of it add up exactly."""
+
+    number: int
+    """From 1; the first one leads."""
+    clients: int
+    """Of the load's, when it was told last."""
+    commits: int
+    cpu_s: float
+    duration_s: float
+
+    @property
+    def tps(self) -> float:
+        """Acknowledged transactions per second."""
+        return self.commits / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def cpu_percent(self) -> float:
+        """Of one core."""
+        return 100 * self.cpu_s / self.duration_s if self.duration_s > 0 else 0.0
+
+    def followed_by(self, later: ProcessWork) -> ProcessWork:
+        """Both stretches of the same process as one."""
+        return ProcessWork(
+            self.number,
+            later.clients,
+            self.commits + later.commits,
+            self.cpu_s + later.cpu_s,
+            self.duration_s + later.duration_s,
+        )
+
+
+def added_work(one: Iterable[ProcessWork], later: Iterable[ProcessWork]) -> tuple[ProcessWork, ...]:
+    """Both, by process: one that is in both has one entry with all that it did."""
+    found = {each.number: each for each in one}
+    for each in later:
+        key = each.number
+        found[key] = found[key].followed_by(each) if key in found else each
+    return tuple(found[key] for key in sorted(found))
+
 
 _SUMS: Final = (
     "errors",
@@ -28,6 +71,8 @@ _HISTOGRAMS: Final = ("service", "response", "lateness", "log_sync", "log_wait")
 FULL_CORE: Final = "generator at"
 """How `Interval.limited` begins where a process has no more CPU to give."""
 _CPU_LIMIT_PERCENT: Final = 80.0
+_WAITING_AT_MOST: Final = 240
+"""Intervals that wait for a reader; two minutes of them."""
 _LATE_SHARE: Final = 0.1
 _LATE_MS: Final = 2.0
 """Twice what a timer that wakes at whole milliseconds is late anyway."""
@@ -234,6 +279,14 @@ _SUMMED_GAUGES: Final = (
 )
 
 
+def keep_for_reader(waiting: deque[Interval], interval: Interval) -> None:
+    """Add an interval to those that wait for their reader; beyond a bound it is merged with the newest, so
+    that a slow reader loses detail and never a commit."""
+    if len(waiting) >= _WAITING_AT_MOST:
+        interval = waiting.pop().followed_by(interval)
+    waiting.append(interval)
+
+
 def _added(one: Interval, other: Interval) -> dict[str, Any]:
     """What is added whichever way two intervals meet, and the lateness of both."""
     added: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
@@ -267,3 +320,167 @@ def together(intervals: Iterable[Interval]) -> Interval:
     for other in others:
         first = first.beside(other)
     return first
+
+
+@dataclass(slots=True)
+class Measurement:
+    """Merged figures of a stretch of load."""
+
+    intervals: list[Interval] = field(default_factory=list)
+    total: Interval | None = None
+    """All of them as one; None before the first."""
+    duration_s: float = 0.0
+
+    def add(self, interval: Interval) -> None:
+        """Take one interval."""
+        self.intervals.append(interval)
+        self.duration_s += interval.duration_s
+        self.total = interval if self.total is None else self.total.followed_by(interval)
+
+    def extend_last(self, interval: Interval) -> None:
+        """Take what a drain made into the last interval: its transactions were intended within it."""
+        self.intervals[-1] = self.intervals[-1].followed_by(interval)
+        self.duration_s += interval.duration_s
+        self.total = interval if self.total is None else self.total.followed_by(interval)
+
+    @property
+    def service(self) -> Histogram:
+        """Begin to reply of every acknowledged transaction."""
+        return Histogram() if self.total is None else self.total.service
+
+    @property
+    def errors(self) -> int:
+        """Transactions that came to nothing."""
+        return 0 if self.total is None else self.total.errors
+
+    @property
+    def unknown(self) -> int:
+        """Commits whose outcome is unknown."""
+        return 0 if self.total is None else self.total.unknown
+
+    @property
+    def reconnects(self) -> int:
+        """Connections recreated."""
+        return 0 if self.total is None else self.total.reconnects
+
+    @property
+    def commits(self) -> int:
+        """Acknowledged transactions."""
+        return self.service.count
+
+    @property
+    def tps(self) -> float:
+        """Acknowledged transactions per second."""
+        return self.commits / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """Mean CPU of the generator, in percent of one core."""
+        return None if self.total is None else self.total.cpu_percent
+
+    @property
+    def lateness_p99_ms(self) -> float | None:
+        """The generator's lateness over the whole stretch."""
+        return None if self.total is None else self.total.lateness_p99_ms
+
+
+SERVER: Final = "server"
+"""The state of what other people's clients do, as their server counts it: commits a second of all of them,
+and as `mean_ms` the server's time for the commit. No client's clock and no percentile is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadView:
+    """The background load at this moment; latencies are of the last interval."""
+
+    clients: int
+    connected: int
+    workload: str
+    tps: float | None
+    n: int = 0
+    """Commits in the interval."""
+    duration_s: float = 0.0
+    """Length of the interval; 0 when unknown."""
+    mean_ms: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    errors: int = 0
+    unknown: int = 0
+    reconnects: int = 0
+    """Counts within the interval."""
+    cpu_percent: float | None = None
+    limited: str | None = None
+    """In words, when the generator and not the server is the limit."""
+    state: str = "running"
+    """running, stopped, preparing, waiting (the primary is away), viewer (another app drives), `SERVER`."""
+    prepared: float | None = None
+    """Which part of its table is ready, 0 to 1, while it is prepared; None when not known."""
+    driver: str | None = None
+    """Who drives the load when it is not us: `name (pid N)`."""
+    fault: str | None = None
+    """The last error in one line, while it lasts."""
+    service: Histogram | None = None
+    """Durations of the interval's commits, so that the charts can merge ticks; None in a viewer."""
+    mode: str = CLOSED
+    """`closed` or `open` (core/load/pacing.py); `HIDES` says what each hides."""
+    rate_asked_tps: float | None = None
+    """Arrivals per second asked for; None in the closed loop."""
+    qps: float | None = None
+    """Statements answered per second, BEGIN and COMMIT included."""
+    response: Histogram | None = None
+    """Intended start to reply (open loop), so that the charts can merge ticks; None in the closed loop."""
+    response_p50_ms: float | None = None
+    response_p95_ms: float | None = None
+    response_p99_ms: float | None = None
+    response_max_ms: float | None = None
+    arrivals: int = 0
+    """Transactions that were intended to start within the interval (open loop)."""
+    dropped: int = 0
+    """Arrivals that were given up within the interval: the backlog was full."""
+    backlog: int = 0
+    """Arrivals that wait for a client now."""
+    deadlocks: int = 0
+    lock_timeouts: int = 0
+    conflicts: int = 0
+    """Transactions retried within the interval, in none of the other counts."""
+    lateness_p99_ms: float | None = None
+    """How late the generator was itself."""
+    processes: int = 0
+    """Generator processes; 0 when none runs or it is another app's."""
+
+    @classmethod
+    def of(cls, interval: Interval, prepared: float | None) -> Self:
+        """What our load did in its last interval; of the response only in the open loop."""
+        same = {
+            each.name: getattr(interval, each.name) for each in fields(cls) if hasattr(interval, each.name)
+        }
+        if interval.mode != OPEN:
+            same["response"] = None
+        for kind, histogram in (("", interval.service), ("response_", interval.response)):
+            same |= {f"{kind}p{rank}_ms": histogram.percentile_ms(rank) for rank in (50, 95, 99)}
+            same[f"{kind}max_ms"] = histogram.max_ms
+        return cls(
+            **same,
+            n=interval.commits,
+            mean_ms=interval.service.mean_ms,
+            qps=interval.queries / interval.duration_s if interval.duration_s > 0 else None,
+            prepared=prepared if interval.state == "preparing" else None,
+        )
+
+    @property
+    def is_by_server(self) -> bool:
+        """The clients are not this app's: TPS and mean are the server's counters, no percentile is known."""
+        return self.state == SERVER or (self.mean_ms is not None and self.latency_ms("p50") is None)
+
+    @property
+    def latency(self) -> Histogram | None:
+        """What a screen draws: in the open loop the response, from when each was due, else the service."""
+        return self.service if self.response is None else self.response
+
+    def latency_ms(self, figure: str) -> float | None:
+        """`p50`, `p95`, `p99` or `max` of it."""
+        of = "" if self.response is None else "response_"
+        found: float | None = getattr(self, f"{of}{figure}_ms")
+        return found

@@ -158,6 +158,8 @@ CLIENTS_A_PROCESS: Final = 64
 Measured against a peer that answers all at once: 18 us of CPU each (a cloud core, CPython 3.11, uvloop),
 so the last of 64 is seen 1.2 ms after the first, of 256 4.9 ms: more than a commit takes.
 """
+MOST_PROCESSES: Final = 64
+"""Of one load."""
 STATEMENTS_A_PROCESS: Final = 8_000
 """Statements per second that leave a process more than half of its core.
 

@@ -7,10 +7,9 @@ Law: the form is this and no more.
   runs in autocommit; one of several is wrapped in BEGIN and COMMIT, unless it begins with BEGIN or
   START TRANSACTION itself: then it ends with COMMIT or ROLLBACK.
 - `:rand(low,high)` stands for a whole number, both ends included, drawn for each transaction;
-  `:text(n)` for a quoted text of n digits, `:digits(low,high,n)` for a quoted number with zeros before it,
-  `:day(from,to)` and `:moment(from,to)` for a quoted date, or date and time, between two dates, `:next(low)`
-  for a number that is drawn once. A line `\set NAME rand(low,high)` (pgbench's `random` means
-  the same) draws once a transaction what `:NAME` then stands for, any number of times;
+  `:text(n)` for a quoted text of n digits, `:next(low)` for a number that is drawn once. A line
+  `\set NAME rand(low,high)` (pgbench's `random` means the same) draws once a transaction what `:NAME` then
+  stands for, any number of times;
   `\set NAME :OTHER + 99` is a number that far from one that was set before.
 - `\prepared` sends a block's statements as prepared ones.
 - `\rows N` makes a block a table instead: its one CREATE TABLE is made and filled before the load, with N
@@ -27,7 +26,6 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from itertools import accumulate, count
 from random import Random
 from typing import Final
@@ -46,8 +44,6 @@ from replexplorer.core.load.workload import (
 
 LARGEST_BYTES: Final = 1 << 20
 """Of a file: it is a workload, not a dump."""
-MOST_LINES: Final = 50_000
-"""Of a file."""
 MOST_STATEMENTS: Final = 10_000
 """Of a file."""
 DATABASE: Final = "sandbox"
@@ -64,63 +60,52 @@ _APART: Final = 2_000_000
 _PROCESSES: Final = 1_000
 """Numbers that are drawn once begin in one of 1,000 places, that far apart: each process of a load, and
 each load on the same table, draws its own."""
-_SECONDS_A_DAY: Final = 86_400
 _SERVERS_OWN: Final = frozenset({"mysql", "sys", "information_schema", "performance_schema", "replexplorer"})
 
-_READS: Final = frozenset({"select", "show", "explain", "describe", "desc", "table", "values", "with"})
-_WRITES: Final = frozenset(
-    {"insert", "update", "delete", "replace", "call", "truncate", "create", "drop", "alter", "rename", "do"}
-)
-_ENDS: Final = frozenset({"commit", "rollback"})
+_KINDS: Final = {
+    **dict.fromkeys(("select", "show", "explain", "describe", "desc", "table", "values", "with"), READ),
+    **dict.fromkeys(("insert", "update", "delete", "replace", "call", "truncate", "create"), WRITE),
+    **dict.fromkeys(("drop", "alter", "rename", "do"), WRITE),
+}
+"""How a statement counts, by its first word."""
 _REFUSED: Final = {
     "delimiter": "statements end with ;",
     "source": "one file is one workload",
     "use": "tables of other databases are written database.table",
     "load": "LOAD DATA is not sent",
 }
+_FORM: Final = "a block is one transaction: BEGIN first and COMMIT last, or neither"
 
 _TOKEN: Final = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `[^`]*`   # quoted
-      | --\ [^\n]* | \#[^\n]* | /\*.*?\*/                        # comments
-      | ;
+    r"""(?P<line>^[^\S\n]*\\[^\n]*)
+      | (?P<blank>\n[^\S\n]*(?=\n))
+      | (?P<remark>^[^\S\n]*(?:--|\#)[^\n]*)
+      | (?P<comment>--\ [^\n]*|\#[^\n]*|/\*.*?\*/)
+      | '(?:[^'\\]|\\.|'')*+' | "(?:[^"\\]|\\.|"")*+" | `[^`]*`
+      | (?P<end>;)
       | :=
       | :(?P<name>[A-Za-z_]\w*)(?P<arguments>\([^()\n]*\))?
-      | ['"`] | /\*                                              # not closed
-      | [^'"`;:\#/-]+ | .
+      | (?P<open>['"`]|/\*)
+      | [^'"`;:\#/\n-]+ | .
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_SET: Final = re.compile(
-    r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+(?P<call>[A-Za-z_]\w*)\s*(?P<arguments>\(.*\))\s*"
-)
-
-_SHIFTED: Final = re.compile(
-    r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+:(?P<other>[A-Za-z_]\w*)\s*(?P<sign>[+-])\s*(?P<number>[0-9]{1,18})\s*"
-)
-
-_OPENING: Final = re.compile(r"""['"`]|/\*|--\ |\#""")
-_CLOSING: Final = {
-    "'": re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL),
-    '"': re.compile(r'(?:[^"\\]|\\.|"")*+"', re.DOTALL),
-    "`": re.compile(r"[^`]*`"),
-    "/*": re.compile(r".*?\*/"),
-}
 _WORDS: Final = re.compile(
     r"""/\*.*?\*/|--\ [^\n]*|\#[^\n]*|(?P<word>[A-Za-z_]+)|(?P<quote>['"`])|.""", re.DOTALL
 )
-
+_SET: Final = re.compile(r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+(?P<call>[A-Za-z_]\w*)\s*(?P<arguments>\(.*\))")
+_SHIFTED: Final = re.compile(
+    r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+:(?P<other>[A-Za-z_]\w*)\s*(?P<sign>[+-])\s*(?P<number>[0-9]{1,18})"
+)
+_NAME: Final = r"(?:`[^`]{1,64}`|[A-Za-z_$][\w$]{0,63})"
+_TABLE: Final = re.compile(
+    rf"\s*CREATE\s+TABLE\s+(?:(?P<database>{_NAME})\s*\.\s*)?(?P<table>{_NAME})\s*\(", re.IGNORECASE
+)
+_KNOWN: Final = "known: :rand(low,high), :text(n), :next(low)"
 _MARK: Final = "\0"
 """Stands for a parameter: the one character that no file has."""
 
 _Make = Callable[[Random], int | bytes]
-_NAME: Final = r"(?:`[^`]+`|[A-Za-z_$][\w$]*)"
-_TABLE: Final = re.compile(
-    rf"\s*CREATE\s+TABLE\s+(?:(?P<database>{_NAME})\s*\.\s*)?(?P<table>{_NAME})\s*\(", re.IGNORECASE
-)
-_PLAIN_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_KNOWN: Final = (
-    "known: :rand(low,high), :text(n), :digits(low,high,n), :day(from,to), :moment(from,to), :next(low)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +120,41 @@ class _Value:
     """How far a number is from the one of that name."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One statement as the file has it, `_MARK` for each parameter."""
+
+    line: int
+    text: str
+    values: tuple[_Value, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """Its first two words before any quote, in lower case, comments left out."""
+        words: list[str] = []
+        for match in _WORDS.finditer(self.text):
+            if match["word"]:
+                words.append(match["word"].lower())
+            if match["quote"] or len(words) == 2:
+                break
+        return words
+
+
 @dataclass(slots=True)
 class _Block:
     """One transaction of the file."""
 
     line: int
     sets: dict[str, _Value] = field(default_factory=dict)
-    statements: list[tuple[int, list[_Value]]] = field(default_factory=list)
+    found: list[_Found] = field(default_factory=list)
+    statements: list[tuple[int, tuple[_Value, ...]]] = field(default_factory=list)
     """An index into the script's statements, and what makes its parameters."""
     weight: int = 1
     is_prepared: bool = False
     rows: tuple[int, int | None] | None = None
     """Of a table: how many, and how many bytes each."""
+    is_described: bool = False
+    """A line says something about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,99 +197,113 @@ class _Reader:
         self._blocks: list[_Block] = []
         self._database: str | None = None
         self._tables: list[FilledTable] = []
+        self._block: _Block | None = None
+        self._parts: list[str] = []
+        self._values: list[_Value] = []
+        self._begun: int | None = None
+        """The line that the statement under way begins at."""
 
     def read(self, text: str) -> Script:
         if len(text) > LARGEST_BYTES:
             raise UsageError(
                 f"{self._name} is larger than a workload may be", f"at most {LARGEST_BYTES} bytes"
             )
-        if "\0" in text:
+        if _MARK in text:
             raise UsageError(f"{self._name} is not a text file", "give a file of SQL statements")
-        if text.count("\n") >= MOST_LINES:
-            raise UsageError(f"{self._name} has more than {MOST_LINES} lines", "it is a workload, not a dump")
-        lines = text.replace("\r\n", "\n").split("\n")
-        paragraph: list[tuple[int, str]] = []
-        opened = ""
-        for number, line in enumerate([*lines, ""], start=1):
-            if line.strip():
-                paragraph.append((number, line))
-                opened = opened if _is_comment(line) else _open_after(line, opened)
-            elif paragraph and not opened:
-                self._read_block(paragraph)
-                paragraph = []
-            elif paragraph:  # a blank line inside quotes
-                paragraph.append((number, line))
-        if paragraph:
-            self._read_block(paragraph)
+        line = 1
+        for match in _TOKEN.finditer(text.replace("\r\n", "\n")):
+            self._take(match, line)
+            line += match[0].count("\n")
+        self._end_block()
         if not self._blocks:
             raise UsageError(f"{self._name} has no statement", "write at least one SQL statement")
-        title = f"{len(self._blocks)} transaction{'s' * (len(self._blocks) > 1)} of {self._name}"
         database = self._database or DATABASE
-        tables = tuple(each if each.database else each.within(database) for each in self._tables)
-        if len({(each.database, each.name) for each in tables}) < len(tables):
-            raise UsageError(f"{self._name} has a table twice", "one block makes one table")
-        return Script(
-            Workload(
-                self._name,
-                title,
-                tuple(self._statements),
-                None,
-                database,
-                tables,
-                makes_database=self._database is not None,
-            ),
-            tuple(self._blocks),
+        workload = Workload(
+            self._name,
+            f"{len(self._blocks)} transaction{'s' * (len(self._blocks) > 1)} of {self._name}",
+            tuple(self._statements),
+            None,
+            database,
+            tuple(each if each.database else each.within(database) for each in self._tables),
+            makes_database=self._database is not None,
         )
+        return Script(workload, tuple(self._blocks))
 
     def _fail(self, line: int, what: str, hint: str = "") -> UsageError:
         return UsageError(f"{self._name}:{line}: {what}", hint)
 
-    def _read_block(self, paragraph: list[tuple[int, str]]) -> None:
-        """One block: its lines that begin with a backslash, then its statements."""
-        block = _Block(paragraph[0][0])
-        kept: list[tuple[int, str]] = []
-        has_lines = False
-        for number, line in paragraph:
-            if line.lstrip().startswith("\\"):
-                has_lines = self._read_line(block, number, line.strip()) or has_lines
-            else:
-                kept.append((number, "" if _is_comment(line) else line))
-        found = self._split(block, kept)
-        if not found:
-            if has_lines:
-                raise self._fail(block.line, "a block without a statement")
+    def _take(self, match: re.Match[str], line: int) -> None:
+        """The next piece of the file."""
+        kind, piece = match.lastgroup, match[0]
+        if kind == "blank":
+            self._end_block()
             return
-        if block.rows is not None:
-            self._add_table(block, found)
-            return
-        self._wrap(block, found)
-        self._blocks.append(block)
+        if self._block is None:
+            if not piece.strip():
+                return
+            self._block = _Block(line)
+        block = self._block
+        match kind:
+            case "line":
+                self._read_line(block, line, piece.strip())
+            case "remark":
+                pass
+            case "open":
+                raise self._fail(line, f"{piece} is not closed")
+            case "end":
+                if self._begun is None:
+                    raise self._fail(line, "a ; without a statement")
+                self._end_statement(block)
+            case _:
+                if kind != "comment" and piece.strip() and self._begun is None:
+                    self._begun = line
+                if kind in ("name", "arguments"):
+                    self._values.append(self._value(block, line, match["name"], match["arguments"]))
+                    piece = _MARK
+                self._parts.append(piece)
 
-    def _read_line(self, block: _Block, line: int, text: str) -> bool:
-        """One line that begins with a backslash; answers whether it is about its block."""
+    def _end_statement(self, block: _Block) -> None:
+        if self._begun is not None:
+            block.found.append(_Found(self._begun, "".join(self._parts).strip(), tuple(self._values)))
+            if len(block.found) + len(self._statements) > MOST_STATEMENTS:
+                raise self._fail(self._begun, f"more than {MOST_STATEMENTS} statements", "it is a workload")
+        self._parts, self._values, self._begun = [], [], None
+
+    def _end_block(self) -> None:
+        block, self._block = self._block, None
+        if block is None:
+            return
+        self._end_statement(block)
+        if not block.found:
+            if block.is_described:
+                raise self._fail(block.line, "a block without a statement")
+        elif block.rows is not None:
+            self._add_table(block, *block.rows)
+        else:
+            self._wrap(block)
+            self._blocks.append(block)
+
+    def _read_line(self, block: _Block, line: int, text: str) -> None:
+        """One line that begins with a backslash."""
         word, *rest = text.split()
+        if word == "\\database" and len(rest) == 1:
+            self._read_database(line, rest[0])
+            return
+        block.is_described = True
         match (word, rest):
             case ("\\weight", [weight]):
                 block.weight = self._whole(line, text, weight, 1, _MOST_WEIGHT)
-            case ("\\rows", [rows]):
-                block.rows = self._whole(line, text, rows, 0, _MOST_ROWS), None
-            case ("\\rows", [rows, size]):
-                block.rows = (
-                    self._whole(line, text, rows, 0, _MOST_ROWS),
-                    self._whole(line, text, size, 1, _MOST_ROW_BYTES),
-                )
+            case ("\\rows", [rows, *size]) if len(size) < 2:
+                sizes = [self._whole(line, text, each, 1, _MOST_ROW_BYTES) for each in size]
+                block.rows = self._whole(line, text, rows, 0, _MOST_ROWS), next(iter(sizes), None)
             case ("\\prepared", []):
                 block.is_prepared = True
-            case ("\\database", [name]):
-                self._read_database(line, name)
-                return False
             case _:
                 self._read_set(block, line, text)
-        return True
 
     def _whole(self, line: int, text: str, number: str, least: int, most: int) -> int:
         """A line's whole number."""
-        if not number.isascii() or not number.isdigit() or not least <= int(number) <= most:
+        if not re.fullmatch("[0-9]+", number) or not least <= int(number) <= most:
             raise self._fail(line, f"{text} is not understood", f"a whole number from {least} to {most}")
         return int(number)
 
@@ -289,37 +311,38 @@ class _Reader:
         r"""A `\database` line."""
         if self._database not in (None, _bare(name)):
             raise self._fail(line, f"\\database {name} is the second one", "a file has one")
-        if re.fullmatch(_NAME, name) is None or len(_bare(name)) > _LONGEST_NAME:
+        if re.fullmatch(_NAME, name) is None:
             raise self._fail(line, f"\\database {name} is not understood", r"as \database shop")
         if _bare(name).lower() in _SERVERS_OWN:
             raise self._fail(line, f"\\database {name} is not for workloads", "give another name")
         self._database = _bare(name)
 
-    def _add_table(self, block: _Block, found: list[tuple[int, str, list[_Value]]]) -> None:
+    def _add_table(self, block: _Block, rows: int, row_bytes: int | None) -> None:
         """A block that makes a table."""
-        (line, text, values), *more = found
-        match = _TABLE.match(text)
-        if match is None or more or values or block.sets:
-            raise self._fail(line, r"a block with \rows is one CREATE TABLE name (...)", "and no parameter")
-        rows, row_bytes = block.rows or (0, None)
-        database = _bare(match["database"]) if match["database"] else ""
-        if database.lower() in _SERVERS_OWN:
-            raise self._fail(line, f"database {database} is not for workloads", "give another name")
-        self._tables.append(
-            FilledTable(
-                database,
-                _bare(match["table"]),
-                text[match.end() - 1 :],
-                rows,
-                row_bytes,
-                f"{self._name}:{line}",
+        found, *more = block.found
+        match = _TABLE.match(found.text)
+        if match is None or more or found.values or block.sets:
+            raise self._fail(
+                found.line, r"a block with \rows is one CREATE TABLE name (...)", "and no parameter"
             )
-        )
+        database, table = _bare(match["database"] or ""), _bare(match["table"])
+        if database.lower() in _SERVERS_OWN:
+            raise self._fail(found.line, f"database {database} is not for workloads", "give another name")
+        if any((each.database, each.name) == (database, table) for each in self._tables):
+            raise self._fail(found.line, f"table {table} is there twice", "one block makes one table")
+        body, place = found.text[match.end() - 1 :], f"{self._name}:{found.line}"
+        self._tables.append(FilledTable(database, table, body, rows, row_bytes, place))
 
     def _read_set(self, block: _Block, line: int, text: str) -> None:
         r"""One `\set` line."""
-        if (shifted := _SHIFTED.fullmatch(text)) is not None:
-            block.sets[shifted["name"]] = self._shifted(block, line, shifted)
+        if shifted := _SHIFTED.fullmatch(text):
+            other = block.sets.get(shifted["other"])
+            if other is None or other.kind != "l" or shifted["other"] == shifted["name"]:
+                raise self._fail(
+                    line, f":{shifted['other']} is no number that was set before", r"as \set id rand(1,1000)"
+                )
+            plus = int(shifted["sign"] + shifted["number"])
+            block.sets[shifted["name"]] = _Value("l", None, shifted["other"], plus)
             return
         match = _SET.fullmatch(text)
         if match is None:
@@ -328,15 +351,6 @@ class _Reader:
             raise self._fail(line, f":{match['name']} is set again after a number was taken from it")
         block.sets[match["name"]] = self._value(block, line, match["call"], match["arguments"])
 
-    def _shifted(self, block: _Block, line: int, found: re.Match[str]) -> _Value:
-        """A number that far from another one."""
-        other = block.sets.get(found["other"])
-        if other is None or other.kind != "l" or found["other"] == found["name"]:
-            raise self._fail(
-                line, f":{found['other']} is no number that was set before", r"as \set id rand(1,1000)"
-            )
-        return _Value("l", None, found["other"], int(found["sign"] + found["number"]))
-
     def _value(self, block: _Block, line: int, name: str, arguments: str | None) -> _Value:
         """What a parameter stands for."""
         if arguments is None:
@@ -344,167 +358,71 @@ class _Reader:
                 known = "".join(f", :{each}" for each in block.sets)
                 raise self._fail(line, f"no parameter :{name} here", f"{_KNOWN}{known}")
             return _Value(block.sets[name].kind, None, name)
-        words = [each.strip() for each in arguments[1:-1].split(",")]
-        if name.lower() in ("day", "moment") and len(words) == 2:
-            return self._date_value(line, name, *words)
+        said = f":{name}{arguments}"
         try:
-            numbers = [int(each) for each in words]
+            numbers = [int(each) for each in arguments[1:-1].split(",")]
         except ValueError:
-            raise self._fail(line, f":{name}{arguments} has an argument that is no whole number") from None
+            raise self._fail(line, f"{said} has an argument that is no whole number") from None
         match (name.lower(), numbers):
             case ("rand" | "random", [low, high]):
                 if not -_LARGEST_NUMBER <= low <= high <= _LARGEST_NUMBER:
-                    raise self._fail(
-                        line, f":{name}{arguments} is an empty range", "the lower number comes first"
-                    )
+                    raise self._fail(line, f"{said} is an empty range", "the lower number comes first")
                 return _Value("l", lambda random: random.randint(low, high))
             case ("text", [length]):
                 if not 0 <= length <= _LONGEST_TEXT:
-                    raise self._fail(
-                        line, f":{name}{arguments} is out of range", f"0 to {_LONGEST_TEXT} digits"
-                    )
+                    raise self._fail(line, f"{said} is out of range", f"0 to {_LONGEST_TEXT} digits")
                 return _Value("s", _digits(length))
-            case ("digits", [low, high, length]):
-                if not 0 <= low <= high <= _LARGEST_NUMBER or not 1 <= length <= _LONGEST_TEXT:
-                    raise self._fail(line, f":{name}{arguments} is out of range", "as :digits(1,5000,8)")
-                return _Value("s", lambda random: b"%0*d" % (length, random.randint(low, high)))
             case ("next", [low]):
                 if not 0 <= low <= _LARGEST_NUMBER // 2:
-                    raise self._fail(line, f":{name}{arguments} is out of range", "as :next(5001)")
+                    raise self._fail(line, f"{said} is out of range", "as :next(5001)")
                 return _Value("l", _numbered(low))
-        raise self._fail(line, f"no parameter :{name}{arguments}", _KNOWN)
+        raise self._fail(line, f"no parameter {said}", _KNOWN)
 
-    def _date_value(self, line: int, name: str, first: str, last: str) -> _Value:
-        """A date, or a date and time, between two dates."""
-        try:
-            low, high = (date.fromisoformat(each).toordinal() for each in (first, last))
-        except ValueError:
-            low, high = 1, 0
-        if low > high or not (_PLAIN_DATE.fullmatch(first) and _PLAIN_DATE.fullmatch(last)):
-            raise self._fail(
-                line, f":{name}({first},{last}) is no range of dates", f"as :{name}(2025-01-01,2025-12-31)"
-            )
-        if name.lower() == "day":
-            return _Value("s", lambda random: _day(random.randint(low, high)))
-
-        def moment(random: Random) -> bytes:
-            second = random.randrange(_SECONDS_A_DAY)
-            minute, hour = second // 60 % 60, second // 3600
-            return b"%b %02d:%02d:%02d" % (_day(random.randint(low, high)), hour, minute, second % 60)
-
-        return _Value("s", moment)
-
-    def _split(self, block: _Block, lines: list[tuple[int, str]]) -> list[tuple[int, str, list[_Value]]]:
-        """The statements of a block: line, text with `?` for parameters, their values."""
-        text = "\n".join(line for _, line in lines)
-        found: list[tuple[int, str, list[_Value]]] = []
-        parts: list[str] = []
-        values: list[_Value] = []
-        begun: int | None = None
-        row = 0
-
-        def end() -> None:
-            nonlocal begun
-            if begun is not None:
-                found.append((begun, "".join(parts).strip(), list(values)))
-                if len(found) + len(self._statements) > MOST_STATEMENTS:
-                    raise self._fail(begun, f"more than {MOST_STATEMENTS} statements", "it is a workload")
-            parts.clear()
-            values.clear()
-            begun = None
-
-        for match in _TOKEN.finditer(text):
-            piece, line = match[0], lines[row][0]
-            lead = piece[: len(piece) - len(piece.lstrip())].count("\n")
-            begins = lines[min(row + lead, len(lines) - 1)][0]
-            row += piece.count("\n")
-            if piece in ("'", '"', "`", "/*"):
-                raise self._fail(line, f"{piece} is not closed")
-            if piece == ";":
-                if begun is None:
-                    raise self._fail(line, "a ; without a statement")
-                end()
-                continue
-            if begun is None and piece.strip() and not piece.startswith(("-- ", "#", "/*")):
-                begun = begins
-            if match["name"]:
-                values.append(self._value(block, line, match["name"], match["arguments"]))
-                piece = _MARK
-            parts.append(piece)
-        end()
-        return found
-
-    def _wrap(self, block: _Block, found: list[tuple[int, str, list[_Value]]]) -> None:
+    def _wrap(self, block: _Block) -> None:
         """Put the statements of a block into a transaction."""
-        words = [_first_words(text) for _, text, _ in found]
-        for (line, _, _), word in zip(found, words, strict=True):
-            if word[:1] and word[0] in _REFUSED:
-                raise self._fail(line, f"{word[0].upper()} cannot stand here", _REFUSED[word[0]])
-        opens = [word[:1] == ("begin",) or word[:2] == ("start", "transaction") for word in words]
-        ends = [word[:1] and word[0] in _ENDS and word[1:2] != ("to",) for word in words]
-        is_explicit = opens[0]
-        for index, (line, text, _) in enumerate(found):
+        found = block.found
+        opens = [each.words[:1] == ["begin"] or each.words == ["start", "transaction"] for each in found]
+        for index, each in enumerate(found):
+            word = each.words[0] if each.words else ""
+            if word in _REFUSED:
+                raise self._fail(each.line, f"{word.upper()} cannot stand here", _REFUSED[word])
             if opens[index] and index:
-                raise self._fail(line, f"{text.split()[0].upper()} in the middle of a transaction", _FORM)
-            if ends[index] and (not is_explicit or index + 1 < len(found)):
-                raise self._fail(line, f"{text.split()[0].upper()} without the BEGIN of its block", _FORM)
-        if is_explicit and not ends[-1]:
-            raise self._fail(found[0][0], "a BEGIN without a COMMIT in its block", _FORM)
-        wraps = len(found) > 1 and not is_explicit
-        if wraps:
-            block.statements.append((self._bracket("begin", "BEGIN", block.line), []))
-        for word, (line, text, values) in zip(words, found, strict=True):
-            index = self._add(word, line, text, values, alone=len(found) == 1, is_prepared=block.is_prepared)
-            block.statements.append((index, values))
-        if wraps:
-            block.statements.append((self._bracket("commit", "COMMIT", found[-1][0]), []))
+                raise self._fail(each.line, f"{word.upper()} in the middle of a transaction", _FORM)
+            if _ends(each) and (not opens[0] or index + 1 < len(found)):
+                raise self._fail(each.line, f"{word.upper()} without the BEGIN of its block", _FORM)
+        if opens[0] and not _ends(found[-1]):
+            raise self._fail(found[0].line, "a BEGIN without a COMMIT in its block", _FORM)
+        if len(found) > 1 and not opens[0]:
+            found = [_Found(block.line, "BEGIN"), *found, _Found(found[-1].line, "COMMIT")]
+        for each in found:
+            block.statements.append((len(self._statements), each.values))
+            self._statements.append(self._statement(block, each, is_own=each in block.found))
 
-    def _bracket(self, name: str, text: str, line: int) -> int:
-        """A BEGIN or COMMIT that we add; the index of one for each place."""
-        self._statements.append(
-            Statement(
-                name, text, OTHER, prepared=False, commits=name == "commit", place=f"{self._name}:{line}"
-            )
+    def _statement(self, block: _Block, found: _Found, *, is_own: bool) -> Statement:
+        """A statement of the file, or one that we put around a block."""
+        word = found.words[0] if found.words else ""
+        kind = _KINDS.get(word, OTHER)
+        return Statement(
+            name=f"line {found.line}" if is_own else word,
+            text=found.text,
+            kind=kind,
+            parameters="".join(value.kind for value in found.values),
+            mark=_MARK,
+            # What the server calls a parameter may stand in a text or a comment only.
+            prepared=is_own and block.is_prepared and "?" not in found.text,
+            commits=word == "commit" or (len(block.found) == 1 and kind is not READ),
+            place=f"{self._name}:{found.line}",
         )
-        return len(self._statements) - 1
 
-    def _add(
-        self,
-        words: tuple[str, ...],
-        line: int,
-        text: str,
-        values: list[_Value],
-        *,
-        alone: bool,
-        is_prepared: bool,
-    ) -> int:
-        """One statement of the user's; its index."""
-        first = words[0] if words else ""
-        # What the server calls a parameter may stand in a text or a comment only.
-        is_prepared = is_prepared and "?" not in text
-        kind = READ if first in _READS else WRITE if first in _WRITES else OTHER
-        self._statements.append(
-            Statement(
-                name=f"line {line}",
-                text=text,
-                kind=kind,
-                parameters="".join(value.kind for value in values),
-                mark=_MARK,
-                prepared=is_prepared,
-                commits=first == "commit" or (alone and kind is not READ),
-                place=f"{self._name}:{line}",
-            )
-        )
-        return len(self._statements) - 1
+
+def _ends(found: _Found) -> bool:
+    """Whether a statement ends its transaction."""
+    return found.words[:1] in (["commit"], ["rollback"]) and found.words[1:] != ["to"]
 
 
 def _bare(name: str) -> str:
     """A name without its backticks."""
     return name.strip("`")
-
-
-def _day(ordinal: int) -> bytes:
-    return date.fromordinal(ordinal).isoformat().encode()
 
 
 def _digits(length: int) -> _Make:
@@ -525,38 +443,3 @@ def _numbered(low: int) -> _Make:
         return next(numbers[0])
 
     return make
-
-
-_LONGEST_NAME: Final = 64
-"""Characters of a server's name for anything."""
-_FORM: Final = "a block is one transaction: BEGIN first and COMMIT last, or neither"
-
-
-def _is_comment(line: str) -> bool:
-    return line.lstrip().startswith(("--", "#"))
-
-
-def _open_after(line: str, opened: str) -> str:
-    """The quote or comment that is open behind a line, given what was before it; empty: none."""
-    at = 0
-    while True:
-        if opened:
-            end = _CLOSING[opened].match(line, at)
-            if end is None:
-                return opened
-            at, opened = end.end(), ""
-        begin = _OPENING.search(line, at)
-        if begin is None or begin[0] in ("-- ", "#"):
-            return ""
-        at, opened = begin.end(), begin[0]
-
-
-def _first_words(text: str) -> tuple[str, ...]:
-    """The first two words before any quote, in lower case, comments left out."""
-    words: list[str] = []
-    for match in _WORDS.finditer(text):
-        if match["word"]:
-            words.append(match["word"].lower())
-        if match["quote"] or len(words) == 2:
-            break
-    return tuple(words)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 DATABASE: Final = "replexplorer"
 """Where the tables live, on every node."""
@@ -56,6 +57,9 @@ _SURNAMES: Final = (
 _PAYLOAD_POOL_BYTES: Final = 1 << 16
 _WRITER_BITS: Final = 62
 
+_NUMBERS: Final = frozenset({"key", "new_key", "same_key", "99_beyond", "number", "client", "seq"})
+"""Values that are sent as numbers; the others are texts."""
+
 LEDGER: Final = "ledger"
 """The workload whose clients keep a log of what they do."""
 LEDGER_TABLE: Final = f"{DATABASE}.ledger"
@@ -79,6 +83,10 @@ class Statement:
     parameters: str = ""
     """A letter for each parameter: `i` a number of 4 bytes without a sign, `l` one of 8 bytes with it, `s` a
     text of characters that need no escape."""
+    draws: tuple[str, ...] = ()
+    """What each parameter's value is, of a built-in workload (`Sources.of_client`)."""
+    times: int = 1
+    """In each transaction."""
     prepared: bool = True
     """Sent as a prepared statement; else as text with its values written in."""
     commits: bool = False
@@ -115,7 +123,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class FilledTable:
-    """A table that a user's file makes, with rows of its columns' kinds (core/imitation)."""
+    """A table that a user's file makes, with rows of its columns' kinds (core/tables.py)."""
 
     database: str
     """Empty: where the file's sessions are."""
@@ -168,20 +176,27 @@ class Workload:
         )
 
 
+def _statement(name: str, text: str, kind: int, draws: str = "", **more: Any) -> Statement:
+    """A statement with these values, by name."""
+    words = tuple(draws.split())
+    letters = "".join("i" if word in _NUMBERS else "s" for word in words)
+    return Statement(name, text, kind, letters, words, **more)
+
+
 def _with_payload(statement: Statement) -> Statement:
     """An INSERT or UPDATE that writes the payload as well: the parameter before the WHERE, else the last."""
     head, where, condition = statement.text.partition(" WHERE ")
+    at = len(statement.draws) - condition.count("?")
     if head.startswith("UPDATE "):
         text = f"{head}, {PAYLOAD}=?{where}{condition}"
-        at = len(statement.parameters) - condition.count("?")
-        parameters = f"{statement.parameters[:at]}s{statement.parameters[at:]}"
     elif head.startswith("INSERT "):
         columns, _, values = head.partition(") VALUES (")
         text = f"{columns}, {PAYLOAD}) VALUES ({values.removesuffix(')')}, ?)"
-        parameters = f"{statement.parameters}s"
     else:
         return statement
-    return replace(statement, text=text, parameters=parameters)
+    parameters = f"{statement.parameters[:at]}s{statement.parameters[at:]}"
+    draws = (*statement.draws[:at], PAYLOAD, *statement.draws[at:])
+    return replace(statement, text=text, parameters=parameters, draws=draws)
 
 
 def _sbtest(number: int, *, grows: bool = False) -> Table:
@@ -197,19 +212,23 @@ def _sbtest(number: int, *, grows: bool = False) -> Table:
 
 
 _ROWS: Final = _sbtest(1)
-_POINT: Final = Statement("point_select", "SELECT c FROM sbtest1 WHERE id=?", READ, "i")
-_RANGES: Final = (
-    Statement("simple_range", "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?", READ, "ii"),
-    Statement("sum_range", "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?", READ, "ii"),
-    Statement("order_range", "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c", READ, "ii"),
-    Statement(
-        "distinct_range", "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c", READ, "ii"
-    ),
+_POINT: Final = _statement("point_select", "SELECT c FROM sbtest1 WHERE id=?", READ, "key")
+_BETWEEN: Final = "FROM sbtest1 WHERE id BETWEEN ? AND ?"
+_RANGES: Final = tuple(
+    _statement(f"{name}_range", text, READ, "new_key 99_beyond")
+    for name, text in (
+        ("simple", f"SELECT c {_BETWEEN}"),
+        ("sum", f"SELECT SUM(k) {_BETWEEN}"),
+        ("order", f"SELECT c {_BETWEEN} ORDER BY c"),
+        ("distinct", f"SELECT DISTINCT c {_BETWEEN} ORDER BY c"),
+    )
 )
-_INDEX: Final = Statement("index_update", "UPDATE sbtest1 SET k=k+1 WHERE id=?", WRITE, "i")
-_NON_INDEX: Final = Statement("non_index_update", "UPDATE sbtest1 SET c=? WHERE id=?", WRITE, "si")
-_DELETE: Final = Statement("delete", "DELETE FROM sbtest1 WHERE id=?", WRITE, "i")
-_INSERT: Final = Statement("insert", "INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?)", WRITE, "iiss")
+_INDEX: Final = _statement("index_update", "UPDATE sbtest1 SET k=k+1 WHERE id=?", WRITE, "key")
+_NON_INDEX: Final = _statement("non_index_update", "UPDATE sbtest1 SET c=? WHERE id=?", WRITE, "c key")
+_DELETE: Final = _statement("delete", "DELETE FROM sbtest1 WHERE id=?", WRITE, "new_key")
+_INSERT: Final = _statement(
+    "insert", "INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?)", WRITE, "same_key key c pad"
+)
 _BEGIN: Final = Statement("begin", "BEGIN", OTHER, prepared=False)
 _COMMIT: Final = Statement("commit", "COMMIT", OTHER, commits=True)
 _WRITES: Final = (_INDEX, _NON_INDEX, _DELETE, _INSERT)
@@ -218,6 +237,12 @@ _WRITES: Final = (_INDEX, _NON_INDEX, _DELETE, _INSERT)
 def _alone(statement: Statement) -> tuple[Statement, ...]:
     """A writing statement in autocommit."""
     return (replace(statement, commits=True),)
+
+
+def _inserts(into: str, values: str, draws: str) -> tuple[Statement, ...]:
+    """An INSERT in autocommit, sent as text."""
+    text = f"INSERT INTO {into} VALUES ({values})"
+    return _alone(_statement("insert", text, WRITE, draws, prepared=False))
 
 
 WORKLOADS: Final[Mapping[str, Workload]] = {
@@ -230,16 +255,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
         Workload(
             "insert",
             "sysbench oltp_insert: one row",
-            (
-                Statement(
-                    "insert",
-                    "INSERT INTO sbtest2 (id, k, c, pad) VALUES (0, ?, ?, ?)",
-                    WRITE,
-                    "iss",
-                    prepared=False,
-                    commits=True,
-                ),
-            ),
+            _inserts("sbtest2 (id, k, c, pad)", "0, ?, ?, ?", "key c pad"),
             # A table of its own, so that truncating it does not take the rows that updates need.
             _sbtest(2, grows=True),
         ),
@@ -252,23 +268,14 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
         Workload(
             "read_write",
             "sysbench oltp_read_write: fourteen reads, then the writes of write_only",
-            (_BEGIN, _POINT, *_RANGES, *_WRITES, _COMMIT),
+            (_BEGIN, replace(_POINT, times=_POINT_SELECTS), *_RANGES, *_WRITES, _COMMIT),
             _ROWS,
         ),
         Workload("point_select", "sysbench oltp_point_select: one row by its key", (_POINT,), _ROWS),
         Workload(
             "foo",
             "wan-insert's row of eight letters",
-            (
-                Statement(
-                    "insert",
-                    "INSERT INTO foo (text) VALUES (?)",
-                    WRITE,
-                    "s",
-                    prepared=False,
-                    commits=True,
-                ),
-            ),
+            _inserts("foo (text)", "?", "letters"),
             Table(
                 "foo",
                 "CREATE TABLE foo (id INT UNSIGNED AUTO_INCREMENT, text VARCHAR(8), PRIMARY KEY (id)) "
@@ -279,16 +286,10 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
         Workload(
             "employees",
             "bulk-load's row: one of the employees test database",
-            (
-                Statement(
-                    "insert",
-                    "INSERT INTO employees (emp_no, birth_date, first_name, last_name, gender, hire_date) "
-                    "VALUES (?, ?, ?, ?, ?, ?)",
-                    WRITE,
-                    "isssss",
-                    prepared=False,
-                    commits=True,
-                ),
+            _inserts(
+                "employees (emp_no, birth_date, first_name, last_name, gender, hire_date)",
+                "?, ?, ?, ?, ?, ?",
+                "number birth_date first_name last_name gender hire_date",
             ),
             Table(
                 "employees",
@@ -302,16 +303,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
         Workload(
             LEDGER,
             "numbered rows of each client, which it also notes on its own disk: a lost one can be named",
-            (
-                Statement(
-                    "insert",
-                    "INSERT INTO ledger (client, seq) VALUES (?, ?)",
-                    WRITE,
-                    "ii",
-                    prepared=False,
-                    commits=True,
-                ),
-            ),
+            _inserts("ledger (client, seq)", "?, ?", "client seq"),
             Table(
                 "ledger",
                 "CREATE TABLE ledger (client BIGINT UNSIGNED NOT NULL, seq BIGINT UNSIGNED NOT NULL, "
@@ -357,8 +349,8 @@ class Sources:
     key: Callable[[], int]
     texts: Callable[[], tuple[bytes, bytes]]
     """Values of `c` and `pad`."""
-    payload: Callable[[], Values]
-    """A value for the payload's parameter; nothing without one."""
+    payload: Callable[[], bytes]
+    """A value for the payload's parameter."""
     random: Random
     number: Callable[[], int]
     """Numbers that no other draw of this process answers; another process begins elsewhere."""
@@ -385,113 +377,60 @@ class Sources:
             writer or (lambda: (random.getrandbits(_WRITER_BITS), count(1).__next__)),
         )
 
+    def of_client(self) -> Mapping[str, Callable[[], int | bytes]]:
+        """What makes the values of one client's parameters, by name; each client of each run of `ledger`
+        writes under a number of its own, its rows counted from 1."""
+        random, new_key, new_text, writer = self.random, self.key, self.texts, cache(self.writer)
+        held, text = 0, (b"", b"")
+
+        def hold_key() -> int:
+            nonlocal held
+            held = new_key()
+            return held
+
+        def hold_text() -> bytes:
+            nonlocal text
+            text = new_text()
+            return text[0]
+
+        def date(first: int, last: int) -> bytes:
+            day = random.randint(first, last), random.randint(1, 12), random.randint(1, 28)
+            return b"%d-%02d-%02d" % day
+
+        return {
+            "key": new_key,
+            "new_key": hold_key,
+            "same_key": lambda: held,
+            "99_beyond": lambda: held + _RANGE_SIZE - 1,
+            "c": hold_text,
+            "pad": lambda: text[1],
+            PAYLOAD: self.payload,
+            "letters": lambda: "".join(random.choices(_FOO_LETTERS, k=_FOO_LENGTH)).encode(),
+            "number": self.number,
+            "birth_date": lambda: date(1952, 1964),
+            "first_name": lambda: random.choice(_NAMES),
+            "last_name": lambda: random.choice(_SURNAMES),
+            "gender": lambda: random.choice((b"M", b"F")),
+            "hire_date": lambda: date(1985, 1999),
+            "client": lambda: writer()[0],
+            "seq": lambda: writer()[1](),
+        }
+
 
 def draw_of(workload: Workload, sources: Sources) -> Draw:
-    """Makes the transactions of one client of a built-in workload; raises KeyError for another."""
-    return _DRAWS[workload.name](sources)
+    """Makes the transactions of one client of a built-in workload."""
+    draws = sources.of_client()
+    plan = [
+        (index, [draws[word] for word in statement.draws])
+        for index, statement in enumerate(workload.statements)
+        for _ in range(statement.times)
+    ]
+    return lambda: [(index, tuple([draw() for draw in row])) for index, row in plan]
 
 
 def statements_in(name: str) -> int:
     """Statements of one transaction of a workload; 1 for a user's file."""
-    if name not in WORKLOADS:
-        return 1
-    return len(draw_of(WORKLOADS[name], Sources.of(1, Random(0)))())
-
-
-def _update_index(sources: Sources) -> Draw:
-    key, payload = sources.key, sources.payload
-    return lambda: ((0, (*payload(), key())),)
-
-
-def _update_non_index(sources: Sources) -> Draw:
-    key, texts, payload = sources.key, sources.texts, sources.payload
-    return lambda: ((0, (texts()[0], *payload(), key())),)
-
-
-def _insert(sources: Sources) -> Draw:
-    key, texts, payload = sources.key, sources.texts, sources.payload
-    return lambda: ((0, (key(), *texts(), *payload())),)
-
-
-def _writes(sources: Sources, first: int) -> Callable[[], tuple[tuple[int, Values], ...]]:
-    """The four writes whose first has this index, and the commit after them."""
-    key, texts, payload = sources.key, sources.texts, sources.payload
-
-    def draw() -> tuple[tuple[int, Values], ...]:
-        renewed = key()
-        return (
-            (first, (*payload(), key())),
-            (first + 1, (texts()[0], *payload(), key())),
-            (first + 2, (renewed,)),
-            (first + 3, (renewed, key(), *texts(), *payload())),
-            (first + 4, ()),
-        )
-
-    return draw
-
-
-def _write_only(sources: Sources) -> Draw:
-    writes = _writes(sources, 1)
-    return lambda: ((0, ()), *writes())
-
-
-def _read_write(sources: Sources) -> Draw:
-    key, ranges = sources.key, range(2, 2 + len(_RANGES))
-    writes = _writes(sources, ranges.stop)
-
-    def between(index: int) -> tuple[int, Values]:
-        low = key()
-        return index, (low, low + _RANGE_SIZE - 1)
-
-    return lambda: (
-        (0, ()),
-        *[(1, (key(),)) for _ in range(_POINT_SELECTS)],
-        *[between(index) for index in ranges],
-        *writes(),
-    )
-
-
-def _point_select(sources: Sources) -> Draw:
-    key = sources.key
-    return lambda: ((0, (key(),)),)
-
-
-def _foo(sources: Sources) -> Draw:
-    letters, payload = sources.random.choices, sources.payload
-    return lambda: ((0, ("".join(letters(_FOO_LETTERS, k=_FOO_LENGTH)).encode(), *payload())),)
-
-
-def _employees(sources: Sources) -> Draw:
-    random, number, payload = sources.random, sources.number, sources.payload
-
-    def date(first: int, last: int) -> bytes:
-        return b"%d-%02d-%02d" % (random.randint(first, last), random.randint(1, 12), random.randint(1, 28))
-
-    def draw() -> Transaction:
-        name, surname = random.choice(_NAMES), random.choice(_SURNAMES)
-        row = (number(), date(1952, 1964), name, surname, random.choice((b"M", b"F")), date(1985, 1999))
-        return ((0, (*row, *payload())),)
-
-    return draw
-
-
-def _ledger(sources: Sources) -> Draw:
-    """Each client of each run writes under a number of its own, its rows counted from 1."""
-    (client, number), payload = sources.writer(), sources.payload
-    return lambda: ((0, (client, number(), *payload())),)
-
-
-_DRAWS: Final[Mapping[str, Callable[[Sources], Draw]]] = {
-    "update_index": _update_index,
-    "update_non_index": _update_non_index,
-    "insert": _insert,
-    "write_only": _write_only,
-    "read_write": _read_write,
-    "point_select": _point_select,
-    "foo": _foo,
-    "employees": _employees,
-    LEDGER: _ledger,
-}
+    return sum(each.times for each in WORKLOADS[name].statements) if name in WORKLOADS else 1
 
 
 def fill_source(table: str, table_size: int, random: Random) -> Callable[[int, int], str]:
@@ -529,10 +468,8 @@ def _text_source(random: Random) -> Callable[[], tuple[bytes, bytes]]:
     return draw
 
 
-def _payload_source(size: int, random: Random) -> Callable[[], Values]:
+def _payload_source(size: int, random: Random) -> Callable[[], bytes]:
     """Draws a payload of this many digits: another place of one drawn text each time."""
-    if not size:
-        return tuple
     digits = b"%0*d" % (_GROUP_DIGITS, 0)
     pool = b"".join(
         b"%0*d" % (len(digits), random.randrange(10 ** len(digits)))
@@ -542,8 +479,8 @@ def _payload_source(size: int, random: Random) -> Callable[[], Values]:
     long = pool * (2 + size // len(pool))
     uniform, places = random.random, len(pool)
 
-    def draw() -> Values:
+    def draw() -> bytes:
         at = int(uniform() * places)
-        return (long[at : at + size],)
+        return long[at : at + size]
 
     return draw

@@ -28,7 +28,7 @@ from io import BytesIO
 from typing import BinaryIO, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.loss.spans import Spans, common, count, spans_of, together, without
+from replexplorer.core.server.gtid import Spans, common, count, spans_of, together, without
 
 HEAD: Final = "replexplorer client log 1 "
 """How the first line begins; the run follows."""

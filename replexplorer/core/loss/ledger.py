@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.loss.client_log import Attempts, Rows, RunLog
-from replexplorer.core.loss.spans import Spans, common, count, together, without
-from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.gtid import Spans, common, count, subtract_gtids, together, without
 
 SAMPLE: Final = 20
 """How many lost rows are named."""

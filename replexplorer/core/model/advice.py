@@ -1,38 +1,240 @@
 """Which settings meet goals at this round trip and number of clients, and what each of them gives up.
 
-A figure is the model's (fitted.py), at the pace that sweeps of this workload measured on this machine; a
-percentile is its mean times the ratio that sweeps measured of runs alike. What a failure loses follows from
-the settings (exposure.py).
+A figure is the model's (fitted.py); a percentile is its mean times a ratio. What a failure loses follows from
+the settings (`expected_exposure`).
 
-Laws. All choices are judged by one model at one pace: a run is never compared with a prediction. A figure is
-a range. A goal is met where the whole of it is within the bound, missed where none of it is, and between them
-it may be met. For losses the range is from the usual to the most.
+Laws. All choices are judged by one model: a run is never compared with a prediction. A figure is a range. A
+goal is met where the whole of it is within the bound, missed where none of it is, and between them it may be
+met. For losses the range is from the usual to the most. What the model does not know (lag) may be met.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import IntEnum, StrEnum
 from itertools import product
-from math import exp, log
-from statistics import median
+from math import ceil, exp, log
 from typing import Final, Literal
 
+from replexplorer.core.errors import UsageError
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
+from replexplorer.core.link import LinkSettings
 from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.exposure import expected_exposure
-from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint, solve
-from replexplorer.core.model.goals import LATENCIES, LOSSES, Goal, GoalFigure
-from replexplorer.core.model.operating_point import operating_point_of, unacknowledged, value_of
-from replexplorer.core.model.prediction import alone_ms, local_cost, paced, predict, where_zero
-from replexplorer.core.model.validation import alone
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
+from replexplorer.core.model.operating_point import (
+    READ_ONLY,
+    Values,
+    link_of,
+    operating_point_of,
+    unacknowledged,
+    value_of,
+)
+from replexplorer.core.model.prediction import alone_ms, predict
+from replexplorer.core.server.comeback import redo_fsyncs
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import number
 
-_PERCENTS: Final = {GoalFigure.P50: 50.0, GoalFigure.P95: 95.0, GoalFigure.P99: 99.0}
+
+class GoalFigure(StrEnum):
+    """A figure that a goal is about."""
+
+    MEAN = "mean"
+    """Service time of a commit, ms."""
+    P50 = "p50"
+    P95 = "p95"
+    P99 = "p99"
+    TPS = "tps"
+    """Acknowledged commits a second."""
+    PROCESS_DIES = "process_dies"
+    """Commits that mysqld's death loses, or the seconds in which they were made."""
+    POWER_CUT = "power_cut"
+    """The same of a power cut of the source's machine."""
+    SOURCE_LOST = "source_lost"
+    """The same of the loss of the source, a replica taking over."""
+    LAG = "lag"
+    """How far replicas are behind, s; the model does not know it."""
+
+
+LATENCIES: Final = (GoalFigure.MEAN, GoalFigure.P50, GoalFigure.P95, GoalFigure.P99)
+LOSSES: Final = (GoalFigure.PROCESS_DIES, GoalFigure.POWER_CUT, GoalFigure.SOURCE_LOST)
+RPO: Final = "rpo"
+"""Recovery point objective: the same as `source_lost`."""
+_NAMES: Final = {**{each.value: each for each in GoalFigure}, RPO: GoalFigure.SOURCE_LOST}
+_UNITS: Final = {"us": ("ms", 0.001), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0}
+_GOAL: Final = re.compile(
+    r"\s*(?P<name>[a-z_0-9]+)\s*(?P<sign><=|>=|==|<|>|=)\s*(?P<bound>[0-9]*\.?[0-9]+)\s*(?P<unit>[a-z/]*)\s*"
+)
+_EXAMPLE: Final = "for example 'p99 < 20ms, rpo = 0'"
+
+
+@json_keys(hide="name", show="text", wanted="figure")
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One figure with its bound."""
+
+    wanted: GoalFigure
+    sign: str
+    """`<`, `<=`, `>`, `>=` or `=`."""
+    bound: float
+    unit: str
+    """`ms`, `tps`, `commits` or `s`."""
+    name: str
+    """As it was typed."""
+
+    @property
+    def text(self) -> str:
+        """As it was read."""
+        return str(self)
+
+    def __str__(self) -> str:
+        """`p99 < 20 ms`, `rpo (source lost) = 0 commits`."""
+        name = f"{RPO} (source lost)" if self.name == RPO else self.name
+        return f"{name} {self.sign} {self.bound:g} {self.unit if self.unit != 'tps' else 'TPS'}"
+
+    def holds(self, value: float) -> bool:
+        """Whether a figure in this unit meets it."""
+        match self.sign:
+            case "<":
+                return value < self.bound
+            case "<=":
+                return value <= self.bound
+            case ">":
+                return value > self.bound
+            case ">=":
+                return value >= self.bound
+            case _:
+                return value == self.bound
+
+    @property
+    def wants_more(self) -> bool:
+        """More is better."""
+        return self.sign.startswith(">")
+
+
+def read_goals(text: str) -> tuple[Goal, ...]:
+    """Read goals with commas or `and` between them; raises UsageError."""
+    parts = [part for part in re.split(r",|;|\band\b", text.lower()) if part.strip()]
+    if not parts:
+        raise UsageError("no goal is given", _EXAMPLE)
+    goals = tuple(_read(part) for part in parts)
+    for at, goal in enumerate(goals):
+        twins = [other for other in goals[:at] if (other.wanted, other.sign) == (goal.wanted, goal.sign)]
+        if twins:
+            raise UsageError(f"{goal.name} {goal.sign} is given twice", "give each goal once")
+    return goals
+
+
+def _read(text: str) -> Goal:
+    match = _GOAL.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text.strip()[:40]!r} is no goal", f"give FIGURE SIGN BOUND, {_EXAMPLE}")
+    name, sign = match["name"], match["sign"].replace("==", "=")
+    wanted = _NAMES.get(name)
+    if wanted is None:
+        near = get_close_matches(name, _NAMES, n=1)
+        raise UsageError(
+            f"{name!r} is no figure of a goal",
+            f"did you mean {near[0]}?" if near else f"figures are {', '.join(_NAMES)}",
+        )
+    bound, unit = _bound(wanted, name, float(match["bound"]), match["unit"])
+    if wanted is GoalFigure.TPS and not sign.startswith(">"):
+        raise UsageError(f"{text.strip()!r}: TPS is wanted at least", "write tps >= N")
+    if wanted is not GoalFigure.TPS and sign.startswith(">"):
+        raise UsageError(f"{text.strip()!r}: less is better", f"write {name} < N")
+    if wanted in (*LATENCIES, GoalFigure.LAG) and sign == "=":
+        raise UsageError(f"{text.strip()!r}: nothing takes exactly that", f"write {name} <= N")
+    if wanted in (*LATENCIES, GoalFigure.LAG) and not bound:
+        raise UsageError(f"{text.strip()!r}: that takes some time", f"give {name} more than 0")
+    return Goal(wanted, sign, bound, unit, name)
+
+
+def _bound(wanted: GoalFigure, name: str, bound: float, unit: str) -> tuple[float, str]:
+    if wanted in LATENCIES and (unit or "ms") in _UNITS:
+        return bound * _UNITS[unit or "ms"][1], "ms"
+    if wanted is GoalFigure.TPS and unit in ("", "tps", "/s"):
+        return bound, "tps"
+    if wanted in LOSSES and unit in ("", "commit", "commits"):
+        return bound, "commits"
+    if wanted in (*LOSSES, GoalFigure.LAG) and unit in _SECONDS:
+        return bound * _SECONDS[unit], "s"
+    units = {GoalFigure.TPS: "tps", GoalFigure.LAG: "ms or s"} | dict.fromkeys(LATENCIES, "us, ms or s")
+    right = units.get(wanted, "commits, ms or s")
+    raise UsageError(f"{name}: {bound:g}{unit} has the wrong unit", f"give {right}")
+
+
+_EACH_COMMIT = 1
+_AT_INTERVALS = 0
+_SAFE = Loss(0, 0, 0)
+
+
+def expected_exposure(
+    values: Values,
+    replicas: Sequence[str],
+    setting: OperatingPoint,
+    tps: float | None,
+    *,
+    least_rtt_ms: float = 0.0,
+) -> Exposure:
+    """Under these knobs with `tps` acknowledged commits a second; None: no commit is acknowledged.
+
+    `least_rtt_ms` is the bare link's round trip. Replicas are taken to keep up, and semi-sync not to have
+    fallen back.
+    """
+    if setting.workload in READ_ONLY:
+        return Exposure(_SAFE, _SAFE, _SAFE)
+    if tps is None:
+        return silent("no commit is acknowledged; once semi-sync has fallen back, no replica gets one")
+    flush = int(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT))
+    sync = int(value_of(values, keys.SYNC_BINLOG))
+    # The background thread that flushes wakes up once a second.
+    until_flush = _until_flush(tps, max(1.0, float(value_of(values, keys.INNODB_FLUSH_LOG_AT_TIMEOUT))))
+    if not redo_fsyncs(flush):
+        power_cut = until_flush
+    elif sync != _EACH_COMMIT:
+        # The last group's: its redo is flushed by the next commits, one of each client at most is at risk.
+        power_cut = Loss(ceil(setting.clients / 2), 0, setting.clients)
+    else:
+        power_cut = _SAFE
+    lost = _source_lost(values, replicas, setting, tps, least_rtt_ms)
+    binlog, after = after_power_cut(sync, flush, waits=setting.semi_sync, clients=setting.clients)
+    dies = until_flush if flush == _AT_INTERVALS else _SAFE
+    return Exposure(dies, power_cut, lost, binlog_lost=binlog, replication_after=after)
+
+
+def _until_flush(tps: float, every_s: float) -> Loss:
+    """All since the last flush, which may be just over or just about to come."""
+    return Loss(round(tps * every_s / 2), 0, ceil(tps * every_s), 1000 * every_s / 2)
+
+
+def _source_lost(
+    values: Values, replicas: Sequence[str], setting: OperatingPoint, tps: float, least_rtt_ms: float
+) -> Loss | Unknown:
+    """What is on its way to the nearest replica; nothing where commits wait for one."""
+    if not replicas:
+        return Unknown("there is no replica")
+    links = [link_of(values, replica) for replica in replicas]
+    ways_ms = [_way_ms(link, least_rtt_ms) for link in links if not link.is_silent]
+    if not ways_ms:
+        return Unknown("no replica gets events over the links as they are: all commits since they were cut")
+    if setting.semi_sync:
+        return _SAFE
+    way_ms = min(ways_ms)
+    commits = round(tps * way_ms / 1000)
+    return Loss(commits, 0, 2 * commits + setting.clients, way_ms if commits else None)
+
+
+def _way_ms(link: LinkSettings, least_rtt_ms: float) -> float:
+    to_replica_ms, _ = link.one_way_ms
+    return max(to_replica_ms, least_rtt_ms / 2)
+
+
 _LEAST_ALIKE: Final = 4
 """Fewer runs alike say nothing of how far others are off."""
 _MOST_ERROR_SHARE: Final = 0.9
@@ -49,9 +251,9 @@ _AT_HOME: Final[Mapping[GoalFigure, tuple[float, float, float]]] = {
     GoalFigure.P95: (2.0, 3.0, 3.1),
     GoalFigure.P99: (3.0, 5.4, 8.4),
 }
-"""A percentile over the mean, least, usual and most, where no sweep on this machine says it, for commits that
-wait for a delayed link and for others: measured over stretches of five seconds in the recorded tour that
-ships (9.7.4, 2 cores, 1 and 32 clients, 0 and 85 ms)."""
+"""A percentile over the mean, least, usual and most, for commits that wait for a delayed link and for others:
+measured over stretches of five seconds in the recorded tour that ships (9.7.4, 2 cores, 1 and 32 clients, 0
+and 85 ms)."""
 
 
 class Verdict(IntEnum):
@@ -61,14 +263,18 @@ class Verdict(IntEnum):
     MAY = 1
     MISSES = 2
 
+    @property
+    def word(self) -> VerdictWord:
+        """As it is printed."""
+        return _WORDS[self]
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
-    """One run of a sweep on this machine."""
 
-    setting: OperatingPoint
-    tps: float
-    service: Histogram
+VerdictWord = Literal["meets", "may meet", "misses"]
+_WORDS: Final[Mapping[Verdict, VerdictWord]] = {
+    Verdict.MEETS: "meets",
+    Verdict.MAY: "may meet",
+    Verdict.MISSES: "misses",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +284,10 @@ class FigureRange:
     value: float
     low: float
     high: float
-    origin: Literal["scaled", "model", "settings"]
-    """`scaled`: the model at the pace of this machine's sweeps."""
+    origin: Literal["model", "settings"]
 
 
+@json_keys(hide="goal verdict", show="text word", text="goal", word="verdict")
 @dataclass(frozen=True, slots=True)
 class JudgedGoal:
     """A goal beside the figure that it is about; None: the figure is not known."""
@@ -89,6 +295,16 @@ class JudgedGoal:
     goal: Goal
     figure: FigureRange | None
     verdict: Verdict
+
+    @property
+    def text(self) -> str:
+        """The goal as it was read."""
+        return self.goal.text
+
+    @property
+    def word(self) -> VerdictWord:
+        """Its verdict."""
+        return self.verdict.word
 
     @property
     def shortfall(self) -> float:
@@ -101,6 +317,13 @@ class JudgedGoal:
         return figure.value / at if at else 1 + figure.value
 
 
+@json_keys(
+    hide="price",
+    show="command word usually_meets",
+    command="set",
+    judged="goals",
+    word="verdict",
+)
 @dataclass(frozen=True, slots=True)
 class Advice:
     """One choice of settings."""
@@ -108,6 +331,7 @@ class Advice:
     settings: Mapping[KnobName, Value]
     """The knobs that were chosen."""
     figures: Mapping[GoalFigure, FigureRange]
+    """Latencies in ms, TPS in commits a second, losses in commits."""
     exposure: Exposure
     judged: tuple[JudgedGoal, ...]
     gives_up: tuple[str, ...]
@@ -115,6 +339,19 @@ class Advice:
     price: tuple[float, ...]
     """To order by: kinds of failure that lose commits, the seconds in which they were made, rows that others
     read too early, copies that are not waited for, the mean in ms."""
+    calibrated: bool = True
+    """False where the runs that the model was fitted to say nothing of these settings."""
+
+    @property
+    def command(self) -> str:
+        """What turns them."""
+        settings = (f"{name}={value}" for name, value in self.settings.items())
+        return shlex.join(["replexplorer", "set", *settings])
+
+    @property
+    def word(self) -> VerdictWord:
+        """Its verdict."""
+        return self.verdict.word
 
     @property
     def verdict(self) -> Verdict:
@@ -123,8 +360,8 @@ class Advice:
 
     @property
     def usually_meets(self) -> bool:
-        """By the figures themselves, whatever encloses them."""
-        return all(each.figure is not None and each.goal.holds(each.figure.value) for each in self.judged)
+        """By the figures themselves, whatever encloses them; what is not known says nothing."""
+        return all(each.figure is None or each.goal.holds(each.figure.value) for each in self.judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +371,6 @@ class Basis:
     calibration: Calibration
     runs: Sequence[CalibrationRun]
     """That it was fitted to."""
-    evidence: Sequence[MeasuredRun] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MachinePace:
-    """What sweeps say of this machine, compared with the calibrated one."""
-
-    runs: int
-    """Of the same workload."""
-    slowness: float
-    """How many times as long all but the network takes here."""
-    error: float | None
-    """|log(predicted / measured)| of nine of ten of their cells at this pace; None: too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +383,6 @@ class Advised:
     closest: Advice | None
     """Where none does or may: the one that is least far off."""
     looked_at: int
-    pace: MachinePace | None
-    """None: no sweep of the workload was made here."""
 
 
 def advise(
@@ -175,18 +397,15 @@ def advise(
     """Judge every choice of what decides durability, all other knobs as in `values`; what is `pinned` is
     not chosen, and what the servers are `lacking` is not advised."""
     fixed = {*pinned, *lacking}
-    pace = _pace(str(value_of(values, keys.WORKLOAD, Place.LOAD)), basis)
-    if pace is not None:
-        basis = replace(basis, calibration=paced(basis.calibration, pace.slowness))
     chosen = [
-        _advice(goals, {**values, **settings}, _had(settings, lacking), replicas, basis, pace)
+        _advice(goals, {**values, **settings}, _had(settings, lacking), replicas, basis)
         for settings in _choices(values, fixed, replicas)
         if unacknowledged({**values, **settings}, replicas) is None
     ]
     chosen.sort(key=lambda each: (each.verdict, not each.usually_meets, each.price))
     found = tuple(each for each in chosen if each.verdict is not Verdict.MISSES)
     closest = min(chosen, key=lambda each: (max(j.shortfall for j in each.judged), each.price), default=None)
-    return Advised(tuple(goals), found, None if found else closest, len(chosen), pace)
+    return Advised(tuple(goals), found, None if found else closest, len(chosen))
 
 
 def _had(settings: Mapping[KnobName, Value], lacking: Collection[KnobName]) -> dict[KnobName, Value]:
@@ -227,10 +446,9 @@ def _advice(
     settings: Mapping[KnobName, Value],
     replicas: Sequence[str],
     basis: Basis,
-    pace: MachinePace | None,
 ) -> Advice:
     setting = operating_point_of(values, replicas)
-    figures = _modelled(setting, basis, pace)
+    figures = _modelled(setting, basis)
     exposure = expected_exposure(
         values, replicas, setting, figures[GoalFigure.TPS].value, least_rtt_ms=basis.calibration.least_rtt_ms
     )
@@ -264,30 +482,7 @@ def _loss(loss: Loss | Unknown, unit: str, tps: float) -> FigureRange | None:
     return FigureRange(loss.commits * scale, loss.commits * scale, loss.high * scale, "settings")
 
 
-def _pace(workload: str, basis: Basis) -> MachinePace | None:
-    """The slowness at which the model is too high for as many of the cells as it is too low for."""
-    cells: dict[OperatingPoint, list[float]] = {}
-    for run in basis.evidence:
-        if run.setting.workload == workload and run.tps > 0:
-            cells.setdefault(alone(run.setting), []).append(run.tps)
-    if not cells:
-        return None
-
-    def misses(slowness: float) -> list[float]:
-        calibration = paced(basis.calibration, slowness)
-        cost = local_cost(workload, calibration)
-        return [log(solve(cell, calibration, cost).tps / median(tps)) for cell, tps in cells.items()]
-
-    slowness = where_zero(lambda tried: median(misses(tried)))
-    errors = sorted(map(abs, misses(slowness)))
-    error = errors[min(len(errors) - 1, int(_MOST_ERROR_SHARE * len(errors)))]
-    runs = sum(map(len, cells.values()))
-    return MachinePace(runs, slowness, error if len(errors) >= _LEAST_ALIKE else None)
-
-
-def _modelled(
-    setting: OperatingPoint, basis: Basis, pace: MachinePace | None
-) -> dict[GoalFigure, FigureRange]:
+def _modelled(setting: OperatingPoint, basis: Basis) -> dict[GoalFigure, FigureRange]:
     calibration = basis.calibration
     most_tps = None
     if setting.semi_sync:
@@ -296,14 +491,13 @@ def _modelled(
     found = predict(setting, calibration, at_most_tps=most_tps)
     if found is None:
         raise ValueError("nobody commits")
-    known = None if pace is None else pace.error
-    times = exp(model_error(setting, basis) if known is None else known)
-    origin: Literal["scaled", "model"] = "model" if pace is None else "scaled"
-    figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, origin)}
+    times = exp(model_error(setting, basis))
+    figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, "model")}
     mean_ms = found.latency_ms
+    tails = _ACROSS_A_LINK if setting.semi_sync and setting.rtt_asked_ms else _AT_HOME
     for wanted in LATENCIES:
-        low, usual, high = tail(wanted, setting, basis.evidence)
-        figures[wanted] = FigureRange(mean_ms * usual, mean_ms * low / times, mean_ms * high * times, origin)
+        low, usual, high = tails.get(wanted, (1.0, 1.0, 1.0))
+        figures[wanted] = FigureRange(mean_ms * usual, mean_ms * low / times, mean_ms * high * times, "model")
     return figures
 
 
@@ -320,23 +514,6 @@ def model_error(setting: OperatingPoint, basis: Basis) -> float:
     if len(known) < _LEAST_ALIKE:
         return _UNTAUGHT_ERROR
     return sorted(known)[min(len(known) - 1, int(_MOST_ERROR_SHARE * len(known)))]
-
-
-def tail(
-    wanted: GoalFigure, setting: OperatingPoint, evidence: Sequence[MeasuredRun]
-) -> tuple[float, float, float]:
-    """A percentile over the mean, least, usual and most, of the runs alike that sweeps measured."""
-    if wanted not in _PERCENTS:
-        return 1.0, 1.0, 1.0
-    alike = [each.service for each in evidence if _alike(each.setting, setting)]
-    ratios = [
-        value / mean
-        for service in alike
-        if (value := service.percentile_ms(_PERCENTS[wanted])) and (mean := service.mean_ms)
-    ]
-    if len(ratios) < _LEAST_ALIKE:
-        return (_ACROSS_A_LINK if setting.semi_sync and setting.rtt_asked_ms else _AT_HOME)[wanted]
-    return min(ratios), median(ratios), max(ratios)
 
 
 def _alike(one: OperatingPoint, other: OperatingPoint) -> bool:

@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, LEAST_BATCH_S, spread_of
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.measured import bounds_of
-from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.core.stats.measured import (
+    LEAST_BATCH_LATENCIES,
+    LEAST_BATCH_S,
+    bounds_of,
+    spread_of,
+    t_quantile_975,
+)
 
 _PROBE_ERROR: Final = 0.02
 """How far a probe may be off, as a part of the round trip,"""

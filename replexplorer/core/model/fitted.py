@@ -1,7 +1,7 @@
 """What TPS and latency the settings should give: the fitted model beside the bound of `ceiling`.
 
 TPS = n / (E + R + Fr + Fb + G + n (C + S) - B + M) (docs/facts.md, "The model"). n is the number of clients
-that do not wait for a row which another has locked (row_locks.py), R the round trip, Fr and Fb the fsyncs of
+that do not wait for a row which another has locked (`under_way`), R the round trip, Fr and Fb the fsyncs of
 redo log and binlog, G the group's delay, E what a commit does beside others'.
 
 - C is the work that commits do one after another. One acknowledgement, or one fsync, releases a whole
@@ -17,18 +17,65 @@ redo log and binlog, G the group's delay, E what a commit does beside others'.
 - M is the wait for the group before. A stage that fsyncs takes one group at a time, so that a commit that
   comes while a group is in it waits for the next; whatever else a commit waits for meanwhile is none of it.
 
+A row stays locked until the engine commits: after both fsyncs, and under AFTER_SYNC after the acknowledgement
+too. Which rows a workload draws is known, nothing of that is fitted.
+
 Law: every term is measured or fitted from measured runs; nothing is assumed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from math import exp, inf
 from typing import Final
 
-from replexplorer.core.model.row_locks import HotRows, hot_rows, under_way
+from replexplorer.core.load.workload import SPECIAL_SHARE, SPECIAL_WIDTH
+
+TABLE_ROWS: Final = 10_000
+"""Of a load's table, unless it is told otherwise."""
+ONE_ROW: Final = frozenset({"update_index", "update_non_index"})
+"""Workloads whose transactions update one row by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotRows:
+    """The rows that transactions want most; of all others two at once seldom want the same."""
+
+    rows: int
+    share: float
+    """Of the transactions that want one of them, each as likely as any other."""
+
+
+@lru_cache(maxsize=64)
+def hot_rows(workload: str, key_spread: int) -> HotRows | None:
+    """Of a workload with this value of the knob `key_spread`; None: its transactions do not wait for rows, as
+    far as is known here."""
+    if workload not in ONE_ROW:
+        return None
+    if 0 < key_spread < TABLE_ROWS:
+        return HotRows(key_spread, 1.0)
+    return HotRows(round(TABLE_ROWS * SPECIAL_WIDTH), SPECIAL_SHARE)
+
+
+@lru_cache(maxsize=1024)
+def under_way(clients: float, hot: HotRows | None) -> float:
+    """How many of the clients commit at once on average, at least one; the rest waits for their rows.
+
+    In each round every hot row that is wanted has one commit; those that have committed come again, `share`
+    of them for a hot row. The result is where as many hot rows are wanted as have committed.
+    """
+    if hot is None or clients <= 1:
+        return clients
+    low, high = 1.0, float(clients)
+    for _ in range(50):
+        tried = (low + high) / 2
+        waiting = clients - (1 - hot.share) * tried
+        touched = hot.rows * (1 - (1 - 1 / hot.rows) ** waiting)
+        low, high = (tried, high) if touched > hot.share * tried else (low, tried)
+    return low
 
 
 class CostTerm(StrEnum):
@@ -112,7 +159,7 @@ class LocalCost:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How far predictions are off, each cell predicted from the others (`core/model/validation.py`)."""
+    """How far predictions are off, each cell predicted from the others (`core/model/fit.py`)."""
 
     cells: int
     """Settings that were run."""
@@ -246,7 +293,9 @@ def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -
     together = under_way(setting.clients, hot)
     if hot is None or not (setting.semi_sync and setting.after_commit):
         return _solved(setting, calibration, local, together, together)
-    # A commit that waits for its acknowledgement has released its row: the others share the rows.
+    # A commit that waits for its acknowledgement has released its row: the others share the rows. Waiting
+    # never makes more than not waiting does.
+    most_tps = _solved(replace(setting, semi_sync=False), calibration, local, together, together).tps
     after_release = (CostTerm.NETWORK, CostTerm.ASLEEP)
     low, high = 1.0, float(setting.clients)
     for _ in range(40):
@@ -254,7 +303,8 @@ def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -
         answer = _solved(setting, calibration, local, tried, together)
         released = answer.tps * sum(answer.terms.get(term, 0.0) for term in after_release) / 1000
         holding = under_way(setting.clients - released, hot)
-        low, high = (tried, high) if holding + released > tried else (low, tried)
+        more = holding + released > tried and answer.tps <= most_tps
+        low, high = (tried, high) if more else (low, tried)
     return _solved(setting, calibration, local, low, together)
 
 

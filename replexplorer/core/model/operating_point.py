@@ -18,9 +18,8 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
-from replexplorer.core.model.fitted import Calibration, OperatingPoint
-from replexplorer.core.model.row_locks import hot_rows
-from replexplorer.core.server.durability import redo_fsyncs
+from replexplorer.core.model.fitted import Calibration, OperatingPoint, hot_rows
+from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.system import ASYNC, System
 from replexplorer.core.topology import is_pair
 

@@ -128,18 +128,6 @@ def _times(cost: LocalCost, factor: float) -> LocalCost:
     return LocalCost(cost.delay_ms * factor, cost.cpu_ms * factor)
 
 
-def paced(calibration: Calibration, slowness: float) -> Calibration:
-    """The calibration of a machine on which all but the network takes this many times as long."""
-    return replace(
-        calibration,
-        local={name: _times(cost, slowness) for name, cost in calibration.local.items()},
-        fsync_ms=calibration.fsync_ms * slowness,
-        receive_ms=calibration.receive_ms * slowness,
-        fsync_cpu_ms=calibration.fsync_cpu_ms * slowness,
-        asleep_ms=calibration.asleep_ms * slowness,
-    )
-
-
 def _busy_clients(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, rate_tps: float) -> int:
     """The least number of clients that answer this rate; at most those that there are."""
 

@@ -8,6 +8,8 @@ counted by the locks that their leaders take, once each: LOCK_log for the flush 
 LOCK_sync for the sync group (binlog fsync), LOCK_commit for the commit queue (under after_sync the
 leader waits once, for its queue's last position), LOCK_after_commit for the queue behind it (under
 after_commit its leader waits for each thread of its queue in turn, and all of them wait for that).
+
+What kept a load from more transactions: its generator, the machine, the link, the server, or the rate.
 """
 
 from __future__ import annotations
@@ -15,9 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
-from replexplorer.core.server.commit_counters import CommitGrowth, Source
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.load.processes import processes_that_help
+from replexplorer.core.machine import short_of_cpu
+from replexplorer.core.server.counters import CommitGrowth, Source
 
 
 class Part(StrEnum):
@@ -76,6 +83,7 @@ _OTHERS_SHARE: Final = 0.05
 """So far the account's statements may be off the load's own before they count as somebody else's."""
 
 
+@json_keys(parts="parts_ms")
 @dataclass(frozen=True, slots=True)
 class Anatomy:
     """One commit's time, as clients saw it over a stretch; milliseconds a commit."""
@@ -92,6 +100,9 @@ class Anatomy:
     """By how much the parts together exceed the mean: 0 when they fit within."""
     untimed: tuple[Part, ...] = ()
     """Parts that this server times nothing of: they are in `other`."""
+    from_s: float | None = None
+    """The part of a measurement that it covers, since that began; None: not of one."""
+    to_s: float | None = None
 
     def ms_of(self, *parts: Part) -> float:
         """Several parts together."""
@@ -150,16 +161,26 @@ def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy 
     if not served.commits or not served.queries:
         return None
     parts = _parts(counted, served, path)
-    ordered = {
-        part: parts[part] for part in _ORDER.get(path.wait_point, _ORDER["after_sync"]) if part in parts
-    }
-    explained_ms = sum(ordered.values())
-    ordered[Part.OTHER] = max(0.0, served.mean_ms - explained_ms)
-    excess_ms = max(0.0, explained_ms - served.mean_ms)
     untimed = () if Source.FLUSH_LOCK in counted.totals else _BY_THE_QUEUE
     if path.in_group and Source.GROUP not in counted.totals:
         untimed = (Part.GROUP, *untimed)
-    return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms, untimed)
+    return _held_to(served.mean_ms, parts, path, served.duration_s, served.commits, untimed)
+
+
+def _held_to(
+    mean_ms: float,
+    parts: Mapping[Part, float],
+    path: CommitPath,
+    duration_s: float,
+    commits: int,
+    untimed: tuple[Part, ...],
+) -> Anatomy:
+    """The parts in their order, with what they leave of the mean or exceed it by."""
+    order = _ORDER.get(path.wait_point, _ORDER["after_sync"])
+    ordered = {part: parts[part] for part in order if part in parts}
+    rest_ms = mean_ms - sum(ordered.values())
+    ordered[Part.OTHER] = max(0.0, rest_ms)
+    return Anatomy(duration_s, commits, mean_ms, ordered, max(0.0, -rest_ms), untimed)
 
 
 def commit_at_server_ms(counted: CommitGrowth, commits: int | None) -> tuple[int, float] | None:
@@ -189,14 +210,9 @@ def dissect_at_server(
     parts = {part: wait.each_ms for part, wait in _waits(counted, path).items() if wait.each_ms > 0}
     if ack_ms:
         parts.setdefault(Part.ACK, ack_ms)
-    order = _ORDER.get(path.wait_point, _ORDER["after_sync"])
-    ordered = {part: parts[part] for part in order if part in parts}
-    explained_ms = sum(ordered.values())
-    ordered[Part.OTHER] = max(0.0, mean_ms - explained_ms)
     redo = () if Source.REDO_FSYNC in counted.totals else (Part.REDO,)
     untimed = (Part.QUEUE, *redo, Part.ENGINE)
-    excess_ms = max(0.0, explained_ms - mean_ms)
-    return Anatomy(counted.duration_s, times, mean_ms, ordered, excess_ms, untimed)
+    return _held_to(mean_ms, parts, path, counted.duration_s, times, untimed)
 
 
 def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part, float]:
@@ -351,3 +367,49 @@ def _wire_ms(
     if idle_ms + counted.total(Source.STATEMENT).ms > passed_ms * (1 + _OTHERS_SHARE):
         return None
     return idle_ms / transactions
+
+
+LimitedBy = Literal["generator", "host", "link", "server", "rate"]
+
+_LINK: Final = (Part.WIRE, *ACKS)
+"""Parts of a commit that are waited for on the way, to the clients and to the replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One of them, and what says so."""
+
+    by: LimitedBy
+    words: str
+
+
+def limit_of(
+    total: Interval, *, limited: str | None, machine_percent: float | None, anatomy: Anatomy | None
+) -> Limit | None:
+    """What was the limit of a load over all of `total`: the first that shows; None where nothing does.
+
+    `limited` is what the load's own intervals say (`Interval.limited`), `machine_percent` the CPU of all
+    cores of the source's machine. A machine that has no CPU left comes first: more generator processes would
+    take theirs from the server.
+    """
+    if (short := short_of_cpu(machine_percent)) is not None:
+        return Limit("host", f"{short}; the generator has {total.cpu_percent:.0f} % of a core of it")
+    if limited is not None:
+        more = processes_that_help(limited, total.processes, total.clients)
+        return Limit(
+            "generator", limited if more is None else f"{limited}; `--processes {more}` shares it out"
+        )
+    if total.mode == OPEN and not total.backlog and not total.dropped:
+        return Limit("rate", "the rate that was asked for, and no arrival waits")
+    if anatomy is None or not anatomy.mean_ms:
+        return None
+    whole_ms = sum(anatomy.parts.values())
+    is_link = anatomy.ms_of(*_LINK) > whole_ms / 2
+    parts = {part: ms for part, ms in anatomy.named.items() if (part in _LINK) is is_link and ms > 0}
+    if not parts:
+        return None
+    share = 100 * sum(parts.values()) / whole_ms
+    named = ", ".join(
+        f"{part.words} {ms:.2f} ms" for part, ms in sorted(parts.items(), key=lambda each: -each[1])[:3]
+    )
+    return Limit("link" if is_link else "server", f"{share:.0f} % of a commit's time: {named}")

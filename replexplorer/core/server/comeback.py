@@ -5,19 +5,31 @@ docs/facts.md, "What comes back". GTID sets say it, where the rows of a GTID can
 Law: what the server executed at its start counts, not what it has by now, for a source gives the numbers that
 it lost to other transactions at once. Where that is not known a lost transaction may look like one that is
 there, never the other way round.
+
+Whether somebody works on a server: then its settings are not changed without asking.
+
+Why a server ended while it started, by what it wrote into its log.
+
+Law: the first error is the cause; those after it are what came of it, down to `Aborting`.
+
+What stood in the way of commits within a window of time, and its words.
+
+Law: a window that holds an outage claims no gain and no loss. Seconds and commits are what was seen of
+the window itself, and until commits were protected again it counts from the outage's beginning, as the log
+and the charts do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from replexplorer.core.hints import command
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Value
-from replexplorer.core.server.durability import redo_fsyncs
+from replexplorer.core.knobs.names import SOURCE, KnobName, KnobView, Value
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,
@@ -26,6 +38,41 @@ from replexplorer.core.server.gtid import (
     transactions,
     unite_gtids,
 )
+from replexplorer.core.text import command, one_line
+
+_REDO_FSYNCS: Final = {1: 1, 3: 2}
+"""Value of innodb_flush_log_at_trx_commit to the fsyncs that a commit waits for: MariaDB's 3 also waits for
+one after it was committed (MariaDB knowledge base, "innodb_flush_log_at_trx_commit")."""
+
+
+def redo_fsyncs(flush: object) -> int:
+    """Fsyncs of the redo log that each commit waits for, by innodb_flush_log_at_trx_commit; 0: none."""
+    return _REDO_FSYNCS.get(flush, 0) if isinstance(flush, int) else 0
+
+
+def waits_for_both(sync_binlog: object, flush: object) -> bool:
+    """Whether each commit waits until redo log and binlog are on the disk."""
+    return sync_binlog == 1 and redo_fsyncs(flush) > 0
+
+
+_WAITS: Final[Mapping[str, Callable[[object], bool]]] = {
+    keys.SYNC_BINLOG: lambda value: value == 1,
+    keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT: lambda value: redo_fsyncs(value) > 0,
+}
+"""Knob to whether each commit waits for its fsync."""
+
+
+def lax_knobs(knobs: Mapping[KnobName, KnobView]) -> tuple[tuple[KnobName, Value], ...]:
+    """The primary's knobs that let a power cut lose commits, with the value in force (the requested one
+    while that is unknown); none: commits are durable."""
+    found = []
+    for key, waits in _WAITS.items():
+        name = KnobName(key, SOURCE)
+        view = knobs.get(name)
+        value = None if view is None else view.requested if view.effective is None else view.effective
+        if value is not None and not waits(value):
+            found.append((name, value))
+    return tuple((name, value) for name, value in found if value is not None)
 
 
 class Replication(StrEnum):
@@ -78,7 +125,7 @@ class Acknowledged:
         self.before = ""
         """Until no client had a connection, the last time that this was so."""
         self._since = ""
-        self._judged: set[str] = set()
+        self._judged: set[str | None] = set()
 
     def add(self, gtids: str, *, connected: int) -> None:
         """What clients were answered in an interval, at whose end this many of them had a connection."""
@@ -90,15 +137,15 @@ class Acknowledged:
         """No client has a connection now."""
         if self._since:
             for uuid in self._judged:
-                self.before = subtract_gtids(self.before, numbered_by(uuid, self.before))
+                told = self.before if uuid is None else numbered_by(uuid, self.before)
+                self.before = subtract_gtids(self.before, told)
             self._judged.clear()
             self.before, self._since = unite_gtids(self.before, self._since), ""
 
     def judged(self, server_uuid: str | None) -> None:
         """What this server came back without has been said: what its clients were answered until then counts
-        until they lose it again."""
-        if server_uuid is not None:
-            self._judged.add(server_uuid)
+        until they lose it again. None: the source, where servers have no UUID."""
+        self._judged.add(server_uuid)
 
 
 def loses_rows(fault: str, values: Mapping[str, Value]) -> bool:
@@ -108,6 +155,38 @@ def loses_rows(fault: str, values: Mapping[str, Value]) -> bool:
     return redo_fsyncs(flush) == 0 if fault == "power_cut" else flush == 0
 
 
+@dataclass(frozen=True, slots=True)
+class LostTransactions:
+    """What a server had numbered and lacked at its start; of MariaDB its binlogs, whatever its rows are."""
+
+    transactions: int
+    is_all: bool
+    """False: it committed until it ended, and its last moment is not counted."""
+    gtids: str
+    acknowledged: int | None
+    """How many of them clients of the load were answered; None: no load kept account."""
+    only_on: Mapping[str, int]
+    """By node: how many of them it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogLost:
+    """What a power cut took of binlogs."""
+
+    transactions: int | None
+    """That InnoDB has kept; None: not known."""
+    bytes: int
+
+
+@json_keys(
+    hide="is_source lost only_on binlog_lost binlog_bytes acknowledged wrote_to_the_end",
+    show="lost_transactions lost_binlog",
+    lost_transactions="lost",
+    rows="rows_lost",
+    lost_binlog="binlog_lost",
+    replication="replication_after",
+    differs="diverged",
+)
 @dataclass(frozen=True, slots=True)
 class Comeback:
     """What a server came back without."""
@@ -132,12 +211,25 @@ class Comeback:
     """Those of `lost` that clients of the load were answered, all of them; None: no load kept account."""
     wrote_to_the_end: bool = False
     """It committed until it ended, and can have lost the last commits, which are in no set."""
+    rows_apart: bool = False
+    """`lost` is what its binlogs have lost: MariaDB's InnoDB keeps no GTIDs, and may have the rows."""
 
     @property
-    def is_whole(self) -> bool:
-        """No commit of the load was lost, as far as is known none of others, and nothing differs."""
-        uncounted = self.wrote_to_the_end and self.acknowledged is None
-        return not (self.lost or self.binlog_lost or uncounted or self.rows != (0, 0) or self.differs)
+    def lost_transactions(self) -> LostTransactions:
+        """`lost`, counted."""
+        return LostTransactions(
+            gtid_count(self.lost),
+            not self.wrote_to_the_end,
+            self.lost,
+            None if self.acknowledged is None else gtid_count(self.acknowledged),
+            {node: gtid_count(gtids) for node, gtids in self.only_on.items()},
+        )
+
+    @property
+    def lost_binlog(self) -> BinlogLost:
+        """What its binlogs have lost, counted."""
+        count = None if self.binlog_lost is None else gtid_count(self.binlog_lost)
+        return BinlogLost(count, self.binlog_bytes)
 
     @property
     def after(self) -> Replication:
@@ -151,9 +243,17 @@ class Comeback:
         """`only_on`, where the node is the source."""
         return self.only_on if self.is_source else {}
 
-    def words(self, stack: str) -> tuple[str, ...]:
-        """What it came to on this stack, and the remedy, a line each; empty where all is whole."""
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What it lost, a line each; empty for nothing."""
         lines = []
+        if self.lost and self.rows_apart:
+            told = "" if self.acknowledged is None else f" ({gtid_count(self.acknowledged):,} acknowledged)"
+            lines.append(f"the binlog of {self.node} lost {lost_words(self.lost, self.only_on)}{told}")
+            lines.append(
+                f"how many of their rows {self.node} lost is not known: MariaDB keeps no GTID beside its rows"
+            )
+            return tuple(lines)
         if self.lost and self.acknowledged is not None:
             lines.append(
                 f"{self.node} lost {lost_words(self.acknowledged, self.only_on, 'acknowledged commit')}"
@@ -173,11 +273,15 @@ class Comeback:
         if self.binlog_lost:
             gone = f"{transactions(self.binlog_lost)} ({self.binlog_bytes:,} bytes)"
             lines.append(f"the binlog of {self.node} lost {gone} that InnoDB has kept")
+        return tuple(lines)
+
+    def words(self, stack: str) -> tuple[str, ...]:
+        """What it came to on this stack, and the remedy, a line each; empty where all is whole."""
         remedies = (
             f"{node} {why}: {command('rejoin', stack, node, '--copy')} makes it a copy of the source"
             for node, why in self.differs.items()
         )
-        return (*lines, *remedies)
+        return (*self.losses, *remedies)
 
 
 def lost_words(lost: str, only_on: Mapping[str, str], what: str = "transaction") -> str:
@@ -206,11 +310,12 @@ def compare(
     *,
     is_source: bool,
     since: Mapping[str, str] | None = None,
+    rows_apart: bool = False,
 ) -> Comeback:
     """What a server came back without: `others` have these sets while it was away, it had executed `at_start`
     at its start, and of that `purged` is in no binlog of its own; clients were answered `acknowledged`.
     Without a UUID it has numbered all there is. `since` is what the others have by now: what was on its way
-    when the server ended may have come."""
+    when the server ended may have come. `rows_apart`: only its binlogs have GTIDs, not its rows."""
     answered = numbered_by(uuid, acknowledged) if uuid else acknowledged
     seen = (had.executed.get(node, ""), *others.values(), answered)
     before = numbered_by(uuid, *seen) if uuid else unite_gtids(*seen)
@@ -221,13 +326,18 @@ def compare(
     wrote = had.first is not None and bool(subtract_gtids(had.executed.get(node, ""), had.first))
     rows: tuple[int, int] | None = (0, 0)
     # InnoDB keeps the GTIDs of what it has: where these are more than the binlog's, all their rows are there.
-    if had.loses_rows and not binlog_lost:
+    if rows_apart and lost:
+        rows = None
+    elif had.loses_rows and not binlog_lost:
         rows = None if had.rows_low is None or had.rows_high is None else (had.rows_low, had.rows_high)
         if rows is not None and lost:
             rows = (0, max(0, rows[1] - gtid_count(lost)))
     if not is_source:
         differs = {} if rows == (0, 0) else {node: NOT_KNOWN}
-        return Comeback(node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows, of_lost)
+        return Comeback(
+            node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows, of_lost,
+            rows_apart=rows_apart,
+        )  # fmt: skip
     replication, differs = dict[str, Replication](), dict[str, str]()
     for name, gtids in others.items():
         lacks = subtract_gtids(purged, gtids, (since or {}).get(name, ""))
@@ -245,5 +355,132 @@ def compare(
             differs[name] = f"lacks {transactions(lacks)} that are in no binlog of {node} (error 1236)"
     return Comeback(
         node, True, lost, {name: gtids for name, gtids in only_on.items() if gtids}, binlog_lost,
-        had.binlog_bytes, replication, differs, rows, of_lost, wrote,
+        had.binlog_bytes, replication, differs, rows, of_lost, wrote, rows_apart,
     )  # fmt: skip
+
+
+BUSY_SESSIONS: Final = 5
+"""Of others, replicas left out: a pool of an application has more."""
+BUSY_QPS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bustle:
+    """What others do at a server."""
+
+    sessions: int
+    qps: float
+    """Statements a second."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it looks as if people depend on it."""
+        return self.sessions >= BUSY_SESSIONS or self.qps >= BUSY_QPS
+
+    def __str__(self) -> str:
+        """In words."""
+        sessions = "1 session" if self.sessions == 1 else f"{self.sessions} sessions"
+        return f"{sessions} and {self.qps:.0f} statements a second of others"
+
+
+def why_to_ask(place: str, bustle: Bustle, allowed: tuple[str, ...]) -> str | None:
+    """Why somebody has to type the name of a server before it is changed; None where nobody has to."""
+    if bustle.is_busy:
+        return f"{place} looks busy: {bustle}"
+    return None if place in allowed else f"{place} is not among `attach_allowed` in the configuration"
+
+
+_ERROR: Final = re.compile(r"\[ERROR\]\s*(.+)")
+_NO_AIO: Final = "io_setup() failed with EAGAIN"
+"""InnoDB's words, whatever number they have: asked five times, the kernel had too few requests of
+asynchronous I/O left."""
+_WITHOUT: Final = "Native AIO disabled"
+"""It was refused even the first one, by which it asks whether there is any, and goes on without (measured on
+9.7.4)."""
+_SHOWN: Final = 200
+"""Characters of a line of the log."""
+
+
+def why_it_ended(lines: Iterable[str]) -> str | None:
+    """The first error of these lines, else the last of them; None where nothing stands there."""
+    written = [line for line in lines if line.strip()]
+    does_without = any(_WITHOUT in line for line in written)
+    errors = (
+        found[1]
+        for line in written
+        if (found := _ERROR.search(line)) and not (does_without and _NO_AIO in line)
+    )
+    said = next(errors, written[-1] if written else None)
+    return None if said is None else one_line(said, _SHOWN).rstrip(".")
+
+
+def lacked_aio(said: str) -> bool:
+    """Whether it ended for want of asynchronous I/O."""
+    return _NO_AIO in said
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What a window holds of stalls, falls back to async and restarts; nothing of it is falsy."""
+
+    blocked_s: float = 0.0
+    """Commits waited for an acknowledgement that did not come."""
+    unprotected_s: float = 0.0
+    """Semi-sync was asked for and commits did not wait."""
+    down_s: float = 0.0
+    """Nobody could log in to the primary."""
+    unprotected: int = 0
+    """Commits confirmed to clients without an acknowledgement, while semi-sync was asked for."""
+    restarts: tuple[str, ...] = ()
+    """Servers that restarted, in order."""
+    lasts: bool = False
+    """Still so at the window's end."""
+    again_s: float | None = None
+    """From the outage's beginning, which may lie before the window, until commits were protected again;
+    None: they are not, or never were."""
+    fell_first: bool = False
+    """It began unprotected, and stalls came after."""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return self != Outage()
+
+
+def with_restart(outage: Outage, node: str) -> Outage:
+    """The same with a server that restarted; once is enough."""
+    return outage if node in outage.restarts else replace(outage, restarts=(*outage.restarts, node))
+
+
+def outage_words(outage: Outage) -> tuple[str, ...]:
+    """What happened, longest first: `blocked 10.0 s, then 18,678 commits unprotected, protected again
+    after 29.4 s`, with less of it, and with short figures; empty for nothing."""
+    if not outage:
+        return ()
+    stalls = [
+        f"{word} {_length(seconds)}"
+        for word, seconds in (("down", outage.down_s), ("blocked", outage.blocked_s))
+        if seconds > 0
+    ]
+    commits = f"{outage.unprotected:,} commit{'' if outage.unprotected == 1 else 's'} unprotected"
+    if outage.unprotected_s > 0 and not outage.unprotected:
+        commits = f"fell back to async for {_length(outage.unprotected_s)}"
+    restarts = [f"{' and '.join(outage.restarts)} restarted"] if outage.restarts else []
+    fell = outage.unprotected > 0 or outage.unprotected_s > 0
+    again = [] if outage.again_s is None else [f"protected again after {_length(outage.again_s)}"]
+    lasts = ", not over yet" if outage.lasts and not again else ""
+    told = ", ".join(_in_order([*restarts, *stalls], [commits] if fell else [], outage.fell_first))
+    full = ", ".join(part for part in (told, *again) if part)
+    brief = ", ".join(
+        [*restarts, *stalls, *([f"{outage.unprotected:,} unprotected"] if outage.unprotected else [])]
+    )
+    return tuple(dict.fromkeys([f"{full}{lasts}", full, told or full, brief or told or full]))
+
+
+def _in_order(stalls: list[str], commits: list[str], fell_first: bool) -> list[str]:
+    """One, then the other."""
+    first, second = (commits, stalls) if fell_first else (stalls, commits)
+    return [*first, *(f"then {each}" if first and at == 0 else each for at, each in enumerate(second))]
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 99.95 else f"{seconds:.0f} s"

@@ -2,11 +2,25 @@
 
 Law: a counter that fell was reset and says nothing about the interval; a server that restarted
 says nothing at all. Both answer None, never a negative and never a zero.
+
+What a server counts and times of commits, and how that grew between two samples.
+
+docs/facts.md, "Commit anatomy". Statements, stages, waits and `idle` are those of the load's account
+alone, or, on servers that take no load of this program, of everybody; files have no account. Law: a
+counter that fell says nothing of the time between.
+
+What a commit costs the servers: CPU, and bytes of redo log, binlog and replication.
+
+Law: each figure is the growth of a counter between two samples over the commits that the source wrote to
+its binlog meanwhile, so all that the servers did in between is in it: checkpoints, heartbeats, and what an
+idle server does anyway. A counter that is not there, that fell or that began from 0 again answers None.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 _BOOT_SLACK_S: Final = 2.5
@@ -81,14 +95,14 @@ def rates(before: Sample, after: Sample) -> Rates | None:
     if duration_s <= 0 or restarted(before, after):
         return None
     old, new = before.status, after.status
-    waits = _grown(old.tx_waits, new.tx_waits)
-    waited_us = _grown(old.tx_wait_time_us, new.tx_wait_time_us)
+    waits = grown(old.tx_waits, new.tx_waits)
+    waited_us = grown(old.tx_wait_time_us, new.tx_wait_time_us)
     return Rates(
         duration_s=duration_s,
-        commits=_grown(old.binlog_cache_use, new.binlog_cache_use),
-        acks=_grown(old.yes_tx, new.yes_tx),
-        unprotected=_grown(old.no_tx, new.no_tx),
-        switched_off=_grown(old.no_times, new.no_times),
+        commits=grown(old.binlog_cache_use, new.binlog_cache_use),
+        acks=grown(old.yes_tx, new.yes_tx),
+        unprotected=grown(old.no_tx, new.no_tx),
+        switched_off=grown(old.no_times, new.no_times),
         ack_waits=waits,
         ack_wait_ms=waited_us / waits / 1000 if waits and waited_us is not None else None,
     )
@@ -110,8 +124,250 @@ def restarted(before: Sample, after: Sample) -> bool:
     return new < old or new < ran_at_least_s - _BOOT_SLACK_S
 
 
-def _grown(before: int | None, after: int | None) -> int | None:
+def grown(before: int | None, after: int | None) -> int | None:
     """How much a counter grew; None when unknown or reset."""
     if before is None or after is None or after < before:
         return None
     return after - before
+
+
+class Source(StrEnum):
+    """One thing that is counted and timed."""
+
+    REDO_WRITE = "redo write"
+    REDO_FSYNC = "redo fsync"
+    OWN_REDO = "own redo"
+    """Writes and fsyncs of the redo log by the account's own sessions: the background's are not in it.
+    None where the server has threads of their own for it (innodb_log_writer_threads = ON)."""
+    BINLOG_WRITE = "binlog write"
+    BINLOG_FSYNC = "binlog fsync"
+    ACK = "ack"
+    """Sleeps of who waits for the replicas' acknowledgement."""
+    FLUSH_LOCK = "flush lock"
+    """MYSQL_BIN_LOG::LOCK_log: taken once by each leader of a flush group."""
+    SYNC_LOCK = "sync lock"
+    COMMIT_LOCK = "commit lock"
+    AFTER_COMMIT_LOCK = "after-commit lock"
+    FOLLOWING = "following"
+    """Waits of followers for the leader of their group (COND_done)."""
+    COMMIT_STAGE = "commit stage"
+    """In the handler's commit, the wait for an acknowledgement left out: the server shows another stage
+    then."""
+    ACK_STAGE = "ack stage"
+    """In semi-sync's wait, slept or not."""
+    GROUP = "group"
+    """Sleeps of who waits until the group has certified what it commits: in Group Replication's hook before
+    the commit, within the stage of the handler's commit."""
+    STATEMENT = "statement"
+    """Statements from their arrival to their end."""
+    IDLE = "idle"
+    """Connections that wait for the next statement."""
+    COMMIT_STATEMENT = "commit statement"
+    """COMMIT as its own statement, from its arrival to its end; a commit by autocommit is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How often, and for how long together."""
+
+    times: int = 0
+    ms: float = 0.0
+
+    def __add__(self, other: Total) -> Total:
+        """Both together."""
+        return Total(self.times + other.times, self.ms + other.ms)
+
+    @property
+    def mean_ms(self) -> float | None:
+        """Of one; None where there was none."""
+        return self.ms / self.times if self.times else None
+
+
+Totals = Mapping[Source, Total]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSample:
+    """All counters at one moment; a source that the server does not have is absent."""
+
+    at_s: float
+    """On the session's monotonic clock."""
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGrowth:
+    """What was counted between two samples."""
+
+    duration_s: float
+    totals: Totals
+    """Sources that the later sample has."""
+
+    def total(self, source: Source) -> Total:
+        """Nothing for a source that is not known."""
+        return self.totals.get(source, Total())
+
+    def has(self, source: Source) -> bool:
+        """Whether it was seen at work: an instrument that is off counts nothing."""
+        return self.total(source).times > 0
+
+
+def growth(before: CommitSample, after: CommitSample) -> CommitGrowth | None:
+    """The difference of two samples; None for no time, and when a counter fell: somebody emptied the
+    table, or the server restarted."""
+    duration_s = after.at_s - before.at_s
+    grown: dict[Source, Total] = {}
+    for source, new in after.totals.items():
+        # An account has no rows before its first session.
+        old = before.totals.get(source, Total())
+        grown[source] = Total(new.times - old.times, new.ms - old.ms)
+    if duration_s <= 0 or any(each.times < 0 or each.ms < 0 for each in grown.values()):
+        return None
+    return CommitGrowth(duration_s, grown)
+
+
+_LEAST_SHARE: Final = 0.5
+"""Of the clients' transactions that reach the binlog: below it the workload reads, and its transactions are
+not what the servers are busy with."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUsed:
+    """CPU of a server's process, user and system."""
+
+    run: str
+    """Another one after each start of the process: a counter of another run is no earlier value."""
+    cpu_s: float
+    """Seconds since that start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What one connection to a replica has sent."""
+
+    thread: int
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CostSample:
+    """The counters of all servers at one moment."""
+
+    source: str
+    """The node that is the source."""
+    counters: Sample
+    """Of the source."""
+    redo_bytes: int | None = None
+    """Written to its redo log since it started (Innodb_os_log_written): whole blocks of 512 bytes."""
+    binlogs: tuple[tuple[str, int], ...] | None = None
+    """Its binlogs, name and bytes, oldest first."""
+    cpu: Mapping[str, CpuUsed] = field(default_factory=dict)
+    """By node; one that nobody counts is absent."""
+    streams: Mapping[str, Stream | None] = field(default_factory=dict)
+    """By replica; None while the source sends it nothing, or does not count that."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCost:
+    """The mean commit's cost; None where it is not known."""
+
+    source: str
+    """The node that was the source."""
+    commits: int
+    """Written to the source's binlog between the samples, whoever made them."""
+    cpu_us: Mapping[str, float | None]
+    """CPU of each node's server, in microseconds; the source first."""
+    redo_bytes: float | None
+    """Written to the source's redo log."""
+    binlog_bytes: float | None
+    """Written to the source's binlog."""
+    sent_bytes: Mapping[str, float | None]
+    """Sent by the source to each replica, as its dump thread counts (Bytes_sent)."""
+
+
+def commit_cost(
+    before: CostSample | None, after: CostSample | None, *, acknowledged: int
+) -> CommitCost | None:
+    """What a commit cost between two samples around a load that had this many transactions acknowledged.
+
+    None without a commit, after a restart or a change of the source, and for a load that reads.
+    """
+    if before is None or after is None or before.source != after.source:
+        return None
+    counted = rates(before.counters, after.counters)
+    if counted is None or not counted.commits or counted.commits < _LEAST_SHARE * acknowledged:
+        return None
+    commits = counted.commits
+
+    def each(growth: float | None) -> float | None:
+        return None if growth is None else growth / commits
+
+    names = (after.source, *(name for name in after.streams if name != after.source))
+    return CommitCost(
+        source=after.source,
+        commits=commits,
+        cpu_us={name: each(_cpu_us(before.cpu.get(name), after.cpu.get(name))) for name in names},
+        redo_bytes=each(grown(before.redo_bytes, after.redo_bytes)),
+        binlog_bytes=each(binlog_growth(before.binlogs, after.binlogs)),
+        sent_bytes={
+            name: each(_sent(before.streams.get(name), stream)) for name, stream in after.streams.items()
+        },
+    )
+
+
+def binlog_growth(
+    before: Sequence[tuple[str, int]] | None, after: Sequence[tuple[str, int]] | None
+) -> int | None:
+    """Bytes written between two lists of binlogs, rotated files included; None where one is not known, and
+    where the file that was written to is purged since, or shorter."""
+    if not before or not after:
+        return None
+    name, size = before[-1]
+    names = [each for each, _ in after]
+    if name not in names:
+        return None
+    since = after[names.index(name) :]
+    growth = sum(bytes_ for _, bytes_ in since) - size
+    return growth if since[0][1] >= size else None
+
+
+def merged_costs(costs: Sequence[CommitCost | None]) -> CommitCost | None:
+    """The mean commit of several stretches, each with the weight of its commits; a figure that one of them
+    lacks is the others'. None without any, and where the source was not the same node."""
+    known = [cost for cost in costs if cost is not None]
+    if not known or len({cost.source for cost in known}) > 1:
+        return None
+
+    nodes = dict.fromkeys(name for cost in known for name in cost.cpu_us)
+    replicas = dict.fromkeys(name for cost in known for name in cost.sent_bytes)
+    return CommitCost(
+        source=known[0].source,
+        commits=sum(cost.commits for cost in known),
+        cpu_us={name: _mean((cost.cpu_us.get(name), cost.commits) for cost in known) for name in nodes},
+        redo_bytes=_mean((cost.redo_bytes, cost.commits) for cost in known),
+        binlog_bytes=_mean((cost.binlog_bytes, cost.commits) for cost in known),
+        sent_bytes={
+            name: _mean((cost.sent_bytes.get(name), cost.commits) for cost in known) for name in replicas
+        },
+    )
+
+
+def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:
+    """Of values with their weights; those that are not known have none."""
+    known = [(value, weight) for value, weight in weighted if value is not None]
+    weights = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / weights if weights else None
+
+
+def _cpu_us(before: CpuUsed | None, after: CpuUsed | None) -> float | None:
+    """Used within one run of the process."""
+    if before is None or after is None or before.run != after.run or after.cpu_s < before.cpu_s:
+        return None
+    return 1e6 * (after.cpu_s - before.cpu_s)
+
+
+def _sent(before: Stream | None, after: Stream | None) -> int | None:
+    """Sent over one connection."""
+    if before is None or after is None or before.thread != after.thread:
+        return None
+    return grown(before.sent_bytes, after.sent_bytes)

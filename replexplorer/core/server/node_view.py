@@ -1,11 +1,237 @@
-"""One server, as far as it is known."""
+"""One server, as far as it is known.
+
+How a member of a group gets what it lacks: the missed transactions, or a whole copy; and how far it is.
+
+Law: which of the two, how much and from whom is what a server says of it. What none says is None, never a
+guess from the time that has passed.
+
+A group as its members see it: who takes part, whether a majority answers, what waits and what was refused.
+
+Law: each figure is one member's own; two members may differ, and one that is cut off does not know it yet.
+A group is protected while a member that takes writes has a majority: a commit is confirmed only when most
+members have it. What nobody says is None.
+
+What is not as it should be on the replicas, and what happened to their threads, in words.
+
+Law: what is unknown is no trouble; a replica that nobody can log in to has that one trouble.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
 
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.transfer import Transfer
+from replexplorer.core.event import Severity
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.server.counters import grown
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.system import System
+from replexplorer.core.topology import Belonging, Role
+
+
+class TransferKind(StrEnum):
+    """What a member is given, in the servers' own words."""
+
+    IST = "IST"
+    """Incremental state transfer of Galera: what it missed, from a donor's cache."""
+    SST = "SST"
+    """State snapshot transfer of Galera: all data, and nothing of its own stays."""
+    INCREMENTAL = "incremental recovery"
+    """Of Group Replication: what it missed, from a donor's binlog."""
+
+
+_WORDS = {
+    TransferKind.IST: "what it missed (IST)",
+    TransferKind.SST: "a whole copy (SST)",
+    TransferKind.INCREMENTAL: "what it missed (incremental recovery)",
+    None: "what it lacks (IST or SST)",
+}
+
+
+@json_keys(hide="began_s runs")
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one member is given, or was, at one look."""
+
+    kind: TransferKind | None
+    """None while nobody has said which."""
+    began_s: float
+    """When, in seconds since 1970."""
+    elapsed_s: float
+    """Since then; of one that is over, how long it took."""
+    runs: bool = True
+    """It has not all of it yet."""
+    donor: str | None = None
+    """The member that gives it; None while that is not known."""
+    done: int | None = None
+    """Transactions that it has by now; None where nobody counts: of a whole copy."""
+    total: int | None = None
+    """Of how many."""
+
+    @property
+    def share(self) -> float | None:
+        """0..1 of it is done; None where that is not known."""
+        return None if self.done is None or not self.total else min(1.0, self.done / self.total)
+
+    @property
+    def words(self) -> str:
+        """`gets what it missed (IST) from db1: 120 of 1,234 transactions, 3.0 s`."""
+        donor = f" from {self.donor}" if self.donor else ""
+        amount = ""
+        if self.runs and self.done is not None and self.total is not None:
+            amount = f"{self.done:,} of {self.total:,} transactions, "
+        elif self.total is not None:
+            amount = f"{self.total:,} transaction{'' if self.total == 1 else 's'}, "
+        return f"{'gets' if self.runs else 'got'} {_WORDS[self.kind]}{donor}: {amount}{self.elapsed_s:.1f} s"
+
+    @property
+    def brief(self) -> str:
+        """`IST 42 %`, for where there is little room."""
+        word = "transfer" if self.kind is None else self.kind.value.partition(" ")[0]
+        return word if self.share is None else f"{word} {100 * self.share:.0f} %"
+
+
+@json_keys(hide="belongs state donor", show="is_ready", is_ready="in_majority")
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One node's view of its group at one look."""
+
+    belongs: Belonging
+    state: str
+    """In the server's word: ONLINE, RECOVERING, Synced, ..."""
+    size: int | None = None
+    """Members in its view, those that do not answer it included."""
+    answering: int | None = None
+    """Of these, how many answer it, itself counted; None where it does not say."""
+    view: str | None = None
+    """Names the view: another one after each change of members."""
+    queued: int | None = None
+    """Transactions that wait here to be certified."""
+    to_apply: int | None = None
+    """Transactions of other members that wait here to be applied."""
+    conflicts: int | None = None
+    """Transactions that certification refused, since this node became a member: its own, or those of all
+    members (`System.counts_alike`)."""
+    gave_way: int | None = None
+    """Its own transactions that were rolled back for one of another member before they were certified."""
+    certified: int | None = None
+    """Transactions that were checked, since then."""
+    held_ms: float | None = None
+    """How long flow control has held commits back here, in all, since the server's start."""
+    holds: int | None = None
+    """Commits that it held back."""
+    donor: str | None = None
+    """The host from which it gets what it lacks now; None where it gets nothing, or does not say."""
+
+    @property
+    def is_ready(self) -> bool:
+        """It takes part and has all that the others have."""
+        return self.belongs is Belonging.MEMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """Transactions of a group that lost against one of another member that changed the same row."""
+
+    refused: int | None = None
+    """By certification; None where no member says."""
+    gave_way: int | None = None
+    """Rolled back before that, as the other's was applied; None where the servers do not count them."""
+
+    def since(self, before: Conflicts) -> Conflicts:
+        """Those that came after `before`; unknown where a member's count began again meanwhile."""
+        return Conflicts(
+            grown(before.refused, self.refused),
+            grown(before.gave_way, self.gave_way),
+        )
+
+
+def conflicts_of(system: System, members: Iterable[Membership | None]) -> Conflicts:
+    """What has been lost in all, by what each node says: members that count alike have each counted all."""
+    told = [each for each in members if each is not None]
+    refused = [each.conflicts for each in told if each.conflicts is not None]
+    gave_way = [each.gave_way for each in told if each.gave_way is not None]
+    together = max if system.counts_alike else sum
+    return Conflicts(together(refused) if refused else None, sum(gave_way) if gave_way else None)
+
+
+def majority_of(size: int) -> int:
+    """How many members of a group of this size are a majority."""
+    return size // 2 + 1
+
+
+def judge_group(
+    system: System,
+    members: Mapping[str, Membership | None],
+    writers: Collection[str],
+    *,
+    requested_size: int,
+) -> Protection:
+    """The protection state of a group from what each node that answers says of it; `writers` take writes.
+
+    `protected`: a majority of the members answers, and one of them takes writes; `blocked`: it does not, no
+    node is a member, or none is elected yet; `down`: no node answers. Acknowledgements are those of the other
+    members that can be reached: as many are needed as the system waits for, a member that is gone among them
+    until the others' view is without it.
+    """
+    if not members:
+        return Protection(ProtectionState.DOWN, requested=True, by_majority=True)
+    quorate = {name: each for name, each in members.items() if each is not None and each.is_ready}
+    best = max(quorate.values(), key=lambda each: each.answering or each.size or 0, default=None)
+    size = best.size if best is not None and best.size else requested_size
+    answering = len(quorate) if best is None or best.answering is None else best.answering
+    takes = any(name in writers for name in quorate)
+    return Protection(
+        ProtectionState.PROTECTED if takes else ProtectionState.BLOCKED,
+        requested=True,
+        operational=bool(quorate),
+        replicas_acking=max(0, min(answering, len(quorate)) - 1),
+        replicas_required=system.others_needed(size),
+        by_majority=True,
+    )
+
+
+class MemberWatch:
+    """Follows what one node says of its group, look by look."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._last: Membership | None = None
+
+    def seen(self, now: Membership | None) -> list[tuple[Severity, str]]:
+        """What is new since the last look, in words; nothing at the first, and while the node is away."""
+        if now is None:
+            return []
+        last, self._last = self._last, now
+        if last is None:
+            return []
+        told: list[tuple[Severity, str]] = []
+        if now.state != last.state or now.belongs is not last.belongs:
+            told.append((_severity(now.belongs), f"{self._node}: {_words(now)}"))
+        if now.is_ready and last.size != now.size and now.size is not None:
+            severity = Severity.WARN if now.size < (last.size or 0) else Severity.INFO
+            told.append((severity, f"{self._node} sees a group of {now.size}"))
+        return told
+
+
+def _severity(belongs: Belonging) -> Severity:
+    match belongs:
+        case Belonging.MEMBER:
+            return Severity.GOOD
+        case Belonging.JOINING:
+            return Severity.INFO
+        case _:
+            return Severity.BAD
+
+
+def _words(now: Membership) -> str:
+    if now.belongs is Belonging.CUT_OFF:
+        heard = "" if now.answering is None else f": {now.answering} of {now.size}"
+        return f"{now.state}, and no majority answers{heard}"
+    return now.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +242,18 @@ class ThreadError:
     text: str
 
 
+@json_keys(
+    hide="published_host restarted_s io_error sql_error",
+    show="last_io_error last_io_errno last_sql_error last_sql_errno",
+    follows="source",
+)
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """One server, as far as it is known."""
 
     name: str
     role: str
-    """What it was seen to be (`core.topology.Role`)."""
+    """What it was seen to be: primary, replica, secondary (of a group), joining, detached or down."""
     reachable: bool
     host: str | None = None
     port: int | None = None
@@ -60,11 +291,146 @@ class NodeView:
     """What it says of its group; None of one in none."""
     transfer: Transfer | None = None
     """What it is given now, as a member that joins or comes back; None where it gets nothing."""
+    why_down: str | None = None
+    """Of one that no login reaches: what of it has ended, as its machine says; None: nothing, or unknown."""
     is_source: bool = False
     """The others follow it, or did when it was last seen: a source that is down still is it."""
+
+    @property
+    def last_io_error(self) -> str | None:
+        """The IO thread's; null: none."""
+        return None if self.io_error is None else self.io_error.text
+
+    @property
+    def last_io_errno(self) -> int | None:
+        """Its number."""
+        return None if self.io_error is None else self.io_error.number
+
+    @property
+    def last_sql_error(self) -> str | None:
+        """The applier's; null: none."""
+        return None if self.sql_error is None else self.sql_error.text
+
+    @property
+    def last_sql_errno(self) -> int | None:
+        """Its number."""
+        return None if self.sql_error is None else self.sql_error.number
 
     @property
     def replication_fault(self) -> str | None:
         """Why a thread of it does not run, in the server's words, the applier's before the IO thread's."""
         error = self.sql_error or self.io_error
         return None if error is None else error.text
+
+
+LATE_S: Final = 3.0
+"""So far behind a replica is a trouble."""
+SETTLED_S: Final = 1.0
+"""Below this one that was is none any more: between the two nothing comes and goes."""
+_ARRIVED: Final = "acknowledgements lost: a waiting commit is here already"
+_STATES: Final = {"off": "stopped", "connecting": "connecting", "error": "error"}
+_FOR_SURE: Final = 2
+"""Looks in a row that must see the same before it is reported: a change restarts threads for a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with one replica."""
+
+    replica: str
+    words: tuple[str, ...]
+    """`SQL thread stopped`, `12 s behind`."""
+    is_failure: bool = False
+    """It is down, has other rows than the source, or a thread ended with an error."""
+    can_be_repaired: bool = False
+    """A server or a stopped thread that a repair starts again."""
+    why: str | None = None
+    """What differs and the remedy, or the server's own words of a thread's error."""
+
+
+def troubles(
+    nodes: Sequence[NodeView], truth: ServerTruth | None, late_s: float = LATE_S
+) -> tuple[Trouble, ...]:
+    """One for each replica that has any, in the order of the nodes."""
+    found = (_trouble(truth, node, late_s) for node in nodes if not node.is_source)
+    return tuple(trouble for trouble in found if trouble is not None)
+
+
+def with_lost_acks(found: Sequence[Trouble], replicas: Sequence[str]) -> tuple[Trouble, ...]:
+    """The same with what it means that the acknowledgements of these replicas are cut off, and nothing
+    else: a commit that waits has arrived."""
+    cut = {trouble.replica: trouble for trouble in found}
+    for name in replicas:
+        known = cut.get(name, Trouble(name, ()))
+        cut[name] = replace(known, words=(_ARRIVED, *known.words))
+    return tuple(cut[name] for name in sorted(cut))
+
+
+def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Trouble | None:
+    if not node.reachable:
+        return Trouble(node.name, ("down",), is_failure=True, can_be_repaired=True)
+    if node.role is Role.DETACHED:
+        return Trouble(node.name, ("detached",))
+    threads = (node.io_thread, node.sql_thread)
+    words = thread_words(node)
+    lag_s = lag_s_of(truth, node)
+    if lag_s is not None and lag_s >= late_s and node.diverged is None:
+        words = (*words, f"{lag_s:.0f} s behind")
+    why = node.replication_fault
+    if node.diverged is not None:
+        words, why = ("diverged", *words), f"it {node.diverged}: `rejoin {node.name} --copy`"
+    if not words:
+        return None
+    is_failure = "error" in threads or node.diverged is not None
+    return Trouble(node.name, words, is_failure, "off" in threads, why)
+
+
+def thread_words(node: NodeView) -> tuple[str, ...]:
+    """Threads that do not run: `SQL thread stopped`; `both threads stopped` where they are alike."""
+    known = [
+        (name, _STATES[state])
+        for name, state in (("IO", node.io_thread), ("SQL", node.sql_thread))
+        if state in _STATES
+    ]
+    if len(known) == 2 and known[0][1] == known[1][1]:
+        return (f"both threads {known[0][1]}",)
+    return tuple(f"{name} thread {state}" for name, state in known)
+
+
+def lag_s_of(truth: ServerTruth | None, node: NodeView) -> float | None:
+    """How far a replica is behind, as exactly as it is known."""
+    truths = truth.replicas if truth is not None else ()
+    exact_ms = next((each.lag_ms for each in truths if each.name == node.name), None)
+    return node.lag_s if exact_ms is None else exact_ms / 1000
+
+
+@dataclass(slots=True)
+class ThreadWatch:
+    """One replica's threads from look to look: what is worth an event."""
+
+    _told: tuple[str, ...] = ()
+    _seen: tuple[str, ...] = ()
+    _times: int = 0
+
+    def seen(self, node: NodeView) -> tuple[Severity, str] | None:
+        """What to report after this look; None while nothing changed for sure."""
+        words = thread_words(node) if node.reachable else self._told
+        self._times = self._times + 1 if words == self._seen else 1
+        self._seen = words
+        if words == self._told or self._times < _FOR_SURE:
+            return None
+        self._told = words
+        if not words:
+            return Severity.GOOD, f"{node.name}: both threads run again"
+        why = f": {node.replication_fault}" if node.replication_fault else ""
+        failed = "error" in (node.io_thread, node.sql_thread)
+        return (Severity.BAD if failed else Severity.WARN), f"{node.name}: {' and '.join(words)}{why}"
+
+
+def healthy(nodes: Sequence[NodeView]) -> bool:
+    """Every server answers and no replication thread is stopped, but those of a detached node, which are
+    not for a repair to start."""
+    return all(
+        node.reachable and (node.role is Role.DETACHED or "off" not in (node.io_thread, node.sql_thread))
+        for node in nodes
+    )

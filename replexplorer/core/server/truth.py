@@ -11,8 +11,7 @@ from typing import Final
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.server.commit_counters import CommitGrowth, Source
-from replexplorer.core.server.counters import Rates
+from replexplorer.core.server.counters import CommitGrowth, Rates, Source
 from replexplorer.core.server.gtid import gtid_count
 
 CHECKED_S: Final = 10.0

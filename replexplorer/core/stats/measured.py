@@ -5,26 +5,269 @@ commits below it scatters is taken from batches, as for any mean, put into Wilso
 for as many independent commits, and turned into milliseconds by the histogram (Woodruff 1952).
 Percentiles of single batches would not do: at 11 commits a second a batch's p99 is its maximum.
 TPS is above zero and errs by factors: its bounds are as many standard errors of its logarithm off.
+
+Student's t: the 97.5 % quantile, for 95 % confidence intervals.
+
+How much the mean of correlated readings scatters: batch means.
+
+Law: neighbouring seconds of a load resemble each other, so the scatter of a mean is taken from
+batches (Law, Simulation Modeling and Analysis, 9.5.3), never from the readings: 10 to 30 of them
+(Schmeiser 1982: more gain nothing). They grow to half a correlation time where that leaves 20;
+correlation that they still show counts against them: k batches with lag-1 correlation rho are
+worth k (1 - rho) / (1 + rho) independent ones (Zwiers & von Storch 1995).
+
+What a load did, cut into equal stretches: the pieces that batches are made of.
+
+Law: memory does not grow with time. Seconds are joined two by two whenever there are too many
+stretches, so the stretches of a long epoch are longer and nothing that was counted is lost.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import exp, log, sqrt
-from typing import Final
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from math import ceil, exp, log, sqrt
+from typing import Final, Self
 
-from replexplorer.core.stats.batch_means import (
-    LEAST_BATCH_LATENCIES,
-    LEAST_BATCH_S,
-    LEAST_BATCHES,
-    Lack,
-    Spread,
-    spread_or_lack,
-)
-from replexplorer.core.stats.ranks import Ranks
-from replexplorer.core.stats.stretches import Stretches
-from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.core.stats.histogram import Histogram, Ranks
+
+_NORMAL: Final = 1.959964
+_QUANTILES: Final[tuple[tuple[float, float], ...]] = (
+    (1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (5, 2.57058), (6, 2.44691), (7, 2.36462),
+    (8, 2.30600), (9, 2.26216), (10, 2.22814), (11, 2.20099), (12, 2.17881), (13, 2.16037), (14, 2.14479),
+    (15, 2.13145), (16, 2.11991), (17, 2.10982), (18, 2.10092), (19, 2.09302), (20, 2.08596), (22, 2.07387),
+    (24, 2.06390), (26, 2.05553), (28, 2.04841), (30, 2.04227), (40, 2.02108), (60, 2.00030), (120, 1.97993),
+)  # fmt: skip
+"""Degrees of freedom and quantile."""
+_FREEDOMS: Final = tuple(freedom for freedom, _ in _QUANTILES)
+
+
+def t_quantile_975(freedom: float) -> float:
+    """The 97.5 % quantile for these degrees of freedom (>= 1, fractions allowed), within 0.001 from 5 on.
+
+    Between two rows of the table the quantile is linear in 1/freedom, nearly exactly.
+    """
+    if freedom <= 1:
+        return _QUANTILES[0][1]
+    index = bisect_right(_FREEDOMS, freedom)
+    low_freedom, low = _QUANTILES[index - 1]
+    inverse_high, high = (
+        (1 / _QUANTILES[index][0], _QUANTILES[index][1]) if index < len(_QUANTILES) else (0, _NORMAL)
+    )
+    share = (1 / low_freedom - 1 / freedom) / (1 / low_freedom - inverse_high)
+    return low + (high - low) * share
+
+
+LEAST_BATCHES: Final = 10
+"""Batches without which nothing is said."""
+LEAST_BATCH_S: Final = 1.0
+"""Shortest batch."""
+LEAST_BATCH_LATENCIES: Final = 2
+"""Shortest batch in mean latencies."""
+_GOOD_BATCHES: Final = 20
+_MOST_BATCHES: Final = 30
+_LEAST_WORTH: Final = 2.0
+"""Independent batches without which there is no degree of freedom left."""
+_MOST_CORRELATION: Final = 0.98
+_SERIES_ROUNDING: Final = 1e-9
+"""Relative deviations below it are arithmetic: their correlation says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The scatter of a mean."""
+
+    square: float
+    """Mean squared deviation of the batches."""
+    worth: float
+    """How many independent batches they are worth, 2 or more."""
+    length_s: float
+    """What the batches cover."""
+    memory_s: float
+    """Correlation time: a stretch so long is worth one independent reading."""
+
+    @property
+    def variance(self) -> float:
+        """Of the mean."""
+        return self.square / self.freedom
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of that variance."""
+        return self.worth - 1
+
+    def remembering(self, memory_s: float) -> Spread | Lack:
+        """The scatter if the correlation time is not shorter than this; what is lacking when too little is
+        left.
+
+        Ten seconds cannot tell their own correlation time. The minute before them can.
+        """
+        return replace(self, worth=min(self.worth, self.length_s / memory_s)).enough()
+
+    def enough(self) -> Spread | Lack:
+        """Itself, or how much longer it must last: what batches are worth grows with their number."""
+        if self.worth >= _LEAST_WORTH:
+            return self
+        return Lack(self.length_s * (_LEAST_WORTH / self.worth - 1), is_noise=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why a mean has no interval yet."""
+
+    more_s: float
+    """Seconds that are still needed, as far as one can tell."""
+    is_noise: bool
+    """There are batches enough, and too few independent ones among them."""
+
+
+def spread_of(readings: Sequence[float], each_s: float, least_s: float) -> Spread | None:
+    """The scatter of the mean of readings that stand for `each_s` seconds each.
+
+    None while there are not 10 batches of `least_s` seconds, or not two independent ones among them.
+    """
+    found = spread_or_lack(readings, each_s, least_s)
+    return found if isinstance(found, Spread) else None
+
+
+def spread_or_lack(readings: Sequence[float], each_s: float, least_s: float) -> Spread | Lack:
+    """The same, with what is lacking where there is none."""
+    count = len(readings)
+    most = count // LEAST_BATCHES
+    least = max(1, ceil(least_s / each_s - 0.01))
+    if most < least:
+        return Lack((LEAST_BATCHES * least - count) * each_s, is_noise=False)
+    memory = _inflation(readings)
+    wanted = min(ceil(memory / 2), count // _GOOD_BATCHES)
+    size = min(most, max(least, ceil(count / _MOST_BATCHES), wanted))
+    upto = list(accumulate(readings, initial=0.0))[::size]
+    batches = [(high - low) / size for low, high in pairwise(upto)]
+    worth = min(len(batches) / _inflation(batches), count / memory)
+    middle = sum(batches) / len(batches)
+    square = sum([(batch - middle) ** 2 for batch in batches]) / len(batches)
+    return Spread(square, worth, count * each_s, memory * each_s).enough()
+
+
+def _inflation(values: Sequence[float]) -> float:
+    """How many correlated values are worth an independent one: (1 + rho) / (1 - rho), 1 or more.
+
+    The correlation found in k values is too low by about (1 + 4 rho) / k on average (Kendall 1954).
+    """
+    middle = sum(values) / len(values)
+    deviations = [value - middle for value in values]
+    squares = sum([deviation * deviation for deviation in deviations])
+    if squares <= len(values) * (_SERIES_ROUNDING * max(1.0, abs(middle))) ** 2:
+        return 1.0
+    rho = sum([left * right for left, right in pairwise(deviations)]) / squares
+    rho += (1 + 4 * rho) / len(values)
+    rho = min(max(rho, 0.0), _MOST_CORRELATION)
+    return (1 + rho) / (1 - rho)
+
+
+MOST_STRETCHES: Final = 160
+"""Stretches that are kept."""
+_TIMER_S: Final = 0.01
+"""A second is over when so much of it is missing: intervals end by a timer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """This many seconds of load."""
+
+    duration_s: float
+    commits: int
+    latency: Ranks
+
+    @property
+    def tps(self) -> float:
+        """Commits per second."""
+        return self.commits / self.duration_s
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stretch]) -> Self:
+        """Several stretches as one."""
+        counts: Counter[int] = Counter()
+        for part in parts:
+            for slot, count in part.latency.counts():
+                counts[slot] += count
+        return cls(
+            sum(part.duration_s for part in parts), sum(part.commits for part in parts), Ranks(counts.items())
+        )
+
+
+@dataclass(slots=True)
+class Moments:
+    """Mean and deviation of readings that are not kept (Welford 1962)."""
+
+    count: int = 0
+    mean: float = 0.0
+    _squares: float = 0.0
+
+    def add(self, reading: float) -> None:
+        """Take a reading."""
+        self.count += 1
+        off = reading - self.mean
+        self.mean += off / self.count
+        self._squares += off * (reading - self.mean)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation; 0 below two readings."""
+        return sqrt(self._squares / (self.count - 1)) if self.count > 1 else 0.0
+
+
+@dataclass(slots=True)
+class Stretches:
+    """Equal stretches of one epoch, oldest first."""
+
+    full: list[Stretch] = field(default_factory=list)
+    """Those that are complete."""
+    seconds_each: int = 1
+    """Seconds in a stretch."""
+    seconds: int = 0
+    """Seconds taken so far."""
+    tps: Moments = field(default_factory=Moments)
+    """Of the single seconds."""
+    p95_ms: Moments = field(default_factory=Moments)
+    """Of the single seconds that had a commit."""
+    _open: list[Stretch] = field(default_factory=list)
+    _second: Histogram = field(default_factory=Histogram)
+    _second_s: float = 0.0
+    _second_commits: int = 0
+
+    @property
+    def each_s(self) -> float:
+        """Mean length of a full stretch; 0 when there is none."""
+        return sum(stretch.duration_s for stretch in self.full) / len(self.full) if self.full else 0.0
+
+    def add(self, duration_s: float, commits: int, latency: Histogram) -> None:
+        """Take an interval."""
+        self._second_s += duration_s
+        self._second_commits += commits
+        self._second.add(latency)
+        if self._second_s >= LEAST_BATCH_S - _TIMER_S:
+            self._take(Stretch(self._second_s, self._second_commits, Ranks.of(self._second)))
+            self._second, self._second_s, self._second_commits = Histogram(), 0.0, 0
+
+    def _take(self, second: Stretch) -> None:
+        self.seconds += 1
+        self.tps.add(second.tps)
+        p95_ms = second.latency.value_ms(0.95)
+        if p95_ms is not None:
+            self.p95_ms.add(p95_ms)
+        self._open.append(second)
+        if len(self._open) < self.seconds_each:
+            return
+        self.full.append(Stretch.joined(self._open) if self.seconds_each > 1 else second)
+        self._open = []
+        if len(self.full) >= MOST_STRETCHES:
+            pairs = zip(self.full[::2], self.full[1::2], strict=True)
+            self.full = [Stretch.joined(pair) for pair in pairs]
+            self.seconds_each *= 2
+
 
 PERCENTS: Final = (50, 95, 99)
 """Percentiles of the epoch ledger."""
@@ -50,17 +293,11 @@ class Estimate:
     """None: no bound on this side, for want of data."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeanTps:
-    """Commits per second over all of an epoch."""
+class _Scattered:
+    """A figure with the scatter that it has."""
 
-    value: float
+    __slots__ = ()
     spread: Spread
-
-    @property
-    def log_variance(self) -> float:
-        """Of the logarithm: the relative variance (delta method); of a TPS above 0."""
-        return self.spread.variance / self.value**2
 
     @property
     def freedom(self) -> float:
@@ -72,13 +309,26 @@ class MeanTps:
         """What was measured."""
         return self.spread.length_s
 
+
+@dataclass(frozen=True, slots=True)
+class MeanTps(_Scattered):
+    """Commits per second over all of an epoch."""
+
+    value: float
+    spread: Spread
+
+    @property
+    def log_variance(self) -> float:
+        """Of the logarithm: the relative variance (delta method); of a TPS above 0."""
+        return self.spread.variance / self.value**2
+
     def bounds(self, errors: float) -> tuple[float | None, float | None]:
         """Divided and multiplied by this many standard errors; None where that is no bound."""
         return bounds_of(self.value, self.spread.variance, errors, self.length_s)
 
 
 @dataclass(frozen=True, slots=True)
-class Percentile:
+class Percentile(_Scattered):
     """A percentile of all commits of an epoch, in ms."""
 
     share: float
@@ -102,16 +352,6 @@ class Percentile:
             return None
         low, high = self.bounds(1.0)
         return None if not low or high is None else (log(high / low) / 2) ** 2
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the variance."""
-        return self.spread.freedom
-
-    @property
-    def length_s(self) -> float:
-        """What was measured."""
-        return self.spread.length_s
 
     @property
     def lack(self) -> Lack | None:

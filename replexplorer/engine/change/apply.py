@@ -8,9 +8,10 @@ rollback is never cut short, and neither is the sealing of a plan whose steps ar
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final
 
 from replexplorer.core.change.planner import (
     DiskStep,
@@ -30,31 +31,21 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnr
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS
+from replexplorer.core.server.disk import asked_of_disk, disk_values
+from replexplorer.core.wire import DiskState
 from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.change.disk_change import change_disk
 from replexplorer.engine.change.link_change import LinkChange
-from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.sight import OwnDoing, RunningLoad
+from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.observe.sight import OwnDoing
 from replexplorer.engine.outcome import Changed, RolledBack
+from replexplorer.engine.tasks import Patience, to_the_end
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
 _CHECK_EVERY_S = 0.05
 _FINISH_DEADLINE_S = 300.0
 _FSYNC_DELAYS = (keys.FSYNC_DELAY, keys.FSYNC_DELAY_REDO, keys.FSYNC_DELAY_BINLOG)
-
-
-class LoadControl(RunningLoad, Protocol):
-    """How a plan changes the load."""
-
-    async def change(self, changes: Mapping[str, Value]) -> None:
-        """Apply these load knobs."""
-        ...
-
-    async def fresh_sessions(self) -> None:
-        """Let every client reconnect."""
-        ...
 
 
 @dataclass(slots=True)
@@ -88,7 +79,7 @@ class Applier:
     def __init__(
         self,
         fleet: Fleet,
-        load: LoadControl,
+        load: LoadDriver,
         own: OwnDoing,
         report: Callable[[str], None] = lambda _: None,
         undone: Seal = _unsealed,
@@ -140,10 +131,14 @@ class Applier:
         if not isinstance(step, SqlStep) or step.before or not step.checks:
             return False
         try:
-            member = self._member(step.node)
+            member = self._fleet.member(step.node)
             return all(
                 [
-                    same_value(one.name.knob, await self._value_of(member, one), one.value)
+                    same_value(
+                        one.name.knob,
+                        await _value_of(member, one),
+                        one.value,
+                    )
                     for one in step.checks
                 ]
             )
@@ -202,7 +197,7 @@ class Applier:
 
     async def _run_sql(self, step: SqlStep, applied: Applied) -> Mapping[KnobName, Value]:
         """Run statements, then read the variables back until they say what was asked."""
-        member = self._member(step.node)
+        member = self._fleet.member(step.node)
         switch = next((check for check in step.checks if check.name.key == keys.SEMI_SYNC), None)
         if switch is not None and switch.value == "on":
             applied.yes_tx_at_enabling = await self._yes_tx(member)
@@ -219,16 +214,12 @@ class Applier:
 
     async def _until_same(self, member: Member, check: ReadBack) -> Value:
         """Read a variable until it says what was asked; raises ServerRefused past the deadline."""
-        ends_s = self._clock.monotonic() + _CHECK_DEADLINE_S
-        while True:
-            value = await self._value_of(member, check)
+        patience = Patience(self._clock, _CHECK_DEADLINE_S, _CHECK_EVERY_S)
+        while await patience.again():
+            value = await _value_of(member, check)
             if same_value(check.name.knob, value, check.value):
                 return value
-            if self._clock.monotonic() >= ends_s:
-                raise ServerRefused(
-                    0, f"{check.name} stays {value}", f"the server did not take {check.value}"
-                )
-            await self._clock.sleep(_CHECK_EVERY_S)
+        raise ServerRefused(0, f"{check.name} stays {value}", f"the server did not take {check.value}")
 
     async def _until_finished(self, member: Member, name: KnobName, applied: Applied) -> None:
         """Wait while the server carries out what its variable says already; one that takes long is told,
@@ -236,22 +227,17 @@ class Applier:
         question = member.dialect.unfinished(name.key)
         if question is None:
             return
-        ends_s = self._clock.monotonic() + _FINISH_DEADLINE_S
-        told = None
-        while (doing := await ask(member.control, question)) is not None:
+        patience, told = Patience(self._clock, _FINISH_DEADLINE_S, _CHECK_EVERY_S), None
+        while await patience.again():
+            doing = await ask(member.control, question)
+            if doing is None:
+                return
             if doing != told:
                 self._report(f"{name}: {doing}")
                 told = doing
-            if self._clock.monotonic() >= ends_s:
-                applied.warnings.append(
-                    f"{name}: the server still works at it after {_FINISH_DEADLINE_S:.0f} s ({doing})"
-                )
-                return
-            await self._clock.sleep(_CHECK_EVERY_S)
-
-    async def _value_of(self, member: Member, check: ReadBack) -> Value:
-        """What a variable says now."""
-        return await ask(member.control, member.dialect.setting(check.name.key))
+        applied.warnings.append(
+            f"{name}: the server still works at it after {_FINISH_DEADLINE_S:.0f} s ({told})"
+        )
 
     async def _yes_tx(self, member: Member) -> int | None:
         """The acknowledgement counter now."""
@@ -259,7 +245,7 @@ class Applier:
 
     async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
         """Restart a replica's IO thread and wait until the source counts it; a late one is a warning."""
-        replica, primary = self._member(step.node), self._fleet.source
+        replica, primary = self._fleet.member(step.node), self._fleet.source
         round_trip_s = await self._round_trip_s(replica)
         deadline_s = 5.0 + 25 * round_trip_s
         self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
@@ -269,19 +255,16 @@ class Applier:
             await execute(replica.control, (step.stop,), deadline_s=deadline_s)
         finally:
             await to_the_end(execute(replica.control, (step.start,), deadline_s=deadline_s))
-        ends_s = self._clock.monotonic() + deadline_s
-        while True:
+        patience = Patience(self._clock, deadline_s, _CHECK_EVERY_S)
+        while await patience.again():
             clients = await self._clients(primary) or 0
             if clients > fewest:
                 return
             fewest = clients  # a replica that was counted before first has to be missed
-            if self._clock.monotonic() >= ends_s:
-                applied.warnings.append(
-                    f"{step.node} did not register for semi-sync within {deadline_s:.0f} s:"
-                    " `replexplorer status` shows its replication threads"
-                )
-                return
-            await self._clock.sleep(_CHECK_EVERY_S)
+        applied.warnings.append(
+            f"{step.node} did not register for semi-sync within {deadline_s:.0f} s:"
+            " `replexplorer status` shows its replication threads"
+        )
 
     async def _clients(self, primary: Member) -> int | None:
         """Semi-sync replicas registered with the source."""
@@ -304,5 +287,45 @@ class Applier:
                 f"semi_sync is on and armed; our test commit was refused: {refused.message}"
             )
 
-    def _member(self, node: str) -> Member:
-        return self._fleet.member(node)
+
+_SHOWS_WITHIN_S: Final = 1.0
+_IDLE_S: Final = 0.3
+_KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog"}
+"""Knob to the kind of file whose fsyncs it delays."""
+
+
+async def _value_of(member: Member, check: ReadBack) -> Value:
+    """What a variable says now."""
+    return await ask(member.control, member.dialect.setting(check.name.key))
+
+
+async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Value, float | None]:
+    """Put a value in force; answers it, and with `wait` what an fsync takes since, in ms.
+
+    A server that has nothing to fsync is given one commit, which also is what a journal begins with; where
+    the settings fsync nothing at a commit there is nothing to measure. Raises MissingPiece when the server
+    runs without the shim.
+    """
+    member = fleet.member(step.node)
+    state = await member.agent.set_disk(asked_of_disk(step.name.key, step.value))
+    clock = fleet.outside.clock
+    began_s = clock.monotonic()
+    ends_s = began_s + _SHOWS_WITHIN_S + 4 * (state.delay_ms or 0.0) / 1000
+    kicked = False
+    while wait and not _shows(state, step) and clock.monotonic() < ends_s:
+        if not kicked and clock.monotonic() - began_s > _IDLE_S:
+            kicked = True
+            # It may wait for an acknowledgement; its fsyncs are done by then.
+            with contextlib.suppress(ReplexplorerError):
+                primary = fleet.source
+                await execute(primary.kick, (primary.dialect.kick(),), deadline_s=ends_s - clock.monotonic())
+        await clock.sleep(_CHECK_EVERY_S)
+        state = await member.agent.disk()
+    measured_ms = state.measured_by_kind_ms.get(_KINDS.get(step.name.key, ""), state.measured_ms)
+    return disk_values(state).get(step.name.key, step.value), measured_ms
+
+
+def _shows(state: DiskState, step: DiskStep) -> bool:
+    """What was asked is in force, and an fsync was measured since."""
+    in_force = disk_values(state).get(step.name.key)
+    return state.measured_ms is not None and (not isinstance(step.value, str) or in_force == step.value)

@@ -16,18 +16,19 @@ from replexplorer.core.errors import (
     StackUnavailable,
     TakenAway,
 )
+from replexplorer.core.machine import MORE_AIO
 from replexplorer.core.role_change import hole_words
+from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
-from replexplorer.engine.change.not_started import ended
-from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.probing import watch_links
-from replexplorer.engine.observe.server_sample import hole_of, sample_node, standing_of
+from replexplorer.engine.observe.agent_sample import watch_links
+from replexplorer.engine.observe.server_sample import answers, hole_of, sample_node, standing_of
 from replexplorer.engine.observe.transfers import TransferNews
+from replexplorer.engine.tasks import Patience, all_of, to_the_end
 from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
@@ -324,3 +325,40 @@ async def _why_not(member: Member, view: NodeView) -> str:
         return state
     reason = threads.fault if threads else "replication is not configured"
     return f"{state}: {reason}" if reason else state
+
+
+async def until_it_answers(fleet: Fleet, node: str, news: TransferNews | None = None) -> None:
+    """Wait for a login; `news` hears what a member of a group is given before. Raises StackUnavailable when
+    none succeeds in time."""
+    patience = Patience(fleet.outside.clock, STARTS_WITHIN_S)
+    while await patience.again():
+        await fleet.discover()
+        if await answers(fleet.member(node).poll):
+            return
+        if news is not None:
+            await news.look(fleet.member(node), None)
+    provider = fleet.outside.provider
+    if any(each.name == node and not each.server_running for each in await provider.nodes()):
+        raise await ended(fleet, node)
+    raise StackUnavailable(
+        f"{node} accepts no login {STARTS_WITHIN_S:g} s after its start",
+        f"its log: {provider.server_log(node)}",
+    )
+
+
+async def ended(fleet: Fleet, node: str) -> StackUnavailable:
+    """A server that ended while it started, with the first error of its log and what helps."""
+    provider = fleet.outside.provider
+    words, log = f"the server of {node} ended while it started", f"its log: {provider.server_log(node)}"
+    try:
+        said = why_it_ended(line for _, line in await provider.server_process(node).log())
+    except ReplexplorerError:
+        said = None
+    if said is None:
+        return StackUnavailable(words, log)
+    if lacked_aio(said):
+        return StackUnavailable(
+            f"{words}: {said}: its machine's servers have used up fs.aio-max-nr",
+            f"`{MORE_AIO}` there, as root, then `replexplorer up`; or end other stacks; {log}",
+        )
+    return StackUnavailable(f"{words}: {said}", log)

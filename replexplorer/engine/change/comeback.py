@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -11,14 +11,16 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import keys
 from replexplorer.core.server.comeback import Comeback, Had, compare, loses_rows
 from replexplorer.core.server.exposure import Loss
-from replexplorer.core.server.gtid import unite_gtids
+from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
 from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.server_sample import errant_gtids
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.requested import write_diverged
+from replexplorer.engine.requested import with_diverged
 
 _WITHIN_S: Final = 2.0
+_DRAINED_WITHIN_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.2
 _METER: Final = {"power_cut": "power_cut", "kill": "process_dies"}
 """What the exposure meter calls it."""
 
@@ -71,6 +73,9 @@ class Return:
         self._had = had or Had()
         self._others: dict[str, str] | None = None
         self._acknowledged: str | None = None
+        self.started_wall_s = 0.0
+        """When the server was started, in seconds since 1970 and at most a second too early; known after the
+        look."""
 
     async def look_before(self) -> None:
         """See what the others have of it while it is away: nothing that it writes from now on."""
@@ -105,16 +110,40 @@ class Return:
             names = await ask(member.control, member.dialect.binlogs())
             logged = await ask(member.control, member.dialect.logged_before(names[-1][0])) if names else ""
             purged = await ask(member.control, member.dialect.purged())
+            uptime_s = (await ask(member.control, member.dialect.status())).uptime_s or 0
         except ReplexplorerError:
             return None
+        self.started_wall_s = fleet.outside.clock.wall() - uptime_s - 1
         uuid = member.capabilities.server_uuid if member.capabilities else None
         acknowledged = await self._answered() if self._acknowledged is None else self._acknowledged
         found = compare(
             self.node, uuid, self._had, others, unite_gtids(logged, purged), purged, acknowledged,
-            is_source=is_source, since=await _sets(self._sight, others),
+            is_source=is_source, since=await self._since(others, purged), rows_apart=uuid is None,
         )  # fmt: skip
-        self._sight.load.acknowledged.judged(uuid)
+        if uuid is not None or is_source:
+            self._sight.load.acknowledged.judged(uuid)
         known = self._sight.requested.diverged if self._others is None else {}  # who saw more has said why
         if new := {name: why for name, why in found.differs.items() if name not in known}:
-            self._sight.requested = await write_diverged(fleet.keeper, fleet.roster, new)
+            await self._sight.write(with_diverged(new))
         return found
+
+    async def _since(self, others: Mapping[str, str], purged: str) -> dict[str, str]:
+        """What the others have by now. One that lacks some of `purged` may still read what the kernel held
+        for it when the server ended: it is asked again until it has all or its IO thread ends in an error."""
+        clock = self._sight.fleet.outside.clock
+        until_s = clock.monotonic() + _DRAINED_WITHIN_S
+        while True:
+            failed = [name for name in others if await self._io_failed(name)]
+            since = await _sets(self._sight, others)
+            lacking = [name for name in others if subtract_gtids(purged, others[name], since.get(name, ""))]
+            if set(lacking) <= set(failed) or clock.monotonic() >= until_s:
+                return since
+            await clock.sleep(_LOOK_EVERY_S)
+
+    async def _io_failed(self, name: str) -> bool:
+        member = self._sight.fleet.member(name)
+        try:
+            threads = await ask(member.poll, member.dialect.threads(), deadline_s=_WITHIN_S)
+        except ReplexplorerError:
+            return False
+        return threads is None or threads.io in ("error", "off")

@@ -1,37 +1,45 @@
-"""The knobs of one stack: requested and effective, planned, turned and written down."""
+"""The knobs of one stack: planned, turned and written down, with a mark of each change.
+
+Law: a change is done when its effect is seen, and that holds for a value that was set before, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Final
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.common import KeptChange, kept_by
 from replexplorer.core.knobs.names import (
+    SOURCE,
     Assignment,
+    Backing,
     Desired,
     KnobName,
+    Restart,
     Value,
-    desired_of,
+    format_change,
     parse_assignment,
+    same_value,
 )
-from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.link import DELAYS, NO_PARTITION, LinkView, falls_short
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
-from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.apply import Applied, Applier, LoadControl
-from replexplorer.engine.change.effect import doubtful, switched_off, unmet
+from replexplorer.engine.change.apply import Applied, Applier
+from replexplorer.engine.change.drift import DriftDetector
 from replexplorer.engine.change.turns import Turns
+from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
-from replexplorer.engine.requested import forget_nodes, write_requested
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.requested import with_knobs, without_nodes
 
-_NOTHING: Final[KeptChange] = MappingProxyType({})
+SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
 
 class Controls:
@@ -41,46 +49,50 @@ class Controls:
         self,
         sight: Sight,
         turns: Turns,
-        accounts: Accounts,
-        load: LoadControl,
+        load: LoadDriver,
+        chronicle: Chronicle,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._sight = sight
-        self._fleet = sight.fleet
-        self._turns = turns
-        self._accounts = accounts
+        """`report` is called with what a change waits for."""
+        self.sight = sight
+        self.fleet = sight.fleet
+        self.clock = sight.fleet.outside.clock
+        self.turns = turns
+        self.chronicle = chronicle
+        self.report = report
+        self.drift = DriftDetector(sight, turns)
         self._applier = Applier(sight.fleet, load, sight.own, report, self._keep_enabling)
 
     # -- planning
 
     def parse(self, text: str) -> Assignment:
         """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
-        assignment = parse_assignment(text, self._fleet.roster)
-        if not self._fleet.carries_out(assignment.names[0].knob):
+        assignment = parse_assignment(text, self.fleet.roster)
+        if not self.fleet.carries_out(assignment.names[0].knob):
             raise UsageError(
                 f"{assignment.names[0].key} is not available",
-                f"nothing here can turn it at the servers of '{self._fleet.outside.provider.name}'",
+                f"nothing here can turn it at the servers of '{self.fleet.outside.provider.name}'",
             )
         for name in assignment.names:
-            member = self._fleet.members.get(self._fleet.named(name.node))
+            member = self.fleet.members.get(self.fleet.named(name.node))
             if member is not None and member.capabilities is not None:
                 member.capabilities.knob(name.key)
         if assignment.names[0].key == keys.PARTITION and "@" not in text and assignment.value == NO_PARTITION:
             # Every link heals, those between two replicas as well.
-            pairs = (KnobName(keys.PARTITION, pair) for pair in self._fleet.roster.pairs)
+            pairs = (KnobName(keys.PARTITION, pair) for pair in self.fleet.roster.pairs)
             assignment = replace(assignment, names=(*assignment.names, *pairs))
         if isinstance(assignment.value, str) and assignment.names[0].knob.is_file(assignment.value):
-            path, _ = self._fleet.outside.workload_file(assignment.value)
+            path, _ = self.fleet.outside.workload_file(assignment.value)
             return replace(assignment, value=path)
         return assignment
 
-    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+    def preview(self, desired: Desired) -> Preview:
         """What these would run and warn of; a refusal becomes the warning."""
         try:
-            plan = make_plan(self._observed(), self._without_idle_pairs(desired_of(assignments)))
+            plan = make_plan(self._observed(), self._without_idle_pairs(desired))
         except ReplexplorerError as error:
             return Preview((), (), (str(error),))
-        source = self._fleet.source_name
+        source = self.fleet.source_name
         return Preview(
             written((planned.step for planned in plan.steps), source),
             written(plan.rollback(), source),
@@ -90,7 +102,7 @@ class Controls:
     def _observed(self) -> Observed:
         """What the planner has to know, doubts included."""
         return replace(
-            self._sight.observed(), doubtful=doubtful(self._sight), switched_off=switched_off(self._sight)
+            self.sight.observed(), doubtful=doubtful(self.sight), switched_off=switched_off(self.sight)
         )
 
     # -- turning
@@ -102,10 +114,8 @@ class Controls:
         dry_run: bool = False,
         anyway: bool = False,
         begun: Callable[[], None] = lambda: None,
-        everywhere: KeptChange = _NOTHING,
     ) -> SetResult:
-        """Turn knobs: plan on a fresh look, apply, wait for the effect, write the request down, and with it
-        what `everywhere` asks of nodes that join.
+        """Turn knobs: plan on a fresh look, apply, wait for the effect, write the request down.
 
         `begun` is called just before the first step, and not when there is none to run. Another's
         experiment forbids it, unless `anyway`. Raises UsageError, StackUnavailable or
@@ -113,98 +123,122 @@ class Controls:
         leaves everything as it was, or comes too late: then the answer still is returned, and the
         cancel is delivered at the caller's next await.
         """
-        async with self._turns.change(anyway=anyway or dry_run):
-            await self._sight.refresh(links=[name.node for name in desired if is_pair(name.node)])
+        async with self.turns.change(anyway=anyway or dry_run):
+            await self.sight.refresh(links=[name.node for name in desired if is_pair(name.node)])
             observed = self._observed()
             desired = self._without_idle_pairs(desired)
             plan = make_plan(observed, desired)
             if dry_run:
-                return _promised(plan, desired, self._sight.no_effect())
-            before = {name: self._sight.requested_value(name) for name in desired}
-            kept = {key: self._sight.requested.everywhere.get(key) for key in everywhere}
+                return _promised(plan, desired, self.sight.no_effect())
+            before = {name: self.sight.requested_value(name) for name in desired}
             if plan.steps:
                 begun()
             try:
-                applied = await self._applier.run(
-                    plan, lambda applied: self._seal(desired, plan, applied, everywhere)
-                )
+                applied = await self._applier.run(plan, lambda applied: self._seal(desired, plan, applied))
             except RolledBack as error:
                 if not error.complete:
-                    self._accounts.lose(desired)
+                    self.drift.lose(desired)
                 raise
-            self._accounts.turned(desired)
+            self.drift.turned(desired)
             again = [name for name in desired if name in observed.doubtful]
             lines = await self._look_again(again) if again else ()
             result = self._result(plan, applied, desired)
-            return replace(result, before=before, before_everywhere=kept, unmet=lines)
+            return replace(result, before=before, unmet=lines)
+
+    async def turn(
+        self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
+    ) -> SetResult:
+        """As `set`, with an epoch and a mark of its own, which begin with `prefix`; none where nothing is to
+        be turned, nor where it `is_part` of a change that has them."""
+        title = prefix + ", ".join(f"{name} {value}" for name, value in desired.items())
+        mark: int | None = None
+        chronicle = self.chronicle
+
+        def begun() -> None:
+            nonlocal mark
+            mark = None if is_part else chronicle.begin_change(title)
+
+        try:
+            result = await self.set(desired, anyway=anyway, begun=begun)
+        except (ReplexplorerError, asyncio.CancelledError) as error:
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            if mark is not None:
+                what = "was cancelled and rolled back" if is_cancelled else f"failed: {error}"
+                chronicle.change_failed(mark, f"{title} {what}")
+            elif not is_cancelled:
+                chronicle.tell(Severity.BAD, f"{title} refused: {error}")
+            raise
+        told = prefix + (_told(result.changed) or "nothing to change")
+        if mark is not None:
+            chronicle.change_effective(mark, prefix + (_changes(result.changed) or title), told)
+        elif result.changed or not prefix:
+            chronicle.tell(Severity.INFO, told)
+        for warning in (*result.warnings, *result.unmet):
+            chronicle.tell(Severity.WARN, warning)
+        return result
 
     def _without_idle_pairs(self, desired: Desired) -> Desired:
         """What is desired, less the defaults of links between two replicas of which nothing is asked and
         nothing is in force: they are as desired, and not looked after."""
-        busy = self._sight.pairs_of_interest()
+        busy = self.sight.pairs_of_interest()
         return {
             name: value
             for name, value in desired.items()
             if not is_pair(name.node) or name.node in busy or value != name.knob.default
         }
 
-    async def _seal(self, desired: Desired, plan: Plan, applied: Applied, everywhere: KeptChange) -> None:
+    async def _seal(self, desired: Desired, plan: Plan, applied: Applied) -> None:
         """Write the request down, then look at what has come of it."""
-        await self._write_down(desired, applied.yes_tx_at_enabling, everywhere)
+        await self._write_down(desired, applied.yes_tx_at_enabling)
         registered = {step.node for planned in plan.steps if isinstance(step := planned.step, IoRestart)}
         await asyncio.gather(
-            self._sight.look_at_links(),
-            self._sight.look_at_disks(),
-            *(self._sight.look(node) for node in registered),
+            self.sight.look_at_links(),
+            self.sight.look_at_disks(),
+            *(self.sight.look(node) for node in registered),
         )
         if applied.unacknowledged_s is not None:
-            await self._sight.look_at_source()
-            await self._sight.look_twice_if_waiting()
+            await self.sight.look_at_source()
+            await self.sight.look_twice_if_waiting()
             applied.warnings.append(
-                f"semi_sync is on and {self._sight.protection().state}: a commit was not acknowledged within"
+                f"semi_sync is on and {self.sight.protection().state}: a commit was not acknowledged within"
                 f" {applied.unacknowledged_s:g} s; commits wait until a replica answers or the timeout passes"
             )
 
     async def _look_again(self, again: Sequence[KnobName]) -> tuple[str, ...]:
         """What of that which was set before still has no effect, though it was carried out again."""
-        await asyncio.gather(*(self._sight.look(node) for node in self._fleet.members))
-        await self._sight.look_twice_if_waiting()
-        return unmet(self._sight, again)
+        await asyncio.gather(*(self.sight.look(node) for node in self.fleet.members))
+        await self.sight.look_twice_if_waiting()
+        return unmet(self.sight, again)
 
-    async def _write_down(
-        self, desired: Desired, yes_tx_at_enabling: int | None, everywhere: KeptChange = _NOTHING
-    ) -> None:
+    async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
         """Write the request into the document that all apps share, where it says anything new."""
-        known = self._sight.requested
+        known = self.sight.requested
         is_new = any(known.values.get(name) != desired[name] for name in desired)
-        is_new = is_new or any(known.everywhere.get(key) != everywhere[key] for key in everywhere)
         if yes_tx_at_enabling is not None or is_new:
-            await self._write(desired, yes_tx_at_enabling, everywhere)
-        self._accounts.requested(desired)
+            await self._write(desired, yes_tx_at_enabling)
+        self.drift.noted.update(desired)
 
-    async def _write(
-        self, desired: Desired, yes_tx_at_enabling: int | None = None, everywhere: KeptChange = _NOTHING
-    ) -> None:
-        self._sight.requested = await write_requested(
-            self._fleet.keeper,
-            self._fleet.roster,
-            desired,
-            writer=self._turns.actor.writer,
-            written_s=self._fleet.outside.clock.wall(),
-            yes_tx_at_enabling=yes_tx_at_enabling,
-            everywhere=everywhere,
+    async def _write(self, desired: Desired, yes_tx_at_enabling: int | None = None) -> None:
+        await self.sight.write(
+            with_knobs(
+                self.fleet.roster,
+                desired,
+                writer=self.turns.actor.writer,
+                written_s=self.clock.wall(),
+                yes_tx_at_enabling=yes_tx_at_enabling,
+            )
         )
 
     async def request(self, desired: Desired) -> None:
         """Write a request down and turn nothing: whoever finds its server again applies it."""
-        async with self._turns.alone():
+        async with self.turns.alone():
             await self._write(desired)
-            self._accounts.requested(desired)
+            self.drift.noted.update(desired)
 
     async def confirm(self) -> None:
         """Write down that what is requested is in force now, after restarts; nobody's news."""
         with contextlib.suppress(ReplexplorerError):
-            async with self._turns.alone():
+            async with self.turns.alone():
                 await self._write({})
 
     async def _keep_enabling(self, undone: Applied) -> None:
@@ -215,23 +249,19 @@ class Controls:
 
     def _result(self, plan: Plan, applied: Applied, desired: Desired) -> SetResult:
         return SetResult(
-            changed=(*applied.changed, *_stored(plan, desired, self._sight.no_effect())),
+            changed=(*applied.changed, *_stored(plan, desired, self.sight.no_effect())),
             warnings=(*plan.warnings, *applied.warnings),
             unchanged=plan.unchanged,
         )
 
     async def forget_nodes(self, gone: Collection[str]) -> None:
         """Drop what was asked of nodes that the stack has no longer."""
-        async with self._turns.alone():
-            self._sight.requested = await forget_nodes(self._fleet.keeper, self._fleet.roster, gone)
-
-    def kept_by(self, desired: Desired) -> KeptChange:
-        """What is to be kept for nodes that join where somebody asks for this."""
-        return kept_by(self._sight.requested.everywhere, desired, self._fleet.roster)
+        async with self.turns.alone():
+            await self.sight.write(without_nodes(gone))
 
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have: of their flavour, where that has its own."""
-        return {name: self._sight.default_value(name) for name in self._sight.names()}
+        return {name: self.sight.default_value(name) for name in self.sight.names()}
 
 
 def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:
@@ -260,3 +290,83 @@ def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:
 def _stored(plan: Plan, desired: Desired, why: str) -> tuple[Changed, ...]:
     """Knobs of the load that only the document takes, for no load of this app runs."""
     return tuple(Changed(name, None, desired[name], None, 0.0, (), why) for name in plan.stored)
+
+
+def _changes(changed: Sequence[Changed]) -> str:
+    """What changed: `rtt 20 -> 85 ms, clients 8 -> 32`."""
+    return ", ".join(format_change(change.name, change.before, change.requested) for change in changed)
+
+
+def _told(changed: Sequence[Changed]) -> str:
+    """The log's line of a change: its statements where each knob has some, and they are few."""
+    statements = dict.fromkeys(statement for change in changed for statement in change.statements)
+    is_said = len(statements) <= 2 and all(change.statements for change in changed)
+    return "; ".join(statements) if is_said else _changes(changed)
+
+
+# -- values that are set and do nothing: what is asked for again is looked at by its effect
+
+
+def doubtful(sight: Sight) -> frozenset[KnobName]:
+    """Knobs whose value alone does not say that they are in force, as last looked at."""
+    names = {name for name in sight.names() if _was_set_by_hand(sight, name)}
+    if _semi_sync_doubt(sight) is not None or (
+        sight.effective_value(SEMI_SYNC) == "on" and switched_off(sight)
+    ):
+        names.add(SEMI_SYNC)
+    for link in (*sight.links.values(), *sight.pairs.values()):
+        if _link_doubt(link) is not None:
+            names.update(KnobName(key, link.replica) for key in DELAYS)
+    return frozenset(names)
+
+
+def switched_off(sight: Sight) -> frozenset[str]:
+    """Replicas that will not register for semi-sync when they next connect."""
+    return frozenset(name for name, sample in sight.samples.items() if sample.replica_switch is False)
+
+
+def unmet(sight: Sight, asked: Iterable[KnobName]) -> tuple[str, ...]:
+    """What was asked for and has no effect, each in a line, as last looked at; what follows from
+    another request (a cut link, more replicas required than there are) is not among it."""
+    names = set(asked)
+    told = []
+    if SEMI_SYNC in names and not _is_unmet_as_asked(sight) and (doubt := _semi_sync_doubt(sight)):
+        told.append(doubt)
+    for link in (*sight.links.values(), *sight.pairs.values()):
+        if any(KnobName(key, link.replica) in names for key in DELAYS) and (doubt := _link_doubt(link)):
+            told.append(doubt)
+    return tuple(told)
+
+
+def _was_set_by_hand(sight: Sight, name: KnobName) -> bool:
+    """A variable that is read when an applier or a session begins, set by somebody else: what runs may
+    still have the value before."""
+    if name.knob.backing is not Backing.SERVER or name.knob.restart is Restart.NONE:
+        return False
+    effective = sight.effective_value(name)
+    return effective is not None and not same_value(name.knob, effective, sight.requested_value(name))
+
+
+def _semi_sync_doubt(sight: Sight) -> str | None:
+    """Why semi-sync is on and protects nothing; None when it does, or is not on."""
+    protection = sight.protection()
+    if protection.state in (ProtectionState.OFF, ProtectionState.DOWN, ProtectionState.PROTECTED):
+        return None
+    acking, required = protection.replicas_acking, protection.replicas_required
+    count = "" if acking is None or required is None else f": {acking} of {required} replicas acknowledge"
+    off = "".join(f"; {name} is not to register" for name in sorted(switched_off(sight)))
+    return f"semi_sync is on and {protection.state}{count}{off}"
+
+
+def _is_unmet_as_asked(sight: Sight) -> bool:
+    """Whether what else is asked for leaves too few replicas to acknowledge."""
+    required = sight.protection().replicas_required or 1
+    open_links = [name for name in sight.fleet.replica_names if not sight.asked_of_link(name).is_silent]
+    return len(open_links) < required
+
+
+def _link_doubt(link: LinkView) -> str | None:
+    """What says that a link's delay is not in force; None when nothing does."""
+    if not falls_short(link.settings, link.rtt_measured_ms, link.rtt_base_ms):
+        return None
+    return f"the link {'' if is_pair(link.replica) else 'to '}{link.replica}: {link.fault}"

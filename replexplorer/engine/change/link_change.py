@@ -13,10 +13,9 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, directions, installed, wanted
 from replexplorer.core.wire import Flap, LinkState, Shape
 from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.agent_sample import both
-from replexplorer.engine.observe.probing import watch_link
+from replexplorer.engine.observe.agent_sample import both, watch_link
+from replexplorer.engine.tasks import Patience, to_the_end
 
 Answered = TypeVar("Answered")
 
@@ -104,11 +103,11 @@ class LinkChange:
 
     async def _measure(self, primary: Member, replica: Member, settings: LinkSettings) -> float | None:
         """Wait for probes sent since the change; the round trip that they measured."""
-        ends_s = self._clock.monotonic() + 1.0 + 2 * settings.total_ms / 1000
-        while (state := await primary.agent.link(replica.name)).probes < _PROBES_WANTED:
-            if self._clock.monotonic() >= ends_s:
+        patience = Patience(self._clock, 1.0 + 2 * settings.total_ms / 1000, _CHECK_EVERY_S)
+        while await patience.again():
+            state = await primary.agent.link(replica.name)
+            if state.probes >= _PROBES_WANTED:
                 break
-            await self._clock.sleep(_CHECK_EVERY_S)
         return state.measured_ms
 
     async def _until_stream_moves(
@@ -143,12 +142,11 @@ class LinkChange:
 
     async def _moves(self, replica: Member, before: tuple[object, ...] | None, within_s: float) -> bool:
         """Whether anything arrives at the replica in time; a server that does not answer gets none."""
-        ends_s = self._clock.monotonic() + within_s
-        while self._clock.monotonic() < ends_s:
+        patience = Patience(self._clock, within_s, _CHECK_EVERY_S)
+        while await patience.again():
             now = await _stream(replica)
             if now is not None and now != before:
                 return True
-            await self._clock.sleep(_CHECK_EVERY_S)
         return False
 
     async def _is_cut(self, replica: Member) -> bool:

@@ -9,34 +9,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Desired, KnobName
 from replexplorer.core.loss.ledger import reckon
-from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, RoleStep, choose
+from replexplorer.core.role_change import (
+    ChangeKind,
+    Ending,
+    RecoveryPoint,
+    RoleChange,
+    UnderWay,
+    choose,
+    ending_of,
+)
 from replexplorer.core.server.gtid import gtid_count, transactions
-from replexplorer.engine.asking import ledger_rows
-from replexplorer.engine.change.group_roles import GroupRoles
-from replexplorer.engine.change.marked import MarkedChanges
-from replexplorer.engine.change.promotion import FollowingLoad, Promotion
-from replexplorer.engine.change.rebuild import Consent, Rebuild
-from replexplorer.engine.change.role_course import RoleCourse, recovery
-from replexplorer.engine.change.role_endings import Endings
-from replexplorer.engine.change.role_knobs import goes_with_the_roles, not_so_yet
-from replexplorer.engine.change.role_nodes import RoleNodes
-from replexplorer.engine.change.turns import Turns
-from replexplorer.engine.finish import to_the_end
-from replexplorer.engine.observe.probing import watch_links
-from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.asking import ask, ledger_rows
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.group_roles import refuse_failover, rejoin_group, switchover_in_group
+from replexplorer.engine.change.promotion import (
+    block,
+    come_near,
+    goes_with_the_roles,
+    hand_over,
+    not_so_yet,
+    promote,
+    take_the_place,
+)
+from replexplorer.engine.change.rejoin import Consent, come_back
+from replexplorer.engine.change.role_run import RoleRun
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.observe.agent_sample import watch_links
+from replexplorer.engine.tasks import Patience, to_the_end
 from replexplorer.ports import Ability
 
-_LOOK_EVERY_S: Final = 0.1
 _REPLICATES_WITHIN_S: Final = 30.0
 _US_PER_S: Final = 1_000_000
 
@@ -44,26 +56,17 @@ _US_PER_S: Final = 1_000_000
 class RoleChanges:
     """Who changes one stack's roles."""
 
-    def __init__(
-        self,
-        sight: Sight,
-        turns: Turns,
-        changes: MarkedChanges,
-        load: FollowingLoad,
-        chronicle: Chronicle,
-        report: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._sight = sight
-        self._turns = turns
-        self._changes = changes
-        self._chronicle = chronicle
-        self._nodes = RoleNodes(sight, turns, report)
-        self._promotion = Promotion(self._nodes, load)
-        self._rebuild = Rebuild(self._nodes)
-        self._group = GroupRoles(self._nodes, self._rebuild, load, report)
-        self._endings = Endings(self._nodes, self._promotion, chronicle)
-        self._fleet = sight.fleet
-        self._clock = sight.fleet.outside.clock
+    def __init__(self, controls: Controls, load: Driving) -> None:
+        self._controls = controls
+        self._load = load
+        self._sight = controls.sight
+        self._turns = controls.turns
+        self._chronicle = controls.chronicle
+        self._fleet = controls.fleet
+        self._clock = controls.clock
+
+    def _run(self, under_way: UnderWay | None = None) -> RoleRun:
+        return RoleRun(self._controls, self._load, under_way)
 
     async def failover(
         self,
@@ -83,47 +86,33 @@ class RoleChanges:
         """
         if accept_loss and to is None:
             raise UsageError("failover: a loss is accepted for one node", "--to NODE --accept-loss")
-        if self._fleet.system.is_group:
-            self._group.refuse_failover()
-        since_s = self._clock.monotonic() if since_s is None else since_s
+        refuse_failover(self._fleet)
         self._fleet.need(Ability.STOP_SERVERS)
+        run = self._run()
+        run.since_s = run.since_s if since_s is None else since_s
         async with self._turns.change(anyway=anyway):
-            await self._nodes.look()
+            await run.look()
             source = self._fleet.source_name
-            wanted = self._nodes.wanted(to, source)
-            if await self._nodes.is_there(source):
+            wanted = run.wanted(to, source)
+            if await run.is_there(source):
                 raise StackUnavailable(
                     f"{source} answers: a failover is for a source that is gone",
                     "`replexplorer switchover` changes the roles while it answers",
                 )
-            lineage = await self._nodes.lineage(source)
-            chosen = choose(
-                await self._nodes.candidates(source), lineage, wanted, accept_loss=accept_loss
-            ).node
-            detected_s = self._clock.monotonic()
-            course = self._nodes.course(ChangeKind.FAILOVER, source, chosen)
-            mark = self._chronicle.begin_change(str(course.under_way))
-            try:
-                chosen, accepted = await self._promotion.take_the_place(
-                    course, source, wanted, accept_loss=accept_loss
-                )
-                opened_s, settings = await to_the_end(self._promotion.promote(course, chosen))
-            except BaseException as error:
-                self._chronicle.change_failed(mark, f"{course.under_way} failed: {error}")
-                await to_the_end(self._endings.try_to_take_back(course.under_way))
-                raise
-            written_s = await to_the_end(self._promotion.hand_over(course, settings))
+            candidates, lineage = await run.candidates(source), await run.lineage(source)
+            chosen = choose(candidates, lineage, wanted, accept_loss=accept_loss).node
+            run.begin(ChangeKind.FAILOVER, source, chosen)
+            async with self._or_back(run) as mark:
+                chosen, accepted = await take_the_place(run, source, wanted, accept_loss=accept_loss)
+                await to_the_end(promote(run, chosen))
+            await to_the_end(hand_over(run))
         if accepted:
-            course.warnings.append(
+            run.warnings.append(
                 f"{transactions(accepted)} that other nodes had are lost to {chosen}: {accepted}"
             )
-        after = await to_the_end(self._settle_down(course, mark))
-        return replace(
-            after,
-            rpo=replace(await self._lost(since_s), accepted=accepted),
-            rto=recovery(since_s, detected_s, opened_s, written_s),
-            fenced=True,
-        )
+        after = await to_the_end(self._settle_down(run, mark))
+        lost = replace(await self._lost(run.since_s), accepted=accepted)
+        return replace(after, rpo=lost, rto=run.recovery)
 
     async def switchover(self, to: str | None = None, *, anyway: bool = False) -> RoleChange:
         """Let the source and a replica, the nearest or `to`, change places: writes wait, none is lost.
@@ -131,41 +120,29 @@ class RoleChanges:
         Raises UsageError where there is no such node, StackUnavailable while the source does not answer,
         and where no replica has everything in time; then the source takes writes as before.
         """
-        if self._fleet.system.is_group:
-            async with self._turns.change(anyway=anyway):
-                return await self._marked(self._group.switchover(to))
+        run = self._run()
         async with self._turns.change(anyway=anyway):
-            await self._nodes.look()
+            await run.look()
+            if self._fleet.system.is_group:
+                return self._done(await switchover_in_group(run, to))
             source = self._fleet.source_name
-            wanted = self._nodes.wanted(to, source)
-            if not self._nodes.reachable(source):
+            wanted = run.wanted(to, source)
+            if not self._sight.reachable(source):
                 raise StackUnavailable(
                     f"{source} does not answer: a switchover needs it", "`replexplorer failover`"
                 )
-            lineage = await self._nodes.lineage(source)
-            candidates = await self._nodes.candidates(source, streaming=True)
+            lineage = await run.lineage(source)
+            candidates = await run.candidates(source, streaming=True)
             chosen = choose(candidates, lineage, wanted, catches_up=True).node
-            await self._promotion.come_near(source, chosen)
-            course = self._nodes.course(ChangeKind.SWITCHOVER, source, chosen)
-            mark = self._chronicle.begin_change(str(course.under_way))
-            blocked_s = self._clock.monotonic()
-            try:
-                await self._promotion.block(course, source, chosen)
-                opened_s, settings = await to_the_end(self._promotion.promote(course, chosen))
-            except BaseException as error:
-                blocked_ms = (self._clock.monotonic() - blocked_s) * 1000
-                told = f"{course.under_way} failed: {error}; writes waited {blocked_ms:.0f} ms"
-                self._chronicle.change_failed(mark, told)
-                await to_the_end(self._endings.try_to_take_back(course.under_way))
-                raise
-            written_s = await to_the_end(self._promotion.hand_over(course, settings))
-        after = await to_the_end(self._settle_down(course, mark))
-        return replace(
-            after,
-            rpo=RecoveryPoint(0, 0.0),
-            rto=recovery(blocked_s, blocked_s, opened_s, written_s),
-            fenced=True,
-        )
+            await come_near(run, source, chosen)
+            run.begin(ChangeKind.SWITCHOVER, source, chosen)
+            run.since_s = run.detected_s
+            async with self._or_back(run) as mark:
+                await block(run, source, chosen)
+                await to_the_end(promote(run, chosen))
+            await to_the_end(hand_over(run))
+        after = await to_the_end(self._settle_down(run, mark))
+        return replace(after, rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
 
     async def rejoin(
         self, node: str, *, consent: Consent | None = None, rebuild: bool = False, anyway: bool = False
@@ -177,41 +154,30 @@ class RoleChanges:
         Raises UsageError where there is no such node or it is the source, StackUnavailable where either
         does not answer, or consent is not given.
         """
-        if self._fleet.system.is_group:
-            async with self._turns.change(anyway=anyway):
-                return await self._marked(self._group.rejoin(node, consent, rebuild=rebuild))
+        run = self._run()
         async with self._turns.change(anyway=anyway):
-            await self._nodes.look()
-            source = self._fleet.source
-            name = self._nodes.node(node)
+            await run.look()
+            if self._fleet.system.is_group:
+                return self._done(await rejoin_group(run, node, consent, rebuild=rebuild))
+            source, name = self._fleet.source, run.node(node)
             if name == source.name:
                 raise UsageError(f"{name} is the source", f"one of {', '.join(self._fleet.replica_names)}")
-            if not self._nodes.reachable(source.name):
+            if not self._sight.reachable(source.name):
                 raise StackUnavailable(
                     f"the source {source.name} does not answer",
                     "`replexplorer up` or `replexplorer failover`",
                 )
-            course = self._nodes.course(ChangeKind.REJOIN, name, source.name)
+            run.begin(ChangeKind.REJOIN, name, source.name)
             await self._sight.look_at_gtids()
             differs = self._sight.errant_gtids.get(name) or self._sight.diverged(name)
-            if self._nodes.follows(name, source.name) and not differs and not rebuild:
+            if self._follows(name) and not differs and not rebuild:
                 return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True)
-            mark = self._chronicle.begin_change(str(course.under_way))
-            try:
-                errant = await self._rebuild.come_back(
-                    course, self._fleet.member(name), source, consent, anyway=rebuild
-                )
-            except BaseException as error:
-                self._chronicle.change_failed(mark, f"{course.under_way} failed: {error}")
-                await to_the_end(self._nodes.forget())
-                raise
-        after = await to_the_end(self._settle_down(course, mark))
-        return replace(
-            after,
-            rpo=RecoveryPoint(gtid_count(errant)),
-            errant_gtids={**after.errant_gtids, **({name: errant} if errant else {})},
-            fenced=True,
-        )
+            async with self._or_back(run) as mark:
+                errant = await come_back(run, self._fleet.member(name), source, consent, anyway=rebuild)
+        after = await to_the_end(self._settle_down(run, mark))
+        lost = {name: errant} if errant else {}
+        rpo = RecoveryPoint(gtid_count(errant))
+        return replace(after, rpo=rpo, errant_gtids={**after.errant_gtids, **lost})
 
     async def seed(self, nodes: Iterable[str], report: Callable[[str], None]) -> None:
         """Give nodes that have just joined a copy of the source's data, one after the other. Where the server
@@ -223,11 +189,46 @@ class RoleChanges:
             except ServerRefused:
                 await self.rejoin(node, anyway=True)
 
-    async def _marked(self, work: Coroutine[Any, Any, RoleChange]) -> RoleChange:
+    def _done(self, change: RoleChange) -> RoleChange:
         """A change of a group's roles, told in the log; an election is a mark of its own."""
-        done = await work
-        self._chronicle.tell(Severity.GOOD, f"{done.kind} of {done.source_before} is done")
-        return done
+        self._chronicle.tell(Severity.GOOD, f"{change.kind} of {change.source_before} is done")
+        return change
+
+    def _follows(self, node: str) -> bool:
+        """Whether a node replicates from the source as it should."""
+        sample = self._sight.samples.get(node)
+        if sample is None or not sample.view.reachable:
+            return False
+        runs = sample.view.io_thread in ("on", "connecting") and sample.view.sql_thread == "on"
+        return runs and self._fleet.standing(node).follows == self._fleet.source_name
+
+    # -- how it ends
+
+    @asynccontextmanager
+    async def _or_back(self, run: RoleRun) -> AsyncIterator[int]:
+        """A change under the mark of this number; what fails in it is taken back, as far as can be."""
+        change, began_s = run.under_way, self._clock.monotonic()
+        mark = self._chronicle.begin_change(str(change))
+        try:
+            yield mark
+        except BaseException as error:
+            waited = f"; writes waited {(self._clock.monotonic() - began_s) * 1000:.0f} ms"
+            is_blocking = change.kind is ChangeKind.SWITCHOVER
+            self._chronicle.change_failed(
+                mark, f"{run.under_way} failed: {error}{waited if is_blocking else ''}"
+            )
+            await to_the_end(self._give_up(run))
+            raise
+
+    async def _give_up(self, run: RoleRun) -> None:
+        """Take back what failed; where that fails too, the record is left for the next start."""
+        if run.under_way.kind is ChangeKind.REJOIN:
+            await run.forget()
+            return
+        try:
+            await self._take_back(run)
+        except ReplexplorerError as error:
+            self._chronicle.tell(Severity.BAD, f"{run.under_way} is not rolled back yet: {error}")
 
     async def settle(self) -> str | None:
         """End a change of roles that somebody was interrupted in, by what its nodes are now; answers what
@@ -236,27 +237,94 @@ class RoleChanges:
         if self._sight.requested.role_change is None:
             return None
         async with self._turns.change(anyway=True):
-            await self._nodes.look()
+            await self._run().look()
             change = self._sight.requested.role_change
             if change is None:  # it was under way, and has ended meanwhile
                 return None
             told = f"{change}, begun by {change.by}, was interrupted at '{change.step}'"
             try:
                 if self._fleet.system.is_group:  # its members have agreed on what they are
-                    await self._nodes.forget()
+                    await self._run().forget()
                 else:
-                    told = f"{told}: {await to_the_end(self._endings.end(change))}"
+                    told = f"{told}: {await to_the_end(self._end(self._run(change)))}"
             except ReplexplorerError as error:
                 told = f"{told}, and cannot be ended yet: {error}"
         self._chronicle.tell(Severity.WARN, told)
         return told
+
+    async def _end(self, run: RoleRun) -> str:
+        """End what somebody was interrupted in; answers how."""
+        change = run.under_way
+        to = self._sight.samples.get(change.to)
+        match ending_of(
+            change,
+            to_takes_writes=to is not None and to.refuses_writes is False,
+            source_answers=self._sight.reachable(change.source),
+        ):
+            case Ending.LEAVE:
+                raise StackUnavailable(
+                    f"{change.source} is down, and {change.to} was not promoted",
+                    "`replexplorer failover` finishes it, `replexplorer up` rolls it back",
+                )
+            case Ending.TAKE_BACK:
+                await self._take_back(run)
+                return f"rolled back, {change.source} is the source"
+            case Ending.FINISH if change.kind is ChangeKind.REJOIN:
+                await run.forget()
+                return f"`replexplorer rejoin {change.source}` begins it again"
+            case Ending.FINISH:
+                await self._finish(run)
+                return f"finished, {change.to} is the source"
+
+    async def _finish(self, run: RoleRun) -> None:
+        """The new source takes writes: everybody else follows it, as far as they can."""
+        to = self._fleet.member(run.under_way.to)
+        if self._fleet.standing(to.name).follows is not None:
+            await run.run(to, (to.dialect.stop_threads(), *to.dialect.follow_nobody()), [])
+        run.history = await run.executed(to)
+        await hand_over(run)
+        await run.look()
+        await self._keep_roles(run)
+        await run.forget()
+
+    async def _take_back(self, run: RoleRun) -> None:
+        """The source of before is the source: it takes writes again where it answers, and who followed it
+        follows it again. What cannot be is left for the next start."""
+        change, source = run.under_way, self._fleet.member(run.under_way.source)
+        follow = [
+            each
+            for each in self._fleet.members.values()
+            if each is not source
+            and (each.name == change.to or self._fleet.standing(each.name).follows == source.name)
+        ]
+        await run.keep_roles(source.name, [member.name for member in follow])
+        if self._sight.reachable(source.name):
+            try:
+                await run.run(source, source.dialect.open_for_writes(), [])
+            except (
+                ReplexplorerError
+            ):  # it may refuse the undo of what it refused, and take writes all the same
+                if (await ask(source.control, source.dialect.settings())).refuses_writes is not False:
+                    raise
+        for member in follow:
+            with contextlib.suppress(ReplexplorerError):
+                await self._follow_again(run, member, source)
+        await run.forget()
+        await run.look()
+
+    async def _follow_again(self, run: RoleRun, member: Member, source: Member) -> None:
+        threads, dialect = await ask(member.control, member.dialect.threads()), member.dialect
+        if threads is None or threads.source_host != source.name:
+            await run.follow(member, source, [])
+        else:
+            await run.run(member, (*dialect.refuse_writes(), dialect.start_threads()), [])
 
     async def _lost(self, since_s: float) -> RecoveryPoint:
         """What the clients of a `ledger` load were told is committed and the source of now lacks: the log is
         read before the rows, so that what is committed meanwhile is not missed there."""
         source = self._fleet.source
         try:
-            log = await self._promotion.load.client_log()
+            log = await self._load.client_log()
             rows = await ledger_rows(source.control, source.dialect, log.run)
         except ReplexplorerError as error:
             return RecoveryPoint(unknown=f"the old source is away, and {error}")
@@ -264,53 +332,53 @@ class RoleChanges:
         found = reckon(log, {source.name: rows}, source.name, executed={}, failed_at_us=since_us)
         return RecoveryPoint(found.lost, found.oldest_lost_age_ms if found.lost else 0.0)
 
-    async def _settle_down(self, course: RoleCourse, mark: int) -> RoleChange:
+    async def _settle_down(self, run: RoleRun, mark: int) -> RoleChange:
         """What can wait until the roles have changed: links, knobs and what starts from now on; then the
         change is over."""
-        change = course.under_way
+        change = run.under_way
         await self._sight.refresh()
-        await self._until_replicating(course)
-        await self._demote(course)
-        await self._nodes.keep_roles()
+        await self._until_replicating(run)
+        await self._demote(run)
+        await self._keep_roles(run)
         with contextlib.suppress(ReplexplorerError):
             await watch_links(self._fleet)
         await self._sight.look_at_links()
-        wanted: Desired
         if change.kind is ChangeKind.REJOIN:
             wanted = not_so_yet(self._sight)
         else:
-            wanted = goes_with_the_roles(self._sight, course.asked, change.source, change.to)
+            wanted = goes_with_the_roles(self._sight, run.asked, change.source, change.to)
         if unfit := self.too_few_to_acknowledge():
             wanted = {name: value for name, value in wanted.items() if name.key != keys.SEMI_SYNC}
-            course.warnings.append(unfit)
+            run.warnings.append(unfit)
         if wanted:
-            await self._turn(course, wanted)
-        await self._nodes.forget()
+            await self._turn(run, wanted)
+        await run.forget()
         await self._sight.look_at_gtids()
         self._chronicle.change_effective(mark, str(change), f"{change} is done")
-        for warning in course.warnings:
+        for warning in run.warnings:
             self._chronicle.tell(Severity.WARN, warning)
         errant = {node: gtids for node, gtids in self._sight.errant_gtids.items() if gtids}
         return RoleChange(
             change.kind,
             change.source,
             change.to,
-            tuple(course.steps),
+            tuple(run.steps),
             errant_gtids=errant,
-            warnings=tuple(course.warnings),
+            fenced=True,
+            warnings=tuple(run.warnings),
         )
 
-    async def _turn(self, course: RoleCourse, wanted: Desired) -> None:
-        began_s = self._clock.monotonic()
-        try:
-            result = await self._changes.turn(wanted, "goes with the roles: ", anyway=True)
-        except ReplexplorerError as error:
-            course.warnings.append(f"not all that is asked is in force: {error}")
-            return
-        said = tuple(statement for each in result.changed for statement in each.statements)
-        took_ms = (self._clock.monotonic() - began_s) * 1000
-        course.steps.append(RoleStep("let links and knobs follow", self._fleet.source_name, said, took_ms))
-        course.warnings += result.warnings
+    async def _keep_roles(self, run: RoleRun) -> None:
+        """Whoever follows the source now may do so again when it starts."""
+        source = self._fleet.source_name
+        await run.keep_roles(source, list(filter(self._sight.reachable, run.followers(source))))
+
+    async def _turn(self, run: RoleRun, wanted: Desired) -> None:
+        source = self._fleet.source_name
+        with run.at_once("let links and knobs follow", source, "not all that is asked is in force") as said:
+            result = await self._controls.turn(wanted, "goes with the roles: ", anyway=True)
+            said += [statement for each in result.changed for statement in each.statements]
+            run.warnings += result.warnings
 
     def too_few_to_acknowledge(self) -> str | None:
         """Why semi-sync that is asked for is not switched on; None where it is on, not asked for, or can
@@ -318,7 +386,7 @@ class RoleChanges:
         sight = self._sight
         wanted = sight.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
         required = int(sight.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
-        follow = sum(self._nodes.follows(name, self._fleet.source_name) for name in self._fleet.replica_names)
+        follow = sum(map(self._follows, self._fleet.replica_names))
         sample = sight.source_sample
         if not wanted or follow >= required or (sample and sample.values.get(keys.SEMI_SYNC) == "on"):
             return None
@@ -326,38 +394,26 @@ class RoleChanges:
             f"semi_sync stays off: {follow} of {required} replicas could acknowledge; a rejoin switches it on"
         )
 
-    async def _until_replicating(self, course: RoleCourse) -> None:
+    async def _until_replicating(self, run: RoleRun) -> None:
         """Wait until the nodes that were pointed at the source replicate; a late one is a warning."""
-        source = self._fleet.source_name
-        ends_s = self._clock.monotonic() + _REPLICATES_WITHIN_S
-        while True:
-            names = [name for name in self._nodes.followers(source) if self._nodes.reachable(name)]
-            await asyncio.gather(*(self._sight.look(name) for name in names))
+        patience, late = Patience(self._clock, _REPLICATES_WITHIN_S), list[str]()
+        while await patience.again():
+            names = list(filter(self._sight.reachable, run.followers(self._fleet.source_name)))
+            await asyncio.gather(*map(self._sight.look, names))
             late = [
-                name
-                for name in names
-                if self._nodes.threads(name) != ("on", "on") and not self._sight.is_cut(name)
+                name for name in names if run.threads(name) != ("on", "on") and not self._sight.is_cut(name)
             ]
-            if not late:
-                return
-            failed = [name for name in late if "error" in self._nodes.threads(name)]
-            if failed or self._clock.monotonic() > ends_s:
-                for name in late:
-                    why = self._sight.samples[name].view.replication_fault
-                    course.warnings.append(f"{name} does not replicate yet{f': {why}' if why else ''}")
-                return
-            await self._clock.sleep(_LOOK_EVERY_S)
+            if not late or any("error" in run.threads(name) for name in late):
+                break
+        for name in late:
+            why = self._sight.samples[name].view.replication_fault
+            run.warnings.append(f"{name} does not replicate yet{f': {why}' if why else ''}")
 
-    async def _demote(self, course: RoleCourse) -> None:
+    async def _demote(self, run: RoleRun) -> None:
         """A replica whose semi-sync source is on would let its applier wait for acknowledgements."""
         for member in self._fleet.replicas:
             sample = self._sight.samples.get(member.name)
             if sample is None or not sample.view.reachable or sample.values.get(keys.SEMI_SYNC) != "on":
                 continue
-            began_s, said = self._clock.monotonic(), list[str]()
-            try:
-                await self._nodes.run(member, (member.dialect.set(keys.SEMI_SYNC, "off"),), said)
-            except ReplexplorerError as error:
-                course.warnings.append(f"{member.name}: {error}")
-            took_ms = (self._clock.monotonic() - began_s) * 1000
-            course.steps.append(RoleStep("wait for no acknowledgement", member.name, tuple(said), took_ms))
+            with run.at_once("wait for no acknowledgement", member.name, member.name) as said:
+                await run.run(member, (member.dialect.set(keys.SEMI_SYNC, "off"),), said)

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.wire import Experiment, Lease
-from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.outcome import ExperimentUnderWay
+from replexplorer.engine.tasks import to_the_end
 
 _TURN_SOON_S: Final = 0.5
 """Past it, it is said whom one waits for."""
@@ -39,6 +39,10 @@ class Actor:
     def writer(self) -> str:
         """How it signs what it requests: `tui (pid 4711)`."""
         return f"{self.holder} (pid {self.pid})"
+
+    def is_other(self, lease: Lease | None) -> bool:
+        """Whether somebody drives the load, and another process does."""
+        return lease is not None and (lease.pid, lease.host) != (self.pid, self.host)
 
 
 class Turns:

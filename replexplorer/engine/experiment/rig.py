@@ -11,20 +11,19 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Assignment, Desired
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.commit_cost import CommitCost, CostSample
+from replexplorer.core.server.counters import CommitCost, CostSample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
 from replexplorer.engine.outcome import Cleared
@@ -283,13 +282,9 @@ class Rig(Protocol):
 
     # -- the experiment
 
-    async def owe(self, owed: Owed) -> None:
+    async def owe(self, owed: Owed | None) -> None:
         """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
-        start does it."""
-        ...
-
-    async def owe_nothing(self) -> None:
-        """Nothing is owed any more."""
+        start does it. None: nothing any more."""
         ...
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
@@ -297,8 +292,8 @@ class Rig(Protocol):
         this session runs, StackUnavailable naming that of another."""
         ...
 
-    def journal(self, kind: str, identity: str) -> Journal:
-        """The file that keeps what a `sweep` or a `matrix` of this identity has found so far."""
+    def journal(self, kind: str, identity: str) -> Journal | None:
+        """The file that keeps what a `sweep` or a `matrix` of this identity has found; None: none does."""
         ...
 
 

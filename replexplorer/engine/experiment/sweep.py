@@ -5,20 +5,149 @@ A kill leaves the knobs as they were at that cell; the journal's next reader res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.sighting import Sighting
-from replexplorer.core.experiment.sweep import SETTLING_S, Cell, Sweep
-from replexplorer.core.experiment.sweep_runs import ATTEMPTS, SweptRun
-from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
-from replexplorer.core.knobs.names import Desired
-from replexplorer.engine.experiment.cell_run import CellRun
-from replexplorer.engine.experiment.loan import CLIENTS, Loan, on_loan, turn_back
+from replexplorer.core.experiment.sweep import SETTLING_S, Cell, Sweep, settling_s
+from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.core.experiment.sweep_runs import ATTEMPTS, SweepProgress, SweepReport, SweptRun, scatter_of
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import Desired, KnobName, Value
+from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.load.interval import Interval, Measurement
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.operating_point import is_known
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
+from replexplorer.core.topology import SOURCE
+from replexplorer.engine.experiment.journal import RunJournal
+from replexplorer.engine.experiment.loan import CLIENTS, Loan, on_loan
 from replexplorer.engine.experiment.rig import Rig
-from replexplorer.engine.experiment.sweep_notes import SweepNotes, kept_of, runs_of, seed_of
+
+_STATE_WITHIN_S: Final = 5.0
+_CPU_LIMIT_PERCENT: Final = 80.0
+"""Of one core: the generator is the limit from there on (`core.interval`)."""
+
+_WORKLOAD: Final = KnobName(keys.WORKLOAD, "load")
+
+
+@dataclass(slots=True)
+class CellRun:
+    """A run under way; what it turns is the sweep's loan."""
+
+    loan: Loan
+    cell: Cell
+    values: Mapping[KnobName, Value]
+    """The cell's, and the clients."""
+    duration_s: float
+    restarted: tuple[str, ...] = ()
+    """Servers that restarted while it ran."""
+
+    async def measured(self) -> SweptRun:
+        """Turn the knobs, settle, measure.
+
+        A run that says nothing of its cell has a reason `why`. Raises StackUnavailable when a node is
+        down or the load ends.
+        """
+        loan, load, clock = self.loan, self.loan.rig.load, self.loan.rig.clock
+        bare = SweptRun(self.cell.index, 0, 0, clock.wall(), 0.0)
+        try:
+            await loan.turn(self.values)
+        except StackUnavailable:
+            raise
+        except ReplexplorerError as error:
+            await self._look()
+            return replace(bare, why=f"the knobs could not be turned: {error}")
+        wanted = _wanted_state(loan.rig.seen)
+        await loan.until_state(wanted, within_s=_STATE_WITHIN_S + settling_s(self.cell.values))
+        await clock.sleep(settling_s(self.cell.values))
+        await loan.look()
+        try:
+            found = await load.measure(duration_s=self.duration_s)
+        except StackUnavailable:
+            await self._look()
+            raise
+        measured, anatomy = found.load, found.anatomy
+        if measured.total is not None and measured.total.mode == OPEN:
+            await load.follow()  # it was drained
+        seen = await self._look()
+        why = self._failure(seen, wanted, measured)
+        parts = {part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None
+        bare = replace(bare, anatomy=parts, exposure=found.exposure, cost=found.cost)
+        return self._figures(bare, seen, measured, why)
+
+    async def _look(self) -> Sighting:
+        """Look at everything; raise StackUnavailable when a node is down."""
+        return await self.loan.look_alive("`replexplorer up` brings it back; the same command continues")
+
+    def _failure(self, seen: Sighting, wanted: ProtectionState | None, measured: Measurement) -> str | None:
+        """Why the run says nothing of its settings; None when it does."""
+        baseline, total = self.loan.baseline, measured.total
+        self.restarted = baseline.restarted(seen)
+        if self.restarted:
+            return f"{' and '.join(self.restarted)} restarted meanwhile"
+        if changed := baseline.changed(seen):
+            return f"changed meanwhile: {'; '.join(changed)}"
+        state = seen.protection.state
+        if wanted not in (None, state):
+            return f"the stack is {state}, not {wanted}"
+        if not measured.commits and wanted is not None:
+            return "nothing was committed"
+        # Its TPS would be the generator's.
+        return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
+
+    def _figures(self, bare: SweptRun, seen: Sighting, measured: Measurement, why: str | None) -> SweptRun:
+        total = measured.total
+        # What is drained after an open loop's end makes its last interval longer.
+        even = measured.intervals[:-1] if total and total.mode == OPEN else measured.intervals
+        each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
+        least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
+        variance, freedom = scatter_of(spread_of([each.tps for each in even], each_s, least_s))
+        return replace(
+            bare,
+            why=why,
+            limited=total.limited if total is not None and why is None else None,
+            tps=measured.tps,
+            variance=variance,
+            freedom=freedom,
+            duration_s=measured.duration_s,
+            service=measured.service,
+            response=total.response if total else bare.response,
+            errors=measured.errors,
+            unknown=measured.unknown,
+            rtt_ms=seen.rtt_ms,
+            fsync_ms=seen.fsync_ms,
+            cpu_percent=measured.cpu_percent,
+            state=seen.protection.state.value,
+            effective={str(name): seen.effective(name) for name in self.cell.values},
+            setting=asdict(self.loan.rig.forecast.setting()) if _is_modelled(seen, total) else None,
+        )
+
+
+def _wanted_state(seen: Sighting) -> ProtectionState | None:
+    """What the settings ask for; None where a partition makes it no matter of the settings."""
+    if _is_cut(seen):
+        return None
+    asked = seen.requested(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    return ProtectionState.PROTECTED if asked else ProtectionState.OFF
+
+
+def _is_cut(seen: Sighting) -> bool:
+    """A partition is asked of one of the links."""
+    return any(seen.requested(KnobName(keys.PARTITION, each)) != NO_PARTITION for each in seen.links)
+
+
+def _is_modelled(seen: Sighting, total: Interval | None) -> bool:
+    """Whether the model looks at all that makes these figures what they are."""
+    workload = str(seen.requested(_WORKLOAD))
+    usual = all(
+        view.requested == view.default or is_known(name, workload) for name, view in seen.knobs.items()
+    )
+    own = _WORKLOAD.knob.is_file(workload)
+    return usual and not _is_cut(seen) and not own and total is not None and total.mode != OPEN
 
 
 @dataclass(slots=True)
@@ -46,16 +175,27 @@ class SweepRun:
             for cell in grid.cells:
                 rig.check(cell.values)
 
-        notes, started_wall_s = SweepNotes(rig.journal("sweep", self.sweep.identity)), rig.clock.wall()
+        journal = RunJournal(rig.journal("sweep", self.sweep.identity), SweptRun)
+        started_wall_s = rig.clock.wall()
         async with on_loan(rig, "sweep", grid.text, check=check) as loan:
-            await self._open(rig, notes)
+            seed = int(rig.clock.wall() * 1000) % 2**32 if self.sweep.seed is None else self.sweep.seed
+            head: dict[str, Any] = {
+                "sweep": grid.text,
+                "seed": seed,
+                "server": rig.seen.server,
+                "on": rig.seen.source_uuid,
+            }
+            found, self.runs = await journal.open(head, fresh=self.fresh)
+            self.seed, self.resumed = int((found or head)["seed"]), len(self.runs)
+            if found is not None:
+                self._tell(
+                    f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh starts over)"
+                )
             kept = loan.keep(grid.names)
-            await notes.keep(kept)
-            loan.on_returned = partial(self._returned, notes)
+            loan.on_returned = self._returned
             await loan.look()
             for block in range(self.sweep.repeats):
-                await self._pass(loan, notes, kept, block)
-            await notes.finish(rig.clock.wall())
+                await self._pass(loan, journal, kept, block)
         return Swept(
             self.sweep,
             self.seed,
@@ -64,37 +204,13 @@ class SweepRun:
             min((run.started_wall_s for run in self.runs), default=started_wall_s),
             rig.clock.wall(),
             self.resumed,
-            await notes.set_aside(),
+            await journal.set_aside(),
         )
 
-    async def _returned(self, notes: SweepNotes, unrestored: Sequence[str]) -> None:
-        """The knobs are as they were; or say which are not, and leave them to the next run of this sweep."""
+    async def _returned(self, unrestored: Sequence[str]) -> None:
+        """Tell what is not as it was."""
         for line in unrestored:
             self._tell(line)
-        if not unrestored:
-            await notes.restored()
-
-    async def _open(self, rig: Rig, notes: SweepNotes) -> None:
-        """Continue what the journal has of this sweep, or begin it; knobs that a killed run left turned are
-        restored."""
-        entries, seen = await notes.read(), rig.seen
-        if left := kept_of(entries):
-            self._tell("the last run of this sweep was killed: restoring the knobs that it had turned")
-            for line in await turn_back(rig, left):
-                self._tell(line)
-        head = entries[0] if entries else None
-        if head is not None and (self.fresh or head.get("server_uuid") != seen.source_uuid):
-            if not self.fresh:
-                self._tell("the journal of this sweep is from another server: it starts over")
-            head = None
-        if head is None:
-            seed = self.sweep.seed
-            self.seed = int(rig.clock.wall() * 1000) % 2**32 if seed is None else seed
-            await notes.begin(self.sweep.grid.text, self.seed, seen)
-            return
-        self.seed, self.runs = seed_of(head), runs_of(entries)
-        self.resumed = len(self.runs)
-        self._tell(f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh starts over)")
 
     # -- the runs
 
@@ -106,7 +222,7 @@ class SweepRun:
         """Pass and cell of all that need no further run."""
         return {(run.block, run.cell) for run in self.runs if run.is_final}
 
-    async def _pass(self, loan: Loan, notes: SweepNotes, kept: Desired, block: int) -> None:
+    async def _pass(self, loan: Loan, journal: RunJournal[SweptRun], kept: Desired, block: int) -> None:
         """Every cell once; those that failed once more at the end."""
         order, clock = self.sweep.order(self.seed, block), loan.rig.clock
         for attempt in range(1, ATTEMPTS + 1):
@@ -119,7 +235,7 @@ class SweepRun:
                 run = await self._attempt(loan, kept, cell)
                 run = replace(run, block=block, attempt=attempt, took_s=clock.monotonic() - began_s)
                 self._overheads_s.append(run.took_s - self.sweep.run_s(cell, 0.0))
-                await notes.add(run)
+                await journal.add(run)
                 self.runs.append(run)
                 self._show(cell, run)
 

@@ -10,7 +10,6 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import Fault
-from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs.names import (
     Backing,
     Desired,
@@ -19,43 +18,36 @@ from replexplorer.core.knobs.names import (
     format_change,
     same_value,
 )
+from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.server.membership import MemberWatch
-from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.replication import ThreadWatch
+from replexplorer.core.server.node_view import MemberWatch, NodeView, ThreadWatch
+from replexplorer.core.text import command
 from replexplorer.core.wire import Lease
-from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
-from replexplorer.engine.incidents.lost import Lost
+from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.requested import SharedMark, with_record
+from replexplorer.engine.tasks import Patience
 
 _LET_IN_WITHIN_S: Final = 30.0
 _LOOK_EVERY_S: Final = 0.5
 
 
 class Responder:
-    """Hears what the watcher finds (`watcher.Listener`)."""
+    """Hears what the watcher finds."""
 
     def __init__(
-        self,
-        sight: Sight,
-        accounts: Accounts,
-        lost: Lost,
-        load: LoadDriver,
-        driving: Driving,
-        faults: Faults,
-        chronicle: Chronicle,
+        self, controls: Controls, restorer: Restorer, load: LoadDriver, driving: Driving, faults: Faults
     ) -> None:
-        self._sight = sight
-        self._accounts = accounts
-        self._lost = lost
+        self._controls = controls
+        self._sight = controls.sight
+        self._chronicle = controls.chronicle
+        self._restorer = restorer
         self._load = load
         self._driving = driving
         self._faults = faults
-        self._chronicle = chronicle
         self._threads: dict[str, ThreadWatch] = {}
         """By replica."""
         self._members: dict[str, MemberWatch] = {}
@@ -70,7 +62,9 @@ class Responder:
         if reachable:
             self._chronicle.tell(Severity.GOOD, f"{node} answers again")
         else:
-            self._chronicle.tell(Severity.BAD, f"{node} is down: no login succeeds")
+            sample = self._sight.samples.get(node)
+            why = sample.view.why_down if sample is not None else None
+            self._chronicle.tell(Severity.BAD, f"{node} is down: {why or 'no login succeeds'}")
 
     def threads_seen(self, view: NodeView) -> None:
         """A replica's threads at this look; while a change is under way they come and go with it."""
@@ -96,24 +90,21 @@ class Responder:
             await self._until_member(node)
         await self._faults.came_back(node)
         await self._sight.look_at_links()
-        await self._lost.restore(f"{node} restarted", self._sight.lost_values((node,)))
+        await self._restorer.restore(f"{node} restarted", self._sight.lost_values((node,)))
 
     async def _until_member(self, node: str) -> None:
         """Wait for a server to be let into its group: its variables cannot be set on the way there; one that
         is not let in in time is left to `up`."""
-        clock = self._sight.fleet.outside.clock
-        ends_s = clock.monotonic() + _LET_IN_WITHIN_S
-        while clock.monotonic() < ends_s:
-            sample = self._sight.samples.get(node)
-            if sample is not None and sample.membership is not None and sample.membership.is_ready:
+        patience = Patience(self._controls.clock, _LET_IN_WITHIN_S, _LOOK_EVERY_S)
+        while await patience.again():
+            membership = (await self._sight.look(node)).membership
+            if membership is not None and membership.is_ready:
                 return
-            await clock.sleep(_LOOK_EVERY_S)
-            await self._sight.look(node)
 
     async def sidecar_restarted(self, node: str) -> None:
         """A sidecar's agent began without its rules: restore links and disk as configured."""
         await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_disks())
-        await self._lost.restore(f"the sidecar of {node} restarted", self._sight.lost_by_sidecar(node))
+        await self._restorer.restore(f"the sidecar of {node} restarted", self._sight.lost_by_sidecar(node))
         try:
             await self._faults.resume_flaps(node)
         except ReplexplorerError as error:
@@ -144,9 +135,9 @@ class Responder:
     async def stack_remade(self) -> None:
         """Another stack has this one's name now: nothing that was turned is so any more."""
         self.on_remade()
-        self._lost.forget()
+        self._restorer.forget()
         self._sight.forget()
-        self._accounts.forget()
+        self._controls.drift.forget()
         await self._sight.read_document()
         self._chronicle.tell(
             Severity.WARN, "the stack was removed and created again: its knobs and rows are new"
@@ -178,9 +169,12 @@ class Responder:
             else:
                 self._chronicle.change_effective(self._chronicle.begin_change(title), title, title + whose)
 
-    def marks_seen(self, marks: Sequence[KeptMark]) -> None:
-        """Other apps put marks: they stand on our charts as well."""
+    def marks_seen(self, marks: Sequence[SharedMark]) -> None:
+        """Other apps put marks: they stand on our charts as well. What they found lost is a fact alone."""
         for mark in marks:
+            if mark.loss_of:
+                self._chronicle.tell(Severity.BAD, mark.text)
+                continue
             number = self._chronicle.begin_change(mark.text)
             self._chronicle.change_effective(number, mark.text, f"{mark.text}, by {mark.by}")
 
@@ -193,6 +187,18 @@ class Responder:
         )
         whose = f"by hand on {node}, as requested again" if again else f"by hand on {node}"
         self._chronicle.set_by_hand(node, title, f"{title}, {whose}")
+
+    async def silence_seen(self, alone: Alone | None) -> None:
+        """Since when no replica answers: kept for whoever looks later, as `status` does."""
+        await self._sight.write(with_record("alone", alone))
+
+    def diverged_seen(self, node: str, why: str | None) -> None:
+        """A node differs until it is copied, or does not any more."""
+        if why is None:
+            self._chronicle.tell(Severity.GOOD, f"{node} does not differ from the source any more")
+            return
+        remedy = command("rejoin", self._sight.fleet.outside.provider.name, node, "--copy")
+        self._chronicle.tell(Severity.BAD, f"{node} DIVERGED: it {why}: {remedy} makes it a copy")
 
     def errant_seen(self, node: str, gtids: str) -> None:
         """A replica has transactions that the primary lacks, or has none any more."""
@@ -219,6 +225,9 @@ class Onlooker(Responder):
     async def sidecar_restarted(self, node: str) -> None:
         """Say so."""
         self._chronicle.tell(Severity.WARN, f"the sidecar of {node} restarted")
+
+    async def silence_seen(self, alone: Alone | None) -> None:
+        """Nothing is kept by who only watches."""
 
     async def lease_seen(self, lease: Lease | None) -> None:
         """Watch whoever drives the load."""

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
-from replexplorer.core.fault import Fault
-from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
-from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role
-from replexplorer.core.wire import Lease
 from replexplorer.engine.asking import probe
-from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.turns import Turns
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
+from replexplorer.engine.incidents.responder import Responder
+from replexplorer.engine.observe.agent_sample import watch_links
 from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.observe.heartbeat import Heartbeat
-from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import NodeSample
-from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import NodeAddress
 
 _SOURCE_EVERY_S: Final = 0.5
@@ -35,118 +28,36 @@ _SHARED_EVERY_S: Final = 1.0
 _PLACES_EVERY_S: Final = 3.0
 _GTIDS_EVERY_S: Final = 5.0
 
-_REBOOT_SLACK_S: Final = 1.0
-"""An agent's clock and ours may run apart while a machine is paused."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of an agent, as its health tells it."""
-
-    boot: str | None
-    """Drawn by the agent when it began; None from one that knows none."""
-    from_s: float
-    until_s: float
-    """Between which moments of our clock it began: its answer says how long it ran at some moment
-    between our question and its arrival, and those may be far apart on a busy machine."""
-
-    def follows(self, known: _Run) -> bool:
-        """Whether this is another run than the one that was known."""
-        if self.boot is not None and known.boot is not None:
-            return self.boot != known.boot
-        return self.from_s - known.until_s > _REBOOT_SLACK_S
-
-
-class Listener(Protocol):
-    """Who is told what the looking finds to have happened."""
-
-    def reachable_seen(self, node: str, reachable: bool) -> None:
-        """A node's server went away, or came back."""
-        ...
-
-    def threads_seen(self, view: NodeView) -> None:
-        """A replica was looked at."""
-        ...
-
-    def member_seen(self, view: NodeView) -> None:
-        """A node of a group was looked at."""
-        ...
-
-    async def server_restarted(self, node: str) -> None:
-        """A server restarted."""
-        ...
-
-    async def sidecar_restarted(self, node: str) -> None:
-        """A sidecar's agent restarted."""
-        ...
-
-    async def primary_moved(self) -> None:
-        """The primary answers at another place, or is another one; raise ServerUnreachable to hear
-        of it again."""
-        ...
-
-    async def stack_remade(self) -> None:
-        """The stack was removed and recreated."""
-        ...
-
-    def stack_seen(self, is_there: bool) -> None:
-        """All that was of the stack has gone, or something of that name is there again."""
-        ...
-
-    async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
-        """Another app wrote these requests; `before` has what was requested of them until then."""
-        ...
-
-    def faults_seen(self, injected: Sequence[Fault], cleared: Sequence[Fault]) -> None:
-        """Other apps injected these faults, or took them back."""
-        ...
-
-    def marks_seen(self, marks: Sequence[KeptMark]) -> None:
-        """Other apps put these marks."""
-        ...
-
-    def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
-        """Somebody who is no replexplorer set variables of a server, each before and now."""
-        ...
-
-    def errant_seen(self, node: str, gtids: str) -> None:
-        """A replica has transactions that the primary lacks, or has none any more where it is empty."""
-        ...
-
-    async def lease_seen(self, lease: Lease | None) -> None:
-        """Who drives the load, each time that it was asked."""
-        ...
-
 
 class Watcher:
-    """Background looking; it tells its listener when something happened by itself."""
+    """Background looking; it tells its responder when something happened by itself."""
 
-    def __init__(
-        self, sight: Sight, accounts: Accounts, turns: Turns, listener: Listener, *, beats: bool = False
-    ) -> None:
-        self._sight = sight
-        self._accounts = accounts
-        self._turns = turns
+    def __init__(self, controls: Controls, responder: Responder, *, beats: bool = False) -> None:
+        self._sight = controls.sight
+        self._drift = controls.drift
+        self._turns = controls.turns
         self._beats = beats
-        self.heartbeat = Heartbeat(sight.fleet)
-        self._clock = sight.fleet.outside.clock
-        self._listener = listener
+        self.heartbeat = Heartbeat(controls.fleet)
+        self._clock = controls.clock
+        self._responder = responder
         self._tasks: list[asyncio.Task[None]] = []
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         """By node: who finds out whose change that was."""
         self._primary: Member | None = None
-        """The primary as the listener knows it."""
-        self._runs: dict[str, _Run] = {}
-        """Each agent's run as last seen."""
+        """The primary as the responder knows it."""
+        self._boots: dict[str, str | None] = {}
+        """What each agent drew when it began, as last seen."""
         self._is_there = True
         """Something of the stack is."""
         self._errant: set[str] = set()
         """Replicas with transactions that the primary lacks."""
+        self._diverged: set[str] = set()
+        """Nodes that differ from the source until they are copied."""
 
     def start(self) -> None:
         """Begin to look; what is requested by now is nobody's news."""
-        self._accounts.open()
+        self._drift.open()
         loops: list[Coroutine[Any, Any, None]] = [
             self._every(_LINKS_EVERY_S, self._sight.look_at_links),
             self._every(_LINKS_EVERY_S, self._sight.look_at_disks),
@@ -207,6 +118,10 @@ class Watcher:
         exposures = self._sight.exposures
         while True:
             await exposures.look()
+            kept, alone = self._sight.requested.alone, exposures.alone
+            if alone not in (None, kept) or (kept is not None and exposures.is_answered):
+                with contextlib.suppress(ReplexplorerError):  # tried again with the next look
+                    await self._responder.silence_seen(alone)
             await self._clock.sleep(exposures.every_s)
 
     async def _watch_node(self, name: str) -> None:
@@ -220,11 +135,11 @@ class Watcher:
                     await self._look_whether_moved()
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
-                self._listener.reachable_seen(name, reachable)
+                self._responder.reachable_seen(name, reachable)
             if sample.membership is not None:
-                self._listener.member_seen(sample.view)
+                self._responder.member_seen(sample.view)
             elif not sample.view.is_source and sample.view.role is not Role.DETACHED:
-                self._listener.threads_seen(sample.view)
+                self._responder.threads_seen(sample.view)
             if sample.view.is_source and not reachable:
                 with contextlib.suppress(ReplexplorerError):
                     self._see_whether_there(await self._sight.fleet.outside.provider.nodes())
@@ -236,11 +151,11 @@ class Watcher:
                     if name not in self._sight.fleet.members:
                         return
                     await self._sight.look(name)
-                    self._accounts.found(name)
-                    await self._listener.server_restarted(name)
+                    self._drift.found(name)
+                    await self._responder.server_restarted(name)
                 elif answered is None:
-                    self._accounts.found(name)
-                elif self._accounts.unaccounted(name) and not self._turns.is_changing:
+                    self._drift.found(name)
+                elif self._drift.unaccounted(name) and not self._turns.is_changing:
                     self._ask_whose(name)
                 answered = sample
             source = self._sight.fleet.source_name
@@ -250,7 +165,7 @@ class Watcher:
         """Tell that the stack has gone, once, and that it is back."""
         if bool(nodes) != self._is_there:
             self._is_there = bool(nodes)
-            self._listener.stack_seen(self._is_there)
+            self._responder.stack_seen(self._is_there)
 
     async def _look_at_gtids(self) -> None:
         """What replicas have and the primary lacks."""
@@ -258,7 +173,18 @@ class Watcher:
         for node, gtids in self._sight.errant_gtids.items():
             if gtids is not None and bool(gtids) != (node in self._errant):
                 self._errant ^= {node}
-                self._listener.errant_seen(node, gtids)
+                self._responder.errant_seen(node, gtids)
+        self._look_at_diverged()
+
+    def _look_at_diverged(self) -> None:
+        """Which nodes differ until they are copied, by what is kept and by what they have lost; of one that
+        was not asked for its transactions nothing is over."""
+        for node in self._sight.fleet.replica_names:
+            why = self._sight.diverged(node)
+            is_whole = why is None and self._sight.holes.get(node) == ""
+            if is_whole if node in self._diverged else why is not None:
+                self._diverged ^= {node}
+                self._responder.diverged_seen(node, why)
 
     def _ask_whose(self, node: str) -> None:
         """Find out whose change that was, beside the looking: another app's may be under way for long."""
@@ -268,9 +194,9 @@ class Watcher:
 
     async def _tell_whose(self, node: str) -> None:
         with contextlib.suppress(ReplexplorerError):  # asked again with the next look
-            changes = await self._accounts.set_by_hand(node)
+            changes = await self._drift.set_by_hand(node)
             if changes:
-                self._listener.set_by_hand(node, changes)
+                self._responder.set_by_hand(node, changes)
 
     async def _beat(self) -> None:
         """One heartbeat while our load runs."""
@@ -280,16 +206,17 @@ class Watcher:
     async def _look_at_shared(self) -> None:
         """The document and the lease, which other apps write."""
         sight = self._sight
-        changed, before = await self._accounts.news()
+        changed, before = await self._drift.news()
         if changed:
             writer = sight.requested.writer
             if writer == self._turns.actor.writer:  # ours came after the other's
                 writer = "another app"
-            await self._listener.written_elsewhere(changed, before, writer)
-        self._listener.faults_seen(*self._accounts.fault_news())
-        self._listener.marks_seen(self._accounts.mark_news())
+            await self._responder.written_elsewhere(changed, before, writer)
+        self._responder.faults_seen(*self._drift.fault_news())
+        self._responder.marks_seen(self._drift.mark_news())
+        self._look_at_diverged()
         sight.driver = await sight.fleet.keeper.lease()
-        await self._listener.lease_seen(sight.driver)
+        await self._responder.lease_seen(sight.driver)
 
     async def _look_at_places(self) -> None:
         """Addresses move when a sidecar is recreated; the links' probes then have to be set again."""
@@ -309,7 +236,7 @@ class Watcher:
         if before != after or begun:
             await watch_links(fleet, self._sight.pairs_of_interest())
         for name in begun:
-            await self._listener.sidecar_restarted(name)
+            await self._responder.sidecar_restarted(name)
         await self._look_whether_moved()
 
     async def _look_whether_moved(self) -> None:
@@ -318,7 +245,7 @@ class Watcher:
         if primary is not self._primary and primary.capabilities is not None:
             before, self._primary = self._primary, primary
             try:
-                await self._listener.primary_moved()
+                await self._responder.primary_moved()
             except ReplexplorerError:
                 self._primary = before
                 raise
@@ -329,19 +256,16 @@ class Watcher:
             task.cancel()
         await asyncio.gather(*self._node_tasks.values(), return_exceptions=True)
         self._node_tasks.clear()
-        self._runs.clear()
+        self._boots.clear()
         self._errant.clear()
-        await self._listener.stack_remade()
+        self._diverged.clear()
+        await self._responder.stack_remade()
 
     async def _agent_restarted(self, member: Member) -> bool:
         """Whether the agent restarted since it was last asked; False while it does not answer."""
-        asked_s = self._clock.monotonic()
         try:
-            health = await member.agent.health()
+            boot = (await member.agent.health()).boot
         except ReplexplorerError:
             return False
-        now_s = self._clock.monotonic()
-        run = _Run(health.boot, asked_s - health.uptime_s, now_s - health.uptime_s)
-        known = self._runs.setdefault(member.name, run)
-        self._runs[member.name] = run
-        return run.follows(known)
+        known, self._boots[member.name] = self._boots.get(member.name, boot), boot
+        return boot != known

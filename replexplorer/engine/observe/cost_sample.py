@@ -11,10 +11,23 @@ from typing import TypeVar
 from replexplorer.core.dialect.dialect import Sent
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.server.commit_cost import CostSample, CpuUsed, Stream
-from replexplorer.core.server.counters import Sample
+from replexplorer.core.machine import Machine
+from replexplorer.core.server.counters import CostSample, CpuUsed, Sample, Stream
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
+
+
+async def source_machine(fleet: Fleet) -> Machine | None:
+    """What it had worked until now; None where no agent says."""
+    try:
+        health = await fleet.source.agent.health()
+    except ReplexplorerError:
+        return None
+    cores, busy_s = health.machine_cores, health.machine_busy_s
+    if not cores or busy_s is None:
+        return None
+    return Machine(fleet.outside.clock.monotonic(), cores, busy_s)
+
 
 _DEADLINE_S = 2.0
 

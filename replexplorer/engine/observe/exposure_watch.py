@@ -7,12 +7,22 @@ of their own, so that a number is not old before the next one is read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
-from replexplorer.core.server.exposure_meter import LATE_S, ExposureMeter, Received, SourceLook
+from replexplorer.core.server.exposure import (
+    LATE_S,
+    Alone,
+    Exposure,
+    ExposureMeter,
+    Loss,
+    Received,
+    SourceLook,
+    Unknown,
+    silent,
+)
 from replexplorer.core.system import WaitsFor
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
@@ -45,6 +55,12 @@ class ExposureWatch:
         """By replica that did not answer: when it is asked again."""
         self._one = asyncio.Lock()
         self._is_idle = False
+        self.kept: Alone | None = None
+        """Since when no replica answers, as the stack keeps it."""
+        self._checked: Alone | None = None
+        """What was kept when it was last seen whether that holds."""
+        self._held: Alone | None = None
+        """The same where it holds."""
         self._fault: str | None = None
         self._before_fault: tuple[float, Exposure] | None = None
 
@@ -55,6 +71,27 @@ class ExposureWatch:
         self._received.clear()
         self._again_s.clear()
         self._source, self._fault = None, None
+
+    @property
+    def alone(self) -> Alone | None:
+        """Since when no replica answers, as it is to be kept: as it is kept already, or as it was seen here
+        where one had answered before; None while one answers, and where nobody knows."""
+        alone = self._meter.alone
+        if self._meter.is_answered:
+            return None
+        if alone is None or self._held is not None or not self._received:
+            return self._held
+        return replace(alone, source=self._fleet.source_name, since_wall_s=self._clock.wall())
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether commits go unprotected, for no replica answered the last look and none is waited for."""
+        return self._meter.alone is not None and bool(self._fleet.replicas)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a replica answered at the last look."""
+        return self._meter.is_answered
 
     @property
     def every_s(self) -> float:
@@ -84,6 +121,16 @@ class ExposureWatch:
         """What the last look found. What another node lacks is said by GTIDs; where each node numbers by
         itself, nothing is lacking while every other member has a commit before it is acknowledged."""
         found, fleet = self._meter.exposure(), self._fleet
+        if (
+            found is not None
+            and isinstance(found.source_lost, Unknown)
+            and found.source_lost.low
+            and self._held
+        ):
+            ago_s = self._clock.wall() - self._held.since_wall_s
+            return replace(
+                found, source_lost=replace(found.source_lost, why=f"no replica answers for {ago_s:.0f} s")
+            )
         if found is None or fleet.system.numbers_alike:
             return found
         part = [name for name in fleet.members if fleet.standing(name).belongs is Belonging.MEMBER]
@@ -149,8 +196,22 @@ class ExposureWatch:
             if known is not None and replica.name not in answered:
                 known = Received(known.at_s, known.gtids, in_turn=False)
             received[replica.name] = known
-        self._meter.take(look, received)
+        await self._check_kept()
+        self._meter.take(look, received, self._held)
         self._is_idle = first == after and log.current_lsn == log.flushed_lsn
+
+    async def _check_kept(self) -> None:
+        """See whether what is kept holds: of this source, and no replica's server has started since. One that
+        was seen to answer ends it."""
+        if self.kept != self._checked:
+            self._checked, self._held = self.kept, None
+            if self.kept is not None and self.kept.source == self._fleet.source_name:
+                since_s = self._clock.wall() - self.kept.since_wall_s
+                age_s, names = self._fleet.outside.provider.server_age_s, self._fleet.replica_names
+                with contextlib.suppress(ReplexplorerError):
+                    ages_s = await asyncio.gather(*(age_s(name, ended=True) for name in names))
+                    if all(each_s is None or each_s >= since_s for each_s in ages_s):
+                        self._held = self.kept
 
     async def _ask_replica(self, replica: Member) -> str | None:
         """Ask one replica; answers its name when it answered."""

@@ -8,9 +8,8 @@ from typing import Final
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Group, KnobName, Place, Value
-from replexplorer.core.link import NO_PARTITION
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.link import NO_PARTITION, LinkView
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound, local_cost_ms
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction

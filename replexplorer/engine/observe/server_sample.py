@@ -6,25 +6,25 @@ is down only when no login to it succeeds, not when one answer was slow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from replexplorer.core.dialect.dialect import Sent, Threads
 from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.server.commit_counters import CommitSample
-from replexplorer.core.server.counters import Sample, ServerStatus
+from replexplorer.core.server.counters import CommitSample, Sample, ServerStatus
 from replexplorer.core.server.gtid import hole, subtract_gtids
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.node_view import Membership, NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
 from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Belonging, Role, Standing
 from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import Clock, Sql
+from replexplorer.ports import Ability, Clock, Sql
 
 _POLL_DEADLINE_S = 2.0
 
@@ -318,3 +318,45 @@ def _word(value: Value | None) -> str | None:
 def waits_too_long(sample: NodeSample, asked_rtts_ms: Sequence[float]) -> bool:
     """Whether a commit waits so long that a second sample must tell `blocked` from `armed`."""
     return sample.oldest_wait_s is not None and sample.oldest_wait_s > blocked_after_s(tuple(asked_rtts_ms))
+
+
+_TIMED_OUT: Final = "Timeout waiting for reply of binlog"
+_COMES_WITHIN_S: Final = 3.0
+"""The counter may be seen before its line has come through the log."""
+
+
+def timeouts_in(lines: Iterable[tuple[float, str]]) -> int:
+    """Timeouts among the lines of a server's log, each with its moment."""
+    return sum(_TIMED_OUT in line for _, line in lines)
+
+
+class TimeoutLook:
+    """Reads the log of a server when its counter has moved, and for a moment after it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._moved_s: dict[str, float] = {}
+
+    async def look(self, node: str, now: NodeSample, before: NodeSample | None) -> int | None:
+        """Timeouts since the server's start, from two samples of it; None where nobody can say."""
+        switched = now.status.no_times
+        if not switched:
+            return now.logged_timeouts if switched is None or now.logged_timeouts is not None else 0
+        known = None if before is None else before.logged_timeouts
+        was = None if before is None else before.status.no_times
+        if was != switched:
+            if now.logged_timeouts is not None:
+                return now.logged_timeouts  # the server has a table of them
+            self._moved_s[node] = now.at_s
+        if node not in self._moved_s or now.at_s - self._moved_s[node] > _COMES_WITHIN_S:
+            return now.logged_timeouts
+        found = await self._logged(node)
+        goes_on = known is not None and was is not None and was <= switched
+        return found if found is None or known is None or not goes_on else max(known, found)
+
+    async def _logged(self, node: str) -> int | None:
+        if not self._fleet.can(Ability.STOP_SERVERS):
+            return None  # of these servers nobody here has the log
+        with contextlib.suppress(ReplexplorerError):
+            return timeouts_in(await self._fleet.server_process(node).log())
+        return None

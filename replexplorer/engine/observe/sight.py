@@ -9,37 +9,35 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from replexplorer.core.change.planner import Observed
-from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.common import for_joined
-from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     SOURCE,
     Backing,
     KnobName,
+    KnobView,
     Value,
     all_names,
+    for_joined,
     same_value,
 )
-from replexplorer.core.link import LinkSettings
-from replexplorer.core.link_view import LinkView
+from replexplorer.core.link import LinkSettings, LinkView
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import Acknowledged
-from replexplorer.core.server.disk_view import DiskView
-from replexplorer.core.server.fault_effect import is_over
-from replexplorer.core.server.membership import judge_group
-from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.disk import DISK_KNOBS, DiskView, is_over
+from replexplorer.core.server.node_view import NodeView, judge_group
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.topology import Role, Standing, ends_of, in_order, is_pair, role_of
-from replexplorer.core.wire import DISK_KNOBS, Lease
+from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.exposure_watch import ExposureWatch
 from replexplorer.engine.observe.lookback import Lookback
 from replexplorer.engine.observe.server_sample import (
     NodeSample,
+    TimeoutLook,
     bare_view,
     errant_gtids,
     hole_of,
@@ -50,9 +48,8 @@ from replexplorer.engine.observe.server_sample import (
     standing_of,
     waits_too_long,
 )
-from replexplorer.engine.observe.timeouts import TimeoutLook
 from replexplorer.engine.observe.transfers import TransferLook
-from replexplorer.engine.requested import Requested
+from replexplorer.engine.requested import Merge, Requested, write_document
 from replexplorer.ports import Ability
 
 NO_LOAD = "no load runs"
@@ -128,7 +125,7 @@ class Sight:
 
     @requested.setter
     def requested(self, found: Requested) -> None:
-        self._requested = found
+        self._requested, self.exposures.kept = found, found.alone
 
     def forget(self) -> None:
         """Another stack has this one's name: nothing is known of it."""
@@ -165,8 +162,8 @@ class Sight:
     async def look_at_gtids(self) -> None:
         """Compare what each replica has executed with what the primary has; of a server that did not
         answer when it was last looked at nothing is asked."""
-        replicas = [replica for replica in self.fleet.replicas if self._reachable(replica.name)]
-        if not self._reachable(self.fleet.source_name):
+        replicas = [replica for replica in self.fleet.replicas if self.reachable(replica.name)]
+        if not self.reachable(self.fleet.source_name):
             replicas = []
         found = await asyncio.gather(*(errant_gtids(self.fleet.source, replica) for replica in replicas))
         self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
@@ -203,6 +200,10 @@ class Sight:
         if found.version >= self.requested.version:
             self.requested = found
 
+    async def write(self, merge: Merge) -> None:
+        """Change the document that all apps share. Raises StackUnavailable."""
+        self.requested = await write_document(self.fleet.keeper, self.fleet.roster, merge)
+
     async def look(self, node: str, *, with_gtids: bool = False) -> NodeSample:
         """Sample one server, and see what its role is."""
         clock = self.fleet.outside.clock
@@ -237,7 +238,20 @@ class Sight:
         standing = replace(self.fleet.standing(view.name), reachable=view.reachable)
         source = self.fleet.source_name
         role = role_of(standing, source)
-        return replace(view, role=role, follows=standing.follows, is_source=view.name == source)
+        why = None if view.reachable else self._why_down(view.name)
+        return replace(view, role=role, follows=standing.follows, is_source=view.name == source, why_down=why)
+
+    def _why_down(self, node: str) -> str | None:
+        """What of a node's containers does not run, in words; None where all do, or nobody here made them."""
+        member = self.fleet.members.get(node)
+        if member is None or not self.fleet.can(Ability.OWN):
+            return None
+        server, sidecar = member.address.server_running, member.address.sidecar_running
+        if server and not sidecar:
+            return f"mysqld of {node} runs, its sidecar is away"
+        if server:
+            return None
+        return f"mysqld of {node} has ended" + ("" if sidecar else ", its sidecar is away")
 
     async def look_at_source(self) -> NodeSample:
         """Sample the source's server."""
@@ -271,7 +285,7 @@ class Sight:
         else:
             applied = None
             if member and sample.view.reachable:
-                source = self.fleet.source if self._reachable(self.fleet.source_name) else None
+                source = self.fleet.source if self.reachable(self.fleet.source_name) else None
                 applied = await sample_applied(source, member, self.fleet.outside.clock)
             self.lookback.add_applied(node, applied)
         return sample
@@ -357,7 +371,7 @@ class Sight:
             diverged=tuple(
                 name
                 for name in self.fleet.replica_names
-                if self.diverged(name) and self._reachable(name) and not self._cannot_acknowledge(name)
+                if self.diverged(name) and self.reachable(name) and not self._cannot_acknowledge(name)
             ),
             links_open=(
                 sum(not self.is_cut(name) for name in replicas)
@@ -369,7 +383,7 @@ class Sight:
 
     def _group_protection(self) -> Protection:
         """Whether a majority of the group's members answers."""
-        seen = {name: self.samples[name] for name in self.fleet.members if self._reachable(name)}
+        seen = {name: self.samples[name] for name in self.fleet.members if self.reachable(name)}
         return judge_group(
             self.fleet.system,
             {name: sample.membership for name, sample in seen.items()},
@@ -519,7 +533,8 @@ class Sight:
         note = self.no_effect() if name.knob.backing is Backing.LOAD and effective is None else None
         known = self._capabilities(name)
         flavor, here = (None, None) if known is None else (known.flavor, known.narrowed(name.key))
-        return KnobView(name, self.requested_value(name), effective, note, flavor, here)
+        source = self.fleet.source_name
+        return KnobView(name, self.requested_value(name), effective, note, flavor, here, source)
 
     def observed(self) -> Observed:
         """What the planner has to know, from what was last seen."""
@@ -527,7 +542,7 @@ class Sight:
         up = {
             placed(name): member.probed
             for name, member in self.fleet.members.items()
-            if member.probed is not None and self._reachable(name)
+            if member.probed is not None and self.reachable(name)
         }
         # Of a link between two others that nobody asked anything of, a plan may take that for granted.
         bare = {name: name.knob.default for name in all_names((), tuple(self.fleet.roster.pairs))}
@@ -570,7 +585,8 @@ class Sight:
             return self.load.effective().get(name.key)
         return self.effective_value(name)
 
-    def _reachable(self, node: str) -> bool:
+    def reachable(self, node: str) -> bool:
+        """Whether a node answered the last look."""
         sample = self.samples.get(node)
         return sample is not None and sample.view.reachable
 
@@ -597,11 +613,9 @@ class Sight:
         }
 
     def for_joined(self, nodes: Collection[str]) -> dict[KnobName, Value]:
-        """What was asked of all nodes, or links, before these joined: it is theirs as well."""
-        asked = self.requested
-        return (
-            for_joined(asked.values, asked.everywhere, self.names(), nodes, self._nodes_of) if nodes else {}
-        )
+        """What most nodes, or links, that were there before these joined were asked for: it is theirs as
+        well."""
+        return for_joined(self.requested.values, self.names(), nodes, self._nodes_of) if nodes else {}
 
     def _nodes_of(self, name: KnobName) -> tuple[str, ...]:
         """The nodes that carry a knob out."""

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.fault import Fault
-from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.link_view import LinkView
-from replexplorer.core.server.disk_view import DiskView
-from replexplorer.core.server.exposure import NOT_REACHED, Exposure
+from replexplorer.core.knobs.names import Value
+from replexplorer.core.link import LinkView
+from replexplorer.core.server.disk import DiskView
+from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Unknown
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.protection import Protection
-from replexplorer.core.wire import Lease
+from replexplorer.core.wire import Experiment
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
-from replexplorer.engine.in_time import in_time
-from replexplorer.engine.observe.probing import watch_link
+from replexplorer.engine.observe.agent_sample import watch_link
 from replexplorer.engine.observe.server_sample import (
     NodeSample,
     answers,
@@ -30,39 +26,18 @@ from replexplorer.engine.observe.server_sample import (
     sample_applied,
 )
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.ports import Ability, HostView
+from replexplorer.engine.outcome import DrivenLoad, Status
+from replexplorer.engine.tasks import in_time, to_the_end
+from replexplorer.ports import Ability
 
 _LOGIN_WITHIN_S: Final = 5.0
 """A server that is silent beside the others is given up before."""
 _ON_ITS_WAY_S: Final = 0.5
 """What a replica has not received after so long is not just under way."""
+_SINCE_WHEN: Final = (
+    "no replica answers, and no app watched when the last one went: what it lacks is not known"
+)
 _NO_AGENT: Final = "its agents did not answer in time"
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The whole stack at one moment; what is not known is None."""
-
-    stack: str
-    system: str
-    """What it is (`core.system.SYSTEMS`)."""
-    state: str
-    nodes: tuple[NodeView, ...]
-    protection: Protection
-    links: tuple[LinkView, ...]
-    disks: tuple[DiskView, ...]
-    driver: Lease | None
-    load: Mapping[str, Value] | None
-    """Knobs of the load that runs, by key; empty when none does, None when that is not known."""
-    footprint_bytes: int | None
-    knobs: Mapping[KnobName, KnobView]
-    faults: tuple[Fault, ...] = ()
-    """In force, the oldest first."""
-    exposure: Exposure = NOT_REACHED
-    oldest_commit_s: float | None = None
-    """Age of the oldest commit under way on the source; None for none, or where it is not known."""
-    hosts: tuple[HostView, ...] = ()
-    """That the nodes are on; none where all are on this machine."""
 
 
 def state_word(nodes: Sequence[NodeView]) -> str:
@@ -96,17 +71,43 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         state=await glance.state(nodes),
         nodes=nodes,
         protection=sight.protection(),
-        links=(*sight.links.values(), *sight.pairs.values()),
+        links=tuple(
+            replace(link, source=sight.fleet.source_name)
+            for link in (*sight.links.values(), *sight.pairs.values())
+        ),
         disks=tuple(sight.disks.values()),
-        driver=sight.driver,
-        load=sight.driver.load if sight.driver is not None else nobody,
+        load=DrivenLoad.of(sight.driver, sight.driver.load if sight.driver is not None else nobody),
         footprint_bytes=glance.footprint_bytes(),
         knobs=sight.views(),
         faults=sight.faults,
-        exposure=sight.exposures.exposure() or NOT_REACHED,
+        interrupted=await _interrupted(sight),
+        exposure=_exposure(sight),
         oldest_commit_s=oldest_commit_s,
         hosts=tuple(await sight.fleet.outside.provider.hosts()),
     )
+
+
+async def _interrupted(sight: Sight) -> str | None:
+    """The experiment that still has something to give back though nobody runs it any more."""
+    owed, keeper = sight.requested.owed, sight.fleet.keeper
+    if owed is None:
+        return None
+    try:
+        holder = await keeper.take_turn("status", within_s=0.0)
+    except ReplexplorerError:
+        return None
+    finally:
+        await to_the_end(keeper.leave_turn())
+    return None if isinstance(holder, Experiment) else f"{owed.kind} {owed.name}"
+
+
+def _exposure(sight: Sight) -> Exposure:
+    """What a failure would lose. One moment cannot tell since when no replica answers: where nobody has kept
+    that, what went unprotected since the first look is a number that says nothing."""
+    found = sight.exposures.exposure() or NOT_REACHED
+    if sight.exposures.is_alone and sight.exposures.alone is None:
+        return replace(found, source_lost=Unknown(_SINCE_WHEN))
+    return found
 
 
 async def _oldest_commit_s(sight: Sight) -> float | None:

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.dialect.galera_log import transfer_in
+from replexplorer.core.dialect.galera import transfer_in
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.server.membership import Membership
-from replexplorer.core.server.transfer import Transfer, TransferKind
+from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member

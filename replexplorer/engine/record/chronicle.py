@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from replexplorer.core.epochs.epoch import Epoch
-from replexplorer.core.epochs.epochs import Epochs
+from replexplorer.core.epochs.epochs import Epoch, Epochs
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.counters import Sample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.protection import Protection
-from replexplorer.core.server.state_words import turn_words
-from replexplorer.core.server.states import Look, States, is_outage
+from replexplorer.core.server.protection import Look, Protection, States, is_outage, turn_words
 from replexplorer.ports import Clock
 
 

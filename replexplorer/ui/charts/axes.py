@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from replexplorer.core.stats.histogram import band_ms
+from replexplorer.ui.charts.chart_model import ChartModel, Page
 from replexplorer.ui.words.figures import moment
 
 _STEPS: Final = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -38,6 +40,12 @@ _LAST_SUFFIX: Final = 12
 _SLACK_ROWS: Final = 0.45
 _TIME_STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
 _TIME_LABEL_CELLS: Final = 13
+_NEAR: Final = 2.0
+"""A level this many times the greatest value, or the least, is still worth the rows that it takes."""
+_SELDOM: Final = 40
+"""Up to one value in this many may lie below the axis."""
+_FAR_BELOW: Final = 3.0
+"""Only what is this many times less than the others is left to the row of 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,48 +149,66 @@ def tick_text(value: float) -> str:
     return f"{value:.0e}"
 
 
-def column(at_s: float, start_s: float, end_s: float, width: int) -> int:
+def column(at_s: float, page: Page, width: int) -> int:
     """The column (or dot column) of a moment; may lie outside of 0..width-1."""
-    return math.floor((at_s - start_s) / max(end_s - start_s, 1e-9) * width)
+    return math.floor((at_s - page.start_s) / max(page.end_s - page.start_s, 1e-9) * width)
 
 
-def time_ticks(start_s: float, end_s: float, origin_s: float, width: int) -> list[tuple[int, str]]:
+def time_ticks(page: Page, width: int) -> list[tuple[int, str]]:
     """(column of the middle, label) of each tick of elapsed time."""
-    span = max(end_s - start_s, 1e-9)
+    span = max(page.end_s - page.start_s, 1e-9)
     step = next((s for s in _TIME_STEPS_S if s / span * width >= _TIME_LABEL_CELLS), _TIME_STEPS_S[-1])
-    first = math.ceil(max(0.0, start_s - origin_s) / step)
-    last = math.floor((end_s - origin_s) / step)
+    first = math.ceil(max(0.0, page.start_s - page.origin_s) / step)
+    last = math.floor((page.end_s - page.origin_s) / step)
     return [
-        (column(origin_s + at * step, start_s, end_s, width), moment(at * step))
-        for at in range(first, last + 1)
+        (column(page.origin_s + at * step, page, width), moment(at * step)) for at in range(first, last + 1)
     ]
 
 
 def spread_rows(wanted: Sequence[float], rows: int) -> list[int]:
-    """A row of its own for each label, near the one wanted, in the order of the wanted rows.
-
-    Labels that collide are moved apart evenly around their common middle; those that want a row
-    outside stand at the edge, in their order. With more labels than rows the last ones get a row outside.
-    """
-    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
-    wanted = [max(0, min(rows - 1, round(row))) for row in wanted]
-    blocks: list[list[int]] = []
-    for at in order:
-        blocks.append([at])
-        while len(blocks) > 1 and _top(blocks[-2], wanted, rows) + len(blocks[-2]) > _top(
-            blocks[-1], wanted, rows
-        ):
-            last = blocks.pop()
-            blocks[-1] += last
+    """A row of its own for each label, at or below the one wanted, in the order of the wanted rows; where the
+    lowest would leave the chart they move up."""
     placed = [0] * len(wanted)
-    for block in blocks:
-        top = _top(block, wanted, rows)
-        for offset, at in enumerate(block):
-            placed[at] = top + offset
+    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
+    free = 0
+    for at in order:
+        placed[at] = max(free, min(rows - 1, round(wanted[at])))
+        free = placed[at] + 1
+    last = rows
+    for at in reversed(order):
+        last = placed[at] = min(placed[at], last - 1)
     return placed
 
 
-def _top(block: Sequence[int], wanted: Sequence[float], rows: int) -> int:
-    """The first row of a block of neighbours, inside the chart."""
-    middle = sum(wanted[at] - offset for offset, at in enumerate(block)) / len(block)
-    return max(0, min(rows - len(block), math.floor(middle + 0.5)))
+def scale_of(model: ChartModel, rows: int) -> AxisScale | None:
+    """The value axis that a model needs; None while it has no value.
+
+    A measured value is always in view. Ceilings and predictions widen the axis only where they are near; else
+    they are off scale, and an arrow before their label says so. On a logarithmic axis values far below
+    nearly all others, and 0, share the lowest row. Values only come to those that are there, so within a page
+    an axis widens and does not swing.
+    """
+    drawn = [value for one in model.series if not one.stroke.is_level for value in one.values]
+    if held := [one.bands for one in model.density if one.bands]:
+        drawn = [*drawn, band_ms(min(map(min, held))), band_ms(max(map(max, held)) + 1)]
+    levels = [value for one in model.series if one.stroke.is_level for value in one.values]
+    if not (drawn or levels):
+        return None
+    near = [
+        value for value in levels if not drawn or value <= max(max(drawn), 0.0) * _NEAR or max(drawn) <= 0
+    ]
+    greatest = max(*drawn, *near, 0.0)
+    if not model.log:
+        return linear_scale(greatest, rows)
+    above_zero = sorted(value for value in drawn if value > 0) or sorted(
+        value for value in levels if value > 0
+    )
+    if not above_zero:
+        above_zero = [1.0]
+    lasting = above_zero[0 if model.density else len(above_zero) // _SELDOM]
+    least = lasting if above_zero[0] * _FAR_BELOW < lasting else above_zero[0]
+    has_zero = least > above_zero[0] or any(value <= 0 for value in drawn)
+    least = min([least, *(value for value in near if value >= least / _NEAR)])
+    if model.reach is not None:
+        least, greatest = min(least, model.reach[0]), max(greatest, model.reach[1])
+    return log_scale(least, max(least, greatest), rows, has_zero=has_zero)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 
-from replexplorer.core.stats.density import Slice
+from replexplorer.core.stats.histogram import Slice
 
 Points = Sequence[tuple[float, float | None]]
 """(at_s, value), in time order; None is a gap."""
@@ -24,9 +25,9 @@ class Stroke(StrEnum):
     DOTS = "dots"
     """Each point on its own."""
     DASHES = "dashes"
-    """A level, dashed under everything else, that runs on to its label."""
+    """A level, dashed below the lines, that runs on to its label."""
     BEADS = "beads"
-    """A second level of this kind, dotted; where both meet it is seen between the dashes."""
+    """A level, dotted above the lines."""
     LABEL = "label"
     """Not drawn: only its label stands where it ends."""
 
@@ -35,11 +36,6 @@ class Stroke(StrEnum):
         """Holds from each point to the next one, and is left out of view where it is far from the rest."""
         return self in (Stroke.DASHES, Stroke.BEADS)
 
-    @property
-    def is_drawn(self) -> bool:
-        """Becomes dots."""
-        return self in (Stroke.LINE, Stroke.DOTS)
-
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
@@ -47,7 +43,7 @@ class ChartSeries:
 
     points: Points
     ink: str
-    """Theme token of its colour, e.g. `p50`."""
+    """Theme token of its color, e.g. `p50`."""
     labels: tuple[str, ...] = ()
     """What may stand beside its end, longest first (`543 ceiling`, `543`); the first that fits is taken."""
     stroke: Stroke = Stroke.LINE
@@ -55,6 +51,11 @@ class ChartSeries:
     """Theme token of the tint under the line; empty: none."""
     strong: bool = False
     """The label is bold."""
+
+    @property
+    def values(self) -> list[float]:
+        """Those that can be drawn."""
+        return [value for _, value in self.points if value is not None and isfinite(value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class ChartMark:
 
 
 class WindowKind(StrEnum):
-    """What a window is of; each has colours and a glyph of its own, and a word beside."""
+    """What a window is of; each has colors and a glyph of its own, and a word beside."""
 
     PARTITION = "partition"
     """A cause: where a state's window lies over it, it keeps the upper rows."""
@@ -77,7 +78,12 @@ class WindowKind(StrEnum):
     FAULT = "fault"
     """Injected on purpose: a cause as well."""
     DROPPED = "dropped"
-    """Arrivals that an open loop gave up."""
+    """Arrivals that an open loop gave up: a cause."""
+
+    @property
+    def is_cause(self) -> bool:
+        """Others may lie over it."""
+        return self in (WindowKind.PARTITION, WindowKind.FAULT, WindowKind.DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,45 +100,43 @@ class FaultWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """The stretch of time that all charts show, with what happened in it."""
+
+    start_s: float
+    end_s: float
+    origin_s: float = 0.0
+    """When elapsed time began: tick labels count from here."""
+    marks: tuple[ChartMark, ...] = ()
+    windows: tuple[FaultWindow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ChartModel:
     """Everything one chart draws; equal models are the same picture."""
 
     title: str
-    start_s: float
-    """Left edge of the page."""
-    end_s: float
-    """Right edge of the page."""
-    subtitle: str = ""
-    """Unit and scale, after the title."""
-    short_subtitle: str = ""
-    """The same where the note needs the room."""
-    note: str = ""
-    """Text at the right of the title's rule, e.g. the ceiling's formula."""
-    shorter_notes: tuple[str, ...] = ()
-    """What stands there when that does not fit, longest first."""
+    page: Page
+    series: tuple[ChartSeries, ...] = ()
+    """In drawing order: where two meet in a cell, the later one colors it."""
+    subtitles: tuple[str, ...] = ("",)
+    """Unit and scale after the title, longest first; the last where the note needs the room."""
+    notes: tuple[str, ...] = ()
+    """Text at the right of the title's rule, e.g. the ceiling's formula, longest first."""
     note_ink: str = "muted"
     """Theme token of the note."""
-    origin_s: float = 0.0
-    """When elapsed time began: tick labels count from here."""
-    series: tuple[ChartSeries, ...] = ()
-    """In drawing order: where two meet in a cell, the later one colours it."""
-    marks: tuple[ChartMark, ...] = ()
-    windows: tuple[FaultWindow, ...] = ()
     log: bool = False
     """Values on a logarithmic axis."""
     reach: tuple[float, float] | None = None
     """A range that the axis has at least."""
     density: tuple[Slice, ...] = ()
     """Commits by time and latency in ms, drawn as shades."""
+    has_words: bool = True
+    """Windows that are over have their word here; else it stands in the chart above."""
     empty: str = "waiting for the first sample"
     """Shown while no series has a value."""
 
     @property
     def newest_s(self) -> float:
         """When the newest point of any series was taken; the left edge when there is none."""
-        return max((one.points[-1][0] for one in self.series if one.points), default=self.start_s)
-
-    @property
-    def length_s(self) -> float:
-        """Length of the page."""
-        return self.end_s - self.start_s
+        return max((one.points[-1][0] for one in self.series if one.points), default=self.page.start_s)

@@ -1,43 +1,35 @@
-"""What the charts show of one page of the history: throughput, latency and exposure as chart models."""
+"""Throughput, latency and exposure of one page of the history as chart models, with what their titles say of
+bound, prediction and load."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
-from replexplorer.core.history.points import Point
-from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.history.series import ENOUGH, Point, Recent
+from replexplorer.core.load.interval import SERVER, LoadView
+from replexplorer.core.load.pacing import CLOSED, HIDES
+from replexplorer.core.load.processes import processes_that_help
+from replexplorer.core.model.ceiling import Ceiling, beaten_words
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.stats.density import Slice
-from replexplorer.ui.charts.chart_model import (
-    ChartMark,
-    ChartModel,
-    ChartSeries,
-    FaultWindow,
-    Points,
-    Stroke,
-)
+from replexplorer.core.stats.histogram import Slice
+from replexplorer.core.tick import Tick
+from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Page, Points, Stroke
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.exposure import DANGERS, Danger, loss_of, loss_text
+from replexplorer.ui.words.figures import rate, round_trip
+from replexplorer.ui.words.states import DANGERS, loss_of, loss_text
 
 PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
-
-
 DEFAULT_PAGE_S: Final = 120.0
 """Length of the page at start."""
-
-
 _MOST_POINTS: Final = 600
-
-
 _MOST_STRETCHES: Final = 200
-
-
 _WHOLE_COMMITS: Final = (1.0, 100.0)
 """What the exposure's axis has at least: there is no half of a commit."""
+_SEVERAL: Final = 1.5
+"""From this many statements a transaction on, QPS stands beside TPS."""
+_PERCENTILES: Final = (("max", "max_ms"), ("p99", "p99_ms"), ("p95", "p95_ms"), ("p50", "p50_ms"))
 
 
 def zoomed(length_s: float, steps: int) -> float:
@@ -46,257 +38,140 @@ def zoomed(length_s: float, steps: int) -> float:
     return PAGE_LENGTHS_S[max(0, min(len(PAGE_LENGTHS_S) - 1, nearest + steps))]
 
 
-def tps_model(
-    tps: Points,
-    ceiling: Points,
-    predicted: Points = (),
+def tps_chart(
+    page: Page,
+    points: Sequence[Point],
+    tick: Tick | None = None,
+    recent: Recent | None = None,
     *,
-    page: tuple[float, float],
-    origin_s: float = 0.0,
-    marks: Iterable[ChartMark] = (),
-    windows: Iterable[FaultWindow] = (),
-    notes: Sequence[str] = (),
-    note_ink: str = "ceiling",
-    qps: float | None = None,
-    window: str = "",
+    wide: bool = False,
     log: bool = False,
 ) -> ChartModel:
-    """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labelled.
-
-    `notes`: what the title says, longest first; `window`: which stretch the newest figures are of, in words.
-    """
-    shown = in_page(tps, page)
+    """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labeled."""
+    recent = recent or Recent()
     unit = "commits/s, log" if log else "commits/s"
-    queries = "" if qps is None else f"{figures.rate(qps)} QPS"
-    last = _last(shown) if shown else None
-    now = _with_words(figures.rate(last), ("now",)) if last is not None else ()
+    many = recent.qps is not None and bool(recent.tps) and recent.qps >= _SEVERAL * (recent.tps or 0)
+    queries = f"{rate(recent.qps)} QPS" if many else ""
+    notes, ink = tps_notes(tick, wide=wide) if tick else ((), "ceiling")
     return ChartModel(
-        title="TPS",
-        subtitle=" · ".join(filter(None, (unit, queries, window))),
-        short_subtitle=queries or unit,
-        note=notes[0] if notes else "",
-        shorter_notes=tuple(notes[1:]),
-        note_ink=note_ink,
-        start_s=page[0],
-        end_s=page[1],
-        origin_s=origin_s,
-        series=(
-            _level(in_page(predicted, page), "title", Stroke.BEADS, ("predicted", "pred")),
-            _level(in_page(ceiling, page), "ceiling", Stroke.DASHES, ("ceiling", "ceil")),
-            ChartSeries(shown, "tps", now, fill="tpsfill", strong=True),
+        "TPS",
+        page,
+        (
+            _series(points, "ceiling_tps", "ceiling", "ceiling", "ceil", stroke=Stroke.DASHES),
+            _series(points, "tps", "tps", "now", fill="tpsfill", strong=True),
+            _series(points, "predicted_tps", "title", "predicted", "pred", stroke=Stroke.BEADS),
         ),
-        marks=tuple(marks),
-        windows=tuple(windows),
+        subtitles=(
+            " · ".join(filter(None, (unit, queries, window_words(recent, titled=True)))),
+            queries or unit,
+        ),
+        notes=notes,
+        note_ink=ink,
         log=log,
     )
 
 
-def _level(points: Points, ink: str, stroke: Stroke, words: Sequence[str]) -> ChartSeries:
-    """A bound or a prediction with its figure beside its end."""
-    last = _last(points)
-    labels = _with_words(figures.rate(last), words) if last is not None else ()
-    return ChartSeries(points, ink, labels, stroke)
-
-
-def latency_model(
-    p50: Points,
-    p95: Points,
-    p99: Points,
-    maximum: Points,
-    slowest: Points = (),
-    *,
-    page: tuple[float, float],
-    origin_s: float = 0.0,
-    marks: Iterable[ChartMark] = (),
-    windows: Iterable[FaultWindow] = (),
-    mode: str = CLOSED,
-    notes: Sequence[str] = (),
-    note_ink: str = "muted",
-) -> ChartModel:
-    """The latency chart in milliseconds: three percentile lines, and a dot for the slowest commit of each
-    tick; the label of `maximum` is of the same window as the lines'.
-
-    Ended windows are tinted without their word: it stands in the TPS chart above.
-    """
-
-    def one(points: Points, ink: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
-        shown = in_page(points, page)
-        last = _last(shown)
-        labels = (f"{ink} {figures.millis(last)}",) if last is not None else ()
-        return ChartSeries(shown, ink, labels, stroke, strong=ink == "p50")
-
-    told = (*notes, "p50 · p95 · p99 lines, max dots")
-    return ChartModel(
-        title="Latency",
-        subtitle="ms per commit, log" if mode == CLOSED else "ms from when each was due, log",
-        short_subtitle="ms" if mode == CLOSED else "ms from due",
-        note=told[0],
-        shorter_notes=told[1:],
-        note_ink=note_ink,
-        start_s=page[0],
-        end_s=page[1],
-        origin_s=origin_s,
-        series=(
-            ChartSeries(in_page(slowest or maximum, page), "max", stroke=Stroke.DOTS),
-            one(maximum, "max", Stroke.LABEL),
-            one(p99, "p99"),
-            one(p95, "p95"),
-            one(p50, "p50"),
-        ),
-        marks=tuple(marks),
-        windows=tuple(map(_without_word, windows)),
-        log=True,
-    )
-
-
-def server_latency_model(
-    mean: Points,
-    *,
-    page: tuple[float, float],
-    origin_s: float = 0.0,
-    marks: Iterable[ChartMark] = (),
-    windows: Iterable[FaultWindow] = (),
-) -> ChartModel:
-    """The latency chart where only the server's counters are known: its mean time for the commit, which no
-    client's clock and no percentile is in.
-
-    Ended windows are tinted without their word: it stands in the TPS chart above.
-    """
-    shown = in_page(mean, page)
-    last = _last(shown)
-    labels = (f"mean {figures.millis(last)}",) if last is not None else ()
-    return ChartModel(
-        title="Commit",
-        subtitle="ms, mean by the server's counters, log",
-        short_subtitle="ms by the server",
-        note="no client's clock, no percentiles",
-        shorter_notes=("no percentiles",),
-        note_ink="muted",
-        start_s=page[0],
-        end_s=page[1],
-        origin_s=origin_s,
-        series=(ChartSeries(shown, "p50", labels, strong=True),),
-        marks=tuple(marks),
-        windows=tuple(map(_without_word, windows)),
-        log=True,
-        empty="the server has timed no commit",
-    )
-
-
-def density_model(lines: ChartModel, density: Sequence[Slice]) -> ChartModel:
-    """The latency chart as shades: every commit where its time and latency put it.
-
-    The percentiles keep their labels; what the page has no slices of stays blank.
-    """
-    return replace(
-        lines,
-        subtitle=f"density, {lines.subtitle}",
-        short_subtitle=f"density, {lines.short_subtitle}",
-        shorter_notes=lines.shorter_notes[:-1],
-        note=lines.note if lines.shorter_notes else "",
-        series=tuple(replace(one, stroke=Stroke.LABEL) for one in lines.series),
-        density=tuple(density),
-    )
-
-
-def exposure_model(
+def latency_chart(
+    page: Page,
     points: Sequence[Point],
-    exposure: Exposure | None,
-    *,
-    page: tuple[float, float],
-    origin_s: float = 0.0,
-    marks: Iterable[ChartMark] = (),
-    windows: Iterable[FaultWindow] = (),
+    load: LoadView | None = None,
+    recent: Recent | None = None,
+    density: Sequence[Slice] | None = None,
 ) -> ChartModel:
-    """The exposure chart: commits that each kind of failure would lose at each moment, 0 in its lowest
-    row; where the least alone is known that, and what is not known is a gap. `exposure`: of now.
+    """The latency chart in milliseconds: three percentile lines, a dot for each tick's slowest commit.
 
-    Ended windows are tinted without their word: it stands in the TPS chart above.
+    With a `density` shades in place of the lines: every commit where its time and latency put it. Where the
+    server's counters are all that is known its mean time for the commit, which no percentile is in.
     """
-
-    def one(danger: Danger) -> ChartSeries:
-        shown = in_page([(point.at_s, getattr(point, danger.field)) for point in points], page)
-        figure = figures.UNKNOWN if exposure is None else loss_text(loss_of(exposure, danger))
-        return ChartSeries(shown, danger.ink, _with_words(figure, (danger.word, danger.short, danger.tag)))
-
+    if load is not None and load.is_by_server:
+        mean = _column(points, "mean_ms")
+        labels = (f"mean {figures.millis(mean[-1][1])}",) if mean and mean[-1][1] is not None else ()
+        return ChartModel(
+            "Commit",
+            page,
+            (ChartSeries(mean, "p50", labels, strong=True),),
+            subtitles=("ms, mean by the server's counters, log", "ms by the server"),
+            notes=("no client's clock, no percentiles", "no percentiles"),
+            log=True,
+            has_words=False,
+            empty="the server has timed no commit",
+        )
+    subtitles = ("ms per commit, log", "ms")
+    if load is not None and load.mode != CLOSED:
+        subtitles = ("ms from when each was due, log", "ms from due")
+    slowest: list[ChartSeries] = []
+    stroke, key = Stroke.LABEL, tuple[str, ...]()
+    if density is None:
+        dots = "slowest_ms" if any(point.slowest_ms is not None for point in points) else "max_ms"
+        slowest = [ChartSeries(_column(points, dots), "max", stroke=Stroke.DOTS)]
+        stroke, key = Stroke.LINE, ("p50 · p95 · p99 lines, max dots",)
+    else:
+        subtitles = (f"density, {subtitles[0]}", f"density, {subtitles[1]}")
+    lines = [
+        ChartSeries(
+            shown := _column(points, field),
+            ink,
+            (f"{ink} {figures.millis(shown[-1][1])}",) if shown and shown[-1][1] is not None else (),
+            Stroke.LABEL if ink == "max" else stroke,
+            strong=ink == "p50",
+        )
+        for ink, field in _PERCENTILES
+    ]
+    notes, note_ink = latency_notes(load, recent or Recent())
     return ChartModel(
-        title="Exposure",
-        subtitle="commits that a failure would lose, log",
-        short_subtitle="commits at risk, log",
-        start_s=page[0],
-        end_s=page[1],
-        origin_s=origin_s,
-        series=tuple(map(one, DANGERS)),
-        marks=tuple(marks),
-        windows=tuple(map(_without_word, windows)),
+        "Latency",
+        page,
+        (*slowest, *lines),
+        subtitles=subtitles,
+        notes=(*notes, *key),
+        note_ink=note_ink,
+        log=True,
+        density=tuple(density or ()),
+        has_words=False,
+    )
+
+
+def exposure_chart(page: Page, points: Sequence[Point], exposure: Exposure | None) -> ChartModel:
+    """The exposure chart: commits that each kind of failure would lose at each moment, 0 in its lowest row;
+    where the least alone is known that, and what is not known is a gap. `exposure`: of now."""
+    series = []
+    for danger in DANGERS:
+        figure = figures.UNKNOWN if exposure is None else loss_text(loss_of(exposure, danger))
+        words = (f"{figure} {danger.word}", f"{figure} {danger.short}", figure)
+        series.append(ChartSeries(_column(points, danger.field), danger.ink, words))
+    return ChartModel(
+        "Exposure",
+        page,
+        tuple(series),
+        subtitles=("commits that a failure would lose, log", "commits at risk, log"),
         log=True,
         reach=_WHOLE_COMMITS,
+        has_words=False,
         empty="not known yet",
     )
 
 
-def _without_word(window: FaultWindow) -> FaultWindow:
-    """A window that lasts keeps its word."""
-    return window if window.end_s is None else replace(window, word="", short="")
-
-
-def chart_models(
+def _series(
     points: Sequence[Point],
-    *,
-    page: tuple[float, float],
-    origin_s: float = 0.0,
-    marks: Iterable[ChartMark] = (),
-    windows: Iterable[FaultWindow] = (),
-    log: bool = False,
-    mode: str = CLOSED,
-    tps_notes: Sequence[str] = (),
-    tps_note_ink: str = "ceiling",
-    latency_notes: Sequence[str] = (),
-    latency_note_ink: str = "muted",
-    qps: float | None = None,
-    window: str = "",
-) -> tuple[ChartModel, ChartModel]:
-    """TPS and latency of a page of the session's history, with the same marks and windows on both."""
-    marks, windows = tuple(marks), tuple(windows)
-    tps = tps_model(
-        [(point.at_s, point.tps) for point in points],
-        [(point.at_s, point.ceiling_tps) for point in points],
-        [(point.at_s, point.predicted_tps) for point in points],
-        page=page,
-        origin_s=origin_s,
-        marks=marks,
-        windows=windows,
-        notes=tps_notes,
-        note_ink=tps_note_ink,
-        qps=qps,
-        window=window,
-        log=log,
-    )
-    latency = latency_model(
-        [(point.at_s, point.p50_ms) for point in points],
-        [(point.at_s, point.p95_ms) for point in points],
-        [(point.at_s, point.p99_ms) for point in points],
-        [(point.at_s, point.max_ms) for point in points],
-        [(point.at_s, point.slowest_ms) for point in points],
-        page=page,
-        origin_s=origin_s,
-        marks=marks,
-        windows=windows,
-        mode=mode,
-        notes=latency_notes,
-        note_ink=latency_note_ink,
-    )
-    return tps, latency
+    field: str,
+    ink: str,
+    *words: str,
+    stroke: Stroke = Stroke.LINE,
+    fill: str = "",
+    strong: bool = False,
+) -> ChartSeries:
+    """A rate with its newest figure and its word beside its end."""
+    shown = _column(points, field)
+    last = shown[-1][1] if shown else None
+    labels = (*(f"{rate(last)} {word}" for word in words), rate(last)) if last is not None else ()
+    return ChartSeries(shown, ink, labels, stroke, fill, strong)
 
 
-def in_page(points: Points, page: tuple[float, float]) -> tuple[tuple[float, float | None], ...]:
-    """The points inside the page, a long page's condensed."""
-    low = bisect_left(points, page[0], key=_moment)
-    high = bisect_right(points, page[1], key=_moment)
-    return condensed(points[low:high])
+def _column(points: Sequence[Point], field: str) -> Points:
+    return condensed([(point.at_s, getattr(point, field)) for point in points])
 
 
-def condensed(points: Points) -> tuple[tuple[float, float | None], ...]:
+def condensed(points: Points) -> Points:
     """Many points as few with the same outline.
 
     Of each stretch stay the first, the least, the greatest, the last and the first gap. Stretches
@@ -310,27 +185,81 @@ def condensed(points: Points) -> tuple[tuple[float, float | None], ...]:
     kept: list[tuple[float, float | None]] = []
     for start in range(0, len(points), length):
         stretch = points[start : start + length]
-        values = [value for _, value in stretch]
-        known = [value for value in values if value is not None]
-        places = {0, len(values) - 1}
-        if known:
-            places |= {values.index(min(known)), values.index(max(known))}
-        if len(known) < len(values):
-            places.add(values.index(None))
+        known = sorted((value, at) for at, (_, value) in enumerate(stretch) if value is not None)
+        gaps = [at for at, (_, value) in enumerate(stretch) if value is None]
+        places = {0, len(stretch) - 1, *gaps[:1], *(at for _, at in (*known[:1], *known[-1:]))}
         kept += [stretch[at] for at in sorted(places)]
     return tuple(kept)
 
 
-def _moment(point: tuple[float, float | None]) -> float:
-    """When a point was taken."""
-    return point[0]
+Notes = tuple[tuple[str, ...], str]
+"""What may stand at the right end of a title, longest first, and its theme token."""
 
 
-def _with_words(figure: str, words: Sequence[str]) -> tuple[str, ...]:
-    """A figure with each word, and alone."""
-    return (*(f"{figure} {word}" for word in words), figure)
+def tps_notes(tick: Tick, *, wide: bool) -> Notes:
+    """Why the figure is the load's own and not the server's, that it beats the ceiling, else prediction and
+    ceiling."""
+    if tick.load is not None and tick.load.state == SERVER:
+        return ("by the server's counters, all clients", "by the server's counters"), "muted"
+    if tick.load is not None and tick.load.limited:
+        limited = f"▲ the load is the limit: {tick.load.limited}"
+        more = processes_that_help(tick.load.limited, tick.load.processes, tick.load.clients)
+        remedy = () if more is None else (f"{limited}; set workload.processes = {more}",)
+        return (*remedy, limited, f"▲ {tick.load.limited}"), "warn"
+    ceiling, predicted = tick.ceiling, tick.predicted
+    if ceiling is not None and ceiling.beaten_tps is not None:
+        pair = f"{rate(ceiling.beaten_tps)} > {rate(ceiling.tps)}/s"
+        return (f"▲ {beaten_words(ceiling)}", f"▲ beats the ceiling: {pair}", f"▲ {pair}"), "warn"
+    bounds = (
+        []
+        if ceiling is None
+        else [formula(ceiling, wide=each) for each in ((True, False) if wide else (False,))]
+    )
+    if predicted is None:
+        return tuple(bounds), "ceiling"
+    found = [f"predicted {rate(predicted.tps)}/s", f"pred {rate(predicted.tps)}"]
+    return (*(f"{word} · {bound}" for bound in bounds for word in found), *found), "ceiling"
 
 
-def _last(points: Points) -> float | None:
-    """The newest value, None when the newest point is a gap."""
-    return points[-1][1] if points else None
+def formula(ceiling: Ceiling, *, wide: bool) -> str:
+    """The bound with its numbers: `ceiling 48 ÷ (85.4 + 3.0 ms) = 543/s`."""
+    rtt, local = round_trip(ceiling.rtt_ms), round_trip(ceiling.local_ms)
+    if not ceiling.local_ms:
+        return f"ceiling {ceiling.clients} ÷ {rtt} ms = {rate(ceiling.tps)}/s"
+    if wide:
+        return f"ceiling = {ceiling.clients} clients ÷ ({rtt} ack + {local} local) ms = {rate(ceiling.tps)}/s"
+    return f"ceiling {ceiling.clients} ÷ ({rtt} + {local} ms) = {rate(ceiling.tps)}/s"
+
+
+def latency_notes(load: LoadView | None, recent: Recent) -> Notes:
+    """Backlog and what is dropped, while there is any; what the load's mode hides."""
+    if load is None or load.state not in ("running", "viewer"):
+        return (), "muted"
+    slow = f"{load.clients} slow commit{'' if load.clients == 1 else 's'}"
+    hidden = (
+        (HIDES[load.mode], f"closed: a stall shows as {slow}", f"a stall is {slow}")
+        if load.mode == CLOSED
+        else (HIDES[load.mode], "open: watch response and backlog", "open: watch the backlog")
+    )
+    dropped = recent.per_second("dropped")
+    found = [f"backlog {figures.count(load.backlog)}"] * bool(load.backlog)
+    found += [f"dropped {rate(dropped)}/s"] * bool(dropped)
+    if not found:
+        return hidden, "muted"
+    text = " · ".join(found)
+    return (*(f"{text} · {words}" for words in hidden), text, found[-1]), "warn"
+
+
+def window_words(recent: Recent, *, titled: bool = False) -> str:
+    """Which stretch the load's figures are of: `in 0.5 s`, in a title `now: the last 0.5 s`; with the number
+    of commits where these are too few for a percentile: `n 11 in 10 s`. Empty while no figure has a
+    stretch."""
+    if recent.length_s <= 0:
+        return ""
+    known = [name for name in ENOUGH if recent.latency_ms(name) is not None]
+    enough = recent.is_mixed or all(recent.is_firm(name) for name in known)
+    few = "" if enough else f"n {figures.count(recent.n)} "
+    span = figures.span(recent.length_s)
+    if not titled:
+        return f"{few}in {span}"
+    return f"now: {f'{few}in ' if few else ''}the last {span}"

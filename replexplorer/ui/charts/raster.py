@@ -1,29 +1,45 @@
-"""Series as dots, and a raster that turns dots into characters.
+"""Series as dots, and dots as characters. The line of TPS is drawn by plotext, all else here.
 
-Law: dots are whole numbers inside the canvas before any raster sees them; nothing that is not
-finite gets this far. This raster is what the charts fall back to and what the other one is
-tested against.
+Law: plotext 6 ends the process from C++ on a NaN or on a shape outside the limits, and keeps one global
+figure. So only whole dots inside the canvas reach it, and each picture begins with a cleared figure.
 """
 
 from __future__ import annotations
 
-import math
+import importlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from functools import cache
+from itertools import groupby, pairwise
+from math import isfinite
+from typing import Any, Final
 
 from replexplorer.ui.charts.axes import AxisScale, column
-from replexplorer.ui.charts.chart_model import ChartModel, Points, Stroke
+from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Stroke
 from replexplorer.ui.terminal.glyphs import Glyphs
 
 Dot = tuple[int, int]
 """(column, row) of a dot, from the top left."""
-Raster = list[list[tuple[str, int] | None]]
-"""Rows of cells: character and index of the trace that colours it; None where nothing is drawn."""
+Raster = dict[tuple[int, int], tuple[str, int]]
+"""(column, row) of a cell to its character and the index of the trace that colors it."""
 
-_BRAILLE_BITS: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_QUADRANTS: Final = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
+MOST_CELLS: Final = 500
+"""Columns or rows that plotext may be asked for."""
+_BITS: Final = {
+    4: ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80)),
+    2: ((1, 2), (4, 8)),
+    1: ((1,),),
+}
+"""By a cell's rows of dots, the bit of each dot."""
+_MARKERS: Final = {"braille": "braille", "block": "hd"}
+_ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@cache
+def plotext() -> Any:
+    """The library, loaded when it is first needed: that takes 0.4 s. May run in a thread of its own."""
+    return importlib.import_module("plotext")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,135 +50,135 @@ class Trace:
     """Broken at gaps."""
     joined: bool
     """Draw lines between the dots of a run."""
-    ink: str
-    """Theme token of its colour."""
+    series: ChartSeries
     char: str = "*"
     """Its character where a cell is one dot."""
 
 
 def traces_of(model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs) -> list[Trace]:
-    """The model's lines and dots (not its dashed levels) on a canvas `width` cells wide."""
-    return [
-        Trace(
-            tuple(
-                straightened(run) if one.stroke is Stroke.LINE else run
-                for run in _runs(one.points, model, scale, width, glyphs)
-            ),
-            one.stroke is Stroke.LINE,
-            one.ink,
-            glyphs.strokes.get(one.ink, "*"),
-        )
-        for one in model.series
-        if one.stroke.is_drawn
-    ]
+    """What of the model is drawn, on a canvas `width` cells wide, in drawing order."""
+    traces = []
+    runs: list[list[Dot]]
+    for one in model.series:
+        if one.stroke.is_level:
+            runs = [_level(one, model, scale, width, glyphs)]
+            char = glyphs.dash if one.stroke is Stroke.DASHES else glyphs.bead
+        elif one.stroke is not Stroke.LABEL:
+            runs = _runs(one, model, scale, width, glyphs)
+            char = glyphs.strokes.get(one.ink, "*")
+        else:
+            continue
+        traces.append(Trace(tuple(map(tuple, runs)), one.stroke is Stroke.LINE, one, char))
+    return traces
 
 
 def _runs(
-    points: Points, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs
-) -> Iterator[tuple[Dot, ...]]:
-    """The points as dots, a run for each stretch without a gap."""
+    one: ChartSeries, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs
+) -> list[list[Dot]]:
+    """The points as dots, a run for each stretch without a gap: of each column the first, the least, the
+    greatest and the last."""
     dots_x = width * glyphs.dots_x
-    run: list[Dot] = []
-    for at_s, value in points:
-        if value is None or not math.isfinite(value):
-            if run:
-                yield thinned(run)
-                run = []
+    runs: list[list[Dot]] = []
+    for is_known, points in groupby(one.points, lambda point: point[1] is not None and isfinite(point[1])):
+        if not is_known:
             continue
-        x = max(0, min(dots_x - 1, column(at_s, model.start_s, model.end_s, dots_x)))
-        run.append((x, scale.dot(value, glyphs.dots_y)))
-    if run:
-        yield thinned(run)
-
-
-def thinned(run: Sequence[Dot]) -> tuple[Dot, ...]:
-    """First, lowest, highest and last dot of each column: the same picture from fewer dots."""
-    kept: list[Dot] = []
-    start = 0
-    for at in range(1, len(run) + 1):
-        if at < len(run) and run[at][0] == run[start][0]:
-            continue
-        group = run[start:at]
-        if len(group) > 4:
-            least = min(range(len(group)), key=lambda i: group[i][1])
-            most = max(range(len(group)), key=lambda i: group[i][1])
-            group = [group[i] for i in sorted({0, least, most, len(group) - 1})]
-        kept += [dot for i, dot in enumerate(group) if i == 0 or dot != group[i - 1]]
-        start = at
-    return tuple(kept)
-
-
-def straightened(run: Sequence[Dot]) -> tuple[Dot, ...]:
-    """The same line without the dots inside its level stretches: each dot costs a raster 15 us."""
-    kept = list(run[:1])
-    for dot, after in pairwise(run[1:]):
-        if not kept[-1][1] == dot[1] == after[1]:
-            kept.append(dot)
-    return (*kept, *run[1:][-1:])
-
-
-def line_dots(start: Dot, end: Dot) -> Iterator[Dot]:
-    """Every dot of a straight line (Bresenham), both ends included."""
-    (x, y), (x1, y1) = start, end
-    dx, dy = abs(x1 - x), -abs(y1 - y)
-    step_x, step_y = (1 if x < x1 else -1), (1 if y < y1 else -1)
-    error = dx + dy
-    while True:
-        yield x, y
-        if (x, y) == (x1, y1):
-            return
-        twice = 2 * error
-        if twice >= dy:
-            error += dy
-            x += step_x
-        if twice <= dx:
-            error += dx
-            y += step_y
-
-
-def trace_dots(trace: Trace) -> Iterator[Dot]:
-    """Every dot of a trace."""
-    for run in trace.runs:
-        yield run[0]
-        for before, dot in pairwise(run):
-            if trace.joined:
-                yield from line_dots(before, dot)
-            else:
-                yield dot
-
-
-def raster_dots(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> Raster:
-    """Draw the traces in order; dots of several series in one cell are joined, the last one colours it."""
-    bits = [[0] * width for _ in range(height)]
-    owner = [[0] * width for _ in range(height)]
-    for index, trace in enumerate(traces):
-        for x, y in trace_dots(trace):
-            column_at, row_at = x // glyphs.dots_x, y // glyphs.dots_y
-            if not (0 <= column_at < width and 0 <= row_at < height):
-                continue
-            bits[row_at][column_at] |= _bit(x % glyphs.dots_x, y % glyphs.dots_y, glyphs)
-            owner[row_at][column_at] = index
-    return [
-        [
-            (_char(bits[y][x], glyphs, traces[owner[y][x]]), owner[y][x]) if bits[y][x] else None
-            for x in range(width)
+        dots = [
+            (
+                max(0, min(dots_x - 1, column(at_s, model.page, dots_x))),
+                scale.dot(value or 0.0, glyphs.dots_y),
+            )
+            for at_s, value in points
         ]
-        for y in range(height)
+        run: list[Dot] = []
+        for x, group in groupby(dots, lambda dot: dot[0]):
+            rows = [y for _, y in group]
+            run += [(x, y) for y, _ in groupby((rows[0], min(rows), max(rows), rows[-1]))]
+        runs.append(run)
+    return runs
+
+
+def _level(one: ChartSeries, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs) -> list[Dot]:
+    """A level's dashes or beads: each value holds until the next, the last one runs on to the label; what is
+    off scale is not drawn."""
+    dots_x = width * glyphs.dots_x
+    ends = [column(at_s, model.page, dots_x) for at_s, _ in one.points[1:]]
+    period, length = (3, 2 * glyphs.dots_x) if one.stroke is Stroke.DASHES else (2, 1)
+    return [
+        (x, scale.dot(value, glyphs.dots_y))
+        for (at_s, value), end in zip(one.points, [*ends, dots_x], strict=False)
+        if value is not None and isfinite(value) and not scale.side(value)
+        for x in range(max(0, column(at_s, model.page, dots_x)), min(end, dots_x))
+        if x % (period * glyphs.dots_x) < length
     ]
 
 
-def braille_bit(x: int, y: int) -> int:
-    """The bit of a dot inside its cell of 2 x 4."""
-    return _BRAILLE_BITS[y][x]
+def rasterized(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> Raster:
+    """The traces as characters, drawn in order: dots of several in one cell are joined, the last one colors
+    it."""
+    bits: dict[tuple[int, int], int] = {}
+    owners: dict[tuple[int, int], int] = {}
+    for index, trace in enumerate(traces):
+        draw = _by_plotext if trace.series.fill else _by_dots
+        for cell, found in draw(trace, width, height, glyphs):
+            bits[cell] = bits.get(cell, 0) | found
+            owners[cell] = index
+    one_dot = glyphs.dots_y == 1
+    return {
+        cell: (traces[owner].char if one_dot else glyphs.dots[bits[cell]], owner)
+        for cell, owner in owners.items()
+    }
 
 
-def _bit(x: int, y: int, glyphs: Glyphs) -> int:
-    """The bit of a dot inside its cell."""
-    return braille_bit(x, y) if glyphs.dots_y == 4 else 1 << (y * glyphs.dots_x + x)
+def _by_dots(trace: Trace, width: int, height: int, glyphs: Glyphs) -> Iterator[tuple[tuple[int, int], int]]:
+    """Cells with the bit of each dot of a trace, by ourselves: ragged lines cost plotext twenty times as
+    much."""
+    dots_x, dots_y = glyphs.dots_x, glyphs.dots_y
+    for run in trace.runs:
+        for x, y in _on_lines(run) if trace.joined else run:
+            if 0 <= x < width * dots_x and 0 <= y < height * dots_y:
+                yield (x // dots_x, y // dots_y), _BITS[dots_y][y % dots_y][x % dots_x]
 
 
-def _char(bits: int, glyphs: Glyphs, trace: Trace) -> str:
-    """The character of a cell's dots."""
-    if glyphs.dots_y == 4:
-        return chr(0x2800 + bits)
-    return _QUADRANTS[bits] if glyphs.dots_y == 2 else trace.char
+def _on_lines(run: Sequence[Dot]) -> Iterator[Dot]:
+    """Every dot of the straight lines from each dot to the next."""
+    yield run[0]
+    for (x, y), (next_x, next_y) in pairwise(run):
+        steps = max(abs(next_x - x), abs(next_y - y))
+        for at in range(1, steps + 1):
+            yield x + round((next_x - x) * at / steps), y + round((next_y - y) * at / steps)
+
+
+def _by_plotext(
+    trace: Trace, width: int, height: int, glyphs: Glyphs
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Cells with the bits of a trace on a bare canvas of plotext's: no axes, no ticks, limits on the edges of
+    the outermost cells."""
+    library = plotext()
+    library.terminal.limit(False, False)
+    figure = library.figure
+    figure.clear.data()
+    figure.plot_size(width, height)
+    figure.axes(False)
+    figure.canvas("default")
+    figure.legend(False)
+    figure.ruler("x").frequency(0).lim(0, width).alignment(lim="edge")
+    figure.ruler("y").frequency(0).lim(0, height).alignment(lim="edge")
+    dots = [dot for run in trace.runs for dot in run]
+    if not dots:
+        return
+    last_y = height * glyphs.dots_y - 1
+    signal = figure.signal(
+        [(x + 0.5) / glyphs.dots_x for x, _ in dots],
+        [(last_y - y + 0.5) / glyphs.dots_y for _, y in dots],
+        marker=library.marker(_MARKERS.get(glyphs.name, "*"), pixel=library.pixel()),
+    )
+    signal.lines(trace.joined)
+    start = 0
+    for run in trace.runs:
+        signal.line(start, False)
+        start += len(run)
+    figure.draw(signal)
+    for y, line in enumerate(_ESCAPE.sub("", str(figure.build().string())).split("\n")[:height]):
+        for x, char in enumerate(line[:width]):
+            if char not in " ⠀":
+                yield (x, y), max(1, glyphs.dots.find(char))

@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from replexplorer.ui.keys.actions import DEFAULT_KEYS, QUIT, key_label, keys_of
+from replexplorer.ui.actions import DEFAULT_KEYS, QUIT, key_label, keys_of
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.runs import Line, rule
+from replexplorer.ui.words.runs import Line, Run, rule
 
 
 class Listing(Lines):
@@ -20,7 +20,7 @@ class Listing(Lines):
 
     DEFAULT_CSS = "Listing { height: 1fr; }"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, arrows_do: str) -> None:
         super().__init__(glyphs=settings.glyphs, id="listing")
         self._title: Line = []
         self._head: Sequence[Line] = ()
@@ -28,8 +28,7 @@ class Listing(Lines):
         self._keymap = settings.keymap
         self.top = 0
         """The first body row that is shown."""
-        self.arrows_do = "scroll"
-        """What ↑↓ do, in a word."""
+        self._arrows_do = arrows_do
         self.is_typed_beside = False
         """A field beside it takes the letters."""
 
@@ -70,7 +69,7 @@ class Listing(Lines):
         closes = key_label(keys_of(QUIT, self._keymap)[0])
         keys: Line = [
             (" esc" if self.is_typed_beside else f" esc {closes}", "key b"), (" back   ", "muted"),
-            ("↑↓", "key b"), (f" {self.arrows_do}", "muted"),
+            ("↑↓", "key b"), (f" {self._arrows_do}", "muted"),
         ]  # fmt: skip
         return [*rows[: height - 1], keys]
 
@@ -79,6 +78,8 @@ class ListingScreen(Screen[None]):
     """Keys and wheel of a listing; subclasses fill it in `fill`."""
 
     AUTO_FOCUS = ""
+    ARROWS: ClassVar[str] = "scroll"
+    """What the arrows up and down do, in a word."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Back", show=False),
         Binding(DEFAULT_KEYS[QUIT], "close", "Back", show=False, id=QUIT),
@@ -97,7 +98,7 @@ class ListingScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The listing."""
-        yield Listing(self.settings)
+        yield Listing(self.settings, self.ARROWS)
 
     def on_mount(self) -> None:
         """Fill it once its size is known, and keep it up to date."""
@@ -117,6 +118,15 @@ class ListingScreen(Screen[None]):
         """The widget."""
         return self.query_one(Listing)
 
+    def key(self, action: str) -> str:
+        """The first key of an action, as it is shown."""
+        return key_label(keys_of(action, self.settings.keymap)[0])
+
+    def copy(self, text: str, what: str) -> None:
+        """Put a text on the clipboard, over OSC 52, and say what it was."""
+        self.app.copy_to_clipboard(text)
+        self.notify(what, title="copied", timeout=4, markup=False)
+
     def action_close(self) -> None:
         """Back to the screen behind."""
         self.dismiss()
@@ -127,7 +137,7 @@ class ListingScreen(Screen[None]):
 
     def action_scroll_page(self, pages: int) -> None:
         """Move by pages."""
-        self.listing.scroll_rows(pages * self.listing.page_rows)
+        self.action_scroll_by(pages * self.listing.page_rows)
 
     def on_mouse_scroll_down(self) -> None:
         """Three rows down."""
@@ -139,3 +149,8 @@ class ListingScreen(Screen[None]):
 
     def _restyle(self) -> None:
         self.listing.restyle()
+
+
+def key_hints(*hints: tuple[str, str]) -> list[Run]:
+    """Keys, each with what it does."""
+    return [run for key, word in hints for run in ((key, "key b"), (f" {word}  ", "muted"))]

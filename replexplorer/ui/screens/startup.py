@@ -2,95 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.reactive import reactive
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.hints import with_stack
-from replexplorer.engine.progress import Progress
+from replexplorer.core.text import with_stack
+from replexplorer.engine.outcome import Progress
 from replexplorer.engine.view import View
+from replexplorer.ui.charts.raster import plotext
 from replexplorer.ui.messages import StartAdvanced, Started, StartFailed
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.chart import load_plotext
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.runs import Line, Run, spread, wrapped
+from replexplorer.ui.words.runs import Line, Run, hung, spread
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_WIDTH: Final = 72
 
 
 class StartSteps(Lines):
     """Done steps, the present one with its progress and seconds, or the failure with its remedy."""
 
-    WIDTH: ClassVar = 72
-
-    progress: reactive[Progress | None] = reactive(None)
-    """The present step."""
-    failure: reactive[tuple[str, str] | None] = reactive(None)
-    """What happened and what to do."""
-    seconds: reactive[int] = reactive(0)
-    """Since the start-up began."""
-
     def __init__(self, settings: Settings) -> None:
         super().__init__(glyphs=settings.glyphs, id="start-steps")
-        self._settings = settings
-        self._done: list[str] = []
+        self._stack = settings.stack
+        self._steps: list[Progress] = []
+        self.failure: ReplexplorerError | None = None
+        """Why it could not start."""
+        self._seconds = 0
 
-    def watch_progress(self, old: Progress | None, new: Progress | None) -> None:
-        """A step with another text is done."""
-        if old is not None and new is not None and old.text != new.text:
-            self._done.append(old.text)
-        if new is None:
-            self._done.clear()
+    def begin(self) -> None:
+        """Nothing is done yet."""
+        self._steps, self.failure, self._seconds = [Progress("looking for the stack")], None, 0
         self.repaint()
 
-    def watch_failure(self) -> None:
-        """Replace the steps by the failure."""
+    def advance(self, progress: Progress) -> None:
+        """A step with another text has the one before done."""
+        if self._steps and self._steps[-1].text == progress.text:
+            self._steps.pop()
+        self._steps.append(progress)
         self.repaint()
 
-    def watch_seconds(self) -> None:
-        """Draw the seconds."""
+    def fail(self, failure: ReplexplorerError) -> None:
+        """Show the failure below what was done."""
+        self.failure = failure
+        self.repaint()
+
+    def count(self, seconds: int) -> None:
+        """Show the seconds."""
+        self._seconds = seconds
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """A block in the middle."""
-        room = min(self.WIDTH, width - 4)
-        seconds: Line = [(f"{self.seconds} s", "muted")]
-        title: Line = [("replexplorer", "title b"), (f"  stack {self._settings.stack}", "muted")]
-        block: list[Line] = [spread(title, seconds, room), []]
-        keep = max(1, height - 10)
-        block += [[("✓ ", "good"), (text, "muted")] for text in self._done[-keep:]]
+        room = min(_WIDTH, width - 4)
+        title: Line = [("replexplorer", "title b"), (f"  stack {self._stack}", "muted")]
+        block: list[Line] = [spread(title, [(f"{self._seconds} s", "muted")], room), []]
+        done = self._steps[:-1][-max(1, height - 10) :]
+        block += [[("✓ ", "good"), (step.text, "muted")] for step in done]
         if self.failure is not None:
-            text, hint = self.failure
-            block += [
-                [("✖ " if at == 0 else "  ", "bad b"), (row, "bad b")]
-                for at, row in enumerate(wrapped(text, room - 2))
-            ]
-            block += [[("  ", "text"), (row, "text")] for row in wrapped(hint, room - 2)]
-            block += [[], [("  r", "key b"), (" retry   ", "muted"), ("q", "key b"), (" quit", "muted")]]
-        elif self.progress is not None:
-            block.append([("▸ ", "accent b"), (self.progress.text, "text b"), ("…", "text")])
-            if self.progress.done is not None:
-                block.append(_bar(self.progress.done, room - 2))
-        top = max(0, (height - len(block)) // 2 - 1)
+            message, hint = (
+                with_stack(text, self._stack) for text in (self.failure.message, self.failure.hint)
+            )
+            block += hung([("✖ ", "bad b")], message, room, "bad b")
+            block += [*hung([("  ", "text")], hint, room), []]
+            block.append([("  r", "key b"), (" retry   ", "muted"), ("q", "key b"), (" quit", "muted")])
+        elif self._steps:
+            step = self._steps[-1]
+            done_text = "" if step.done is None else f" {min(1.0, max(0.0, step.done)):.0%}"
+            block.append([("▸ ", "accent b"), (step.text, "text b"), (f"…{done_text}", "text")])
         margin: Run = (" " * ((width - room) // 2), "text")
+        top = max(0, (height - len(block)) // 2 - 1)
         return [*([[]] * top), *([margin, *row] for row in block)]
-
-
-def _bar(done: float, width: int) -> Line:
-    """A bar with its percentage."""
-    share = min(1.0, max(0.0, done))
-    cells = max(1, width - 8)
-    full = round(share * cells)
-    return [
-        ("  ", "text"), ("━" * full, "accent"), ("─" * (cells - full), "rule"),
-        (f" {share * 100:3.0f} %", "muted"),
-    ]  # fmt: skip
 
 
 class StartupScreen(Screen[None]):
@@ -108,54 +93,52 @@ class StartupScreen(Screen[None]):
         """The steps."""
         yield StartSteps(self._settings)
 
+    @property
+    def _steps(self) -> StartSteps:
+        return self.query_one(StartSteps)
+
     def on_mount(self) -> None:
         """Start the stack in a worker, and count the seconds."""
         self.set_interval(1.0, self._count)
-        self.run_worker(load_plotext, group="plotext", thread=True, exit_on_error=False)
+        self.run_worker(plotext, group="plotext", thread=True, exit_on_error=False)
         self._begin()
 
     def action_retry(self) -> None:
         """Begin again after a failure."""
-        if self.query_one(StartSteps).failure is not None:
+        if self._steps.failure is not None:
             self._begin()
 
     @on(StartAdvanced)
     def _advance(self, message: StartAdvanced) -> None:
-        self.query_one(StartSteps).progress = message.progress
+        self._steps.advance(message.progress)
 
     @on(StartFailed)
     def _fail(self, message: StartFailed) -> None:
-        self.query_one(StartSteps).failure = (
-            with_stack(message.text, self._settings.stack),
-            with_stack(message.hint, self._settings.stack),
-        )
+        self._steps.fail(message.error)
 
     def _begin(self) -> None:
         self._began_s = self._settings.monotonic()
-        steps = self.query_one(StartSteps)
-        with self.app.batch_update():
-            steps.progress = None
-            steps.failure = None
-            steps.seconds = 0
-            steps.progress = Progress("looking for the stack")
+        self._steps.begin()
         self._start()
 
     def _count(self) -> None:
-        steps = self.query_one(StartSteps)
-        if steps.failure is None:
-            steps.seconds = int(self._settings.monotonic() - self._began_s)
+        if self._steps.failure is None:
+            self._steps.count(int(self._settings.monotonic() - self._began_s))
 
     @work(exclusive=True, group="start", exit_on_error=False)
     async def _start(self) -> None:
-        tell: Callable[[Progress], object] = lambda progress: self.post_message(StartAdvanced(progress))  # noqa: E731
+        def advance(progress: Progress) -> None:
+            self.post_message(StartAdvanced(progress))
+
         try:
-            await self._view.start(lambda progress: (tell(progress), None)[1])
+            await self._view.start(advance)
         except ReplexplorerError as error:
-            self.post_message(StartFailed(error.message, error.hint))
+            self.post_message(StartFailed(error))
         except Exception as error:  # any other failure is a defect, and still one line with a way out
             self.log.error(error)
+            text = f"{type(error).__name__}: {error}"
             self.post_message(
-                StartFailed(f"{type(error).__name__}: {error}", "the log file has the details; r tries again")
+                StartFailed(ReplexplorerError(text, "the log file has the details; r tries again"))
             )
         else:
             self.post_message(Started())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from rich.color import Color, ColorSystem
@@ -27,12 +28,11 @@ _BOLD: Final = frozenset({"title", "tps", "p50", "mark", "fault", "key", "warn",
 _DIM: Final = frozenset({"muted", "faint", "rule", "grid", "axis", "max"})
 _GROUNDS: Final = frozenset({"protected", "degraded", "async", "armed", "blocked", "partitioned", "select"})
 WINDOW_GROUNDS: Final = ("faultbg", "partitionbg", "blockedbg", "degradedbg", "downbg", "restartbg")
-_TINTS: Final = frozenset({"bg", "panel", "keybg", "tpsfill", *WINDOW_GROUNDS})
 
 
 def textual_theme(theme: Theme) -> TextualTheme:
     """A theme for `App.register_theme`, with `rx-` variables for tcss."""
-    token = theme.tokens()
+    token = theme.tokens
     variables = {f"{PREFIX}{name}": color for name, color in token.items()}
     variables |= {
         "footer-key-foreground": token["key"],
@@ -57,7 +57,7 @@ def textual_theme(theme: Theme) -> TextualTheme:
         surface=token["panel"],
         panel=token["panel"],
         boost=token["select"],
-        dark=theme.dark,
+        dark=bool(theme.dark),
         variables=variables,
     )
 
@@ -85,7 +85,7 @@ class Inks:
         self, colors: Mapping[str, str], *, mono: bool = False, system: ColorSystem = ColorSystem.TRUECOLOR
     ) -> None:
         self._colors = colors
-        self._styles: dict[tuple[str, str, bool], Style] = {}
+        self._styles: dict[tuple[str, str], Style] = {}
         self._system = system
         self.mono = mono
         """Roles are bold, dim and reverse instead of colours."""
@@ -94,19 +94,25 @@ class Inks:
         self.tones = not mono and system in (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT)
         """The shades of a density and the parts of a commit can be told apart by colour."""
 
-    def style(self, token: str, ground: str = "bg", *, strong: bool = False) -> Style:
-        """The style of a role on a ground; `strong` adds bold."""
-        key = (token, ground, strong)
-        style = self._styles.get(key)
+    def style(self, words: str, ground: str = "bg") -> Style:
+        """The style of `TOKEN [b] [u] [on TOKEN]` (bold, underlined); `ground` where the words name none."""
+        style = self._styles.get((words, ground))
         if style is None:
-            style = self._styles[key] = self._build(token, ground, strong)
+            token, *rest = words.split()
+            named = rest[rest.index("on") + 1] if "on" in rest else ground
+            style = self._styles[words, ground] = self._build(token, named, "b" in rest, "u" in rest)
         return style
 
-    def _build(self, token: str, ground: str, strong: bool) -> Style:
+    def _build(self, token: str, ground: str, strong: bool, underlined: bool) -> Style:
         """One style."""
         if self.mono:
-            return mono_style(token, ground, strong=strong)
-        return Style(color=self._colors[token], bgcolor=self._colors[ground], bold=strong or None)
+            return mono_style(token, ground, strong=strong) + Style(underline=underlined or None)
+        return Style(
+            color=self._colors[token],
+            bgcolor=self._colors[ground],
+            bold=strong or None,
+            underline=underlined or None,
+        )
 
     def _flat(self, tint: str) -> bool:
         """Whether a tint becomes the ground's own colour in the terminal's palette."""
@@ -124,32 +130,19 @@ def mono_style(token: str, ground: str = "bg", *, strong: bool = False) -> Style
     return Style(bold=bold or None, dim=dim or None, reverse=reverse or None)
 
 
-_INKS: dict[tuple[object, ...], Inks] = {}
-_NEWEST: list[tuple[object, bool, ColorSystem, Inks]] = []
-"""What was asked for last, and its answer: it is asked for with every run of text."""
-
-
 def inks_of(app: App[Any]) -> Inks:
-    """The styles of the app's theme in force; the same object until the theme or its colours change."""
-    variables = app.theme_variables
-    system = _system_of(app)
-    for known, no_color, asked, inks in _NEWEST:
-        if known is variables and no_color == app.no_color and asked is system:
-            return inks
-    found = _inks_for(app, variables, system)
-    _NEWEST[:] = [(variables, app.no_color, system, found)]
-    return found
+    """The styles of the app's theme in force; the same object until the theme or its colors change."""
+    return _inks(
+        tuple(app.theme_variables.get(f"{PREFIX}{name}", "") for name in TOKENS),
+        app.no_color,
+        _system_of(app),
+    )
 
 
-def _inks_for(app: App[Any], variables: Mapping[str, str], system: ColorSystem) -> Inks:
-    """The styles of these colours, built once."""
-    colors = tuple(variables.get(f"{PREFIX}{name}", "") for name in TOKENS)
-    mono = app.no_color or not all(color.startswith("#") for color in colors)
-    key = (colors, mono, system)
-    inks = _INKS.get(key)
-    if inks is None:
-        inks = _INKS[key] = Inks(dict(zip(TOKENS, colors, strict=True)), mono=mono, system=system)
-    return inks
+@lru_cache(maxsize=32)
+def _inks(colors: tuple[str, ...], no_color: bool, system: ColorSystem) -> Inks:
+    mono = no_color or not all(color.startswith("#") for color in colors)
+    return Inks(dict(zip(TOKENS, colors, strict=True)), mono=mono, system=system)
 
 
 def _system_of(app: App[Any]) -> ColorSystem:

@@ -34,6 +34,8 @@ class Glyphs:
     """Dots of a chart in one cell's width."""
     dots_y: int
     """Dots of a chart in one cell's height."""
+    dots: str = ""
+    """A cell's character by the bits of its dots."""
     axis: str = "│"
     tick: str = "┤"
     corner: str = "└"
@@ -61,10 +63,6 @@ class Glyphs:
     """From few to many, where there are no colours to shade with."""
     edges: str = "▏▎▍▌▋▊▉"
     """How much of a cell the left one of two neighbours takes, from little to much."""
-    over: str = "▔"
-    """A level in the upper third of a cell, where there is no braille."""
-    under: str = "▁"
-    """A level in the lower third of a cell."""
     up: str = "▴"
     """Something off scale lies above."""
     down: str = "▾"
@@ -87,18 +85,18 @@ class Glyphs:
         return str(number) if self.ascii or not 1 <= number <= 9 else chr(0x2460 + number - 1)
 
 
-BRAILLE: Final = Glyphs("braille", 2, 4)
+BRAILLE: Final = Glyphs("braille", 2, 4, "".join(chr(0x2800 + bits) for bits in range(256)))
 """Charts of 2 x 4 dots a cell."""
-BLOCK: Final = Glyphs("block", 2, 2, edges="▌")
+BLOCK: Final = Glyphs("block", 2, 2, " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█", edges="▌")
 """Charts of quadrants, for fonts without braille."""
 ASCII: Final = Glyphs(
-    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", "=", ":",
+    "ascii", 1, 1, "", "|", "+", "+", "-", ".", "-", "=", ":",
     {
         "partition": ":", "blocked": "%", "degraded": "/", "down": "x", "restart": "|", "dropped": ",",
         "fault": "\\",
     },
     "<", ">", "~",
-    {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "", "-", "-", "^", "v",
+    {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "", "^", "v",
 )  # fmt: skip
 """For terminals that are not UTF-8."""
 GLYPHS: Final[Mapping[str, Glyphs]] = {one.name: one for one in (BRAILLE, BLOCK, ASCII)}

@@ -2,22 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise, zip_longest
+from typing import Final, NamedTuple
 
 from textual.reactive import reactive
 
-from replexplorer.core.load.load_view import SERVER
-from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.load.interval import SERVER
+from replexplorer.core.server.anatomy import ACKS, Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
 from replexplorer.ui.widgets.lines import Cadence, Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, rule, spread, width_of
-from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
+from replexplorer.ui.words.states import checks_runs, failed_runs, truth_runs
+
+PATTERNS: Final[Mapping[Part, str]] = {
+    Part.WIRE: "~",
+    Part.EXECUTE: "=",
+    Part.QUEUE: ".",
+    Part.FSYNC_QUEUE: ",",
+    Part.ACK_QUEUE: ";",
+    Part.REDO: "%",
+    Part.BINLOG: "#",
+    Part.ACK: ":",
+    Part.GROUP: "@",
+    Part.ENGINE: "+",
+    Part.OTHER: "?",
+}
+"""A part's character where there are no colours."""
+
+
+class PartWords(NamedTuple):
+    """How a part is written, from long to short."""
+
+    full: str
+    word: str
+    short: str
+
+
+WORDS: Final[Mapping[Part, PartWords]] = {
+    Part.WIRE: PartWords("client + wire", "wire", "wire"),
+    Part.EXECUTE: PartWords("execute", "execute", "exec"),
+    Part.QUEUE: PartWords("queue", "queue", "queue"),
+    Part.FSYNC_QUEUE: PartWords("fsync queue", "fsync queue", "fsyncQ"),
+    Part.ACK_QUEUE: PartWords("ACK queue", "ACK queue", "ACKQ"),
+    Part.REDO: PartWords("redo fsync", "redo", "redo"),
+    Part.BINLOG: PartWords("binlog fsync", "binlog", "binlog"),
+    Part.ACK: PartWords("ACK wait", "ACK wait", "ACK"),
+    Part.GROUP: PartWords("group certifies", "group", "group"),
+    Part.ENGINE: PartWords("engine commit", "engine", "engine"),
+    Part.OTHER: PartWords("other", "other", "other"),
+}
+"""Every part."""
+
+
+_Span = tuple[Part, float, float]
+"""A part with its edges in cells."""
+
+
+def part_ms(value: float) -> str:
+    """Milliseconds with the tenth that a sum needs: `0.05`, `85.4`, `1240`."""
+    if value < 0.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
+
+
+def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool) -> list[Run]:
+    """The parts in their order over exactly `width` cells, the long ones with their names inside."""
+    shares = [(part, ms) for part, ms in parts.items() if ms > 0]
+    total_ms = sum(ms for _, ms in shares)
+    if not total_ms or width < 1:
+        return []
+    edges = [0.0]
+    for _, ms in shares:
+        edges.append(edges[-1] + ms / total_ms * width)
+    spans = [(part, start, end) for (part, _), (start, end) in zip(shares, pairwise(edges), strict=True)]
+    has_colors = tones and not glyphs.ascii
+    cells = [
+        _cell(spans, at, glyphs) if has_colors else _whole(spans, at, tones=tones) for at in range(width)
+    ]
+    for part, start, end in _waits_as_one(spans):
+        ms = (end - start) / width * total_ms
+        _label(cells, part, ms, math.ceil(start - 1e-9), math.floor(end + 1e-9), tones=tones)
+    return _joined(cells)
+
+
+def _waits_as_one(spans: list[_Span]) -> list[_Span]:
+    """The spans as they are named: the two of the wait for an acknowledgement together."""
+    acks = [span for span in spans if span[0] in ACKS]
+    others = [span for span in spans if span[0] not in ACKS]
+    return [*others, (Part.ACK, acks[0][1], acks[-1][2])] if acks else others
+
+
+def _cell(spans: list[_Span], at: int, glyphs: Glyphs) -> Run:
+    """One cell: a ground, or two neighbours with the edge between them where it is."""
+    held = [(part, min(end, at + 1) - max(start, at)) for part, start, end in spans]
+    inside = [(part, length) for part, length in held if length > 1e-9]
+    widest = sorted(sorted(inside, key=lambda one: -one[1])[:2], key=inside.index)
+    steps = len(glyphs.edges) + 1
+    if len(widest) > 1:
+        (left, length), (right, other) = widest
+        step = round(length / (length + other) * steps)
+        if 0 < step < steps:
+            return glyphs.edges[step - 1], f"{left} on {right}"
+        return " ", f"oncolor on {left if step else right}"
+    return " ", f"oncolor on {widest[0][0]}"
+
+
+def _whole(spans: list[_Span], at: int, *, tones: bool) -> Run:
+    """One cell with the character of the part at its middle."""
+    part = next((part for part, start, end in spans if start <= at + 0.5 < end), spans[-1][0])
+    return PATTERNS[part], f"oncolor on {part}" if tones else "text"
+
+
+def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, tones: bool) -> None:
+    """Write a part's name and time, or as much of it as fits, into the cells that it has alone."""
+    text = _text_in(part, ms, last - first)
+    start = first + (last - first - len(text)) // 2
+    for at, char in enumerate(text, start):
+        ground = cells[at][1].rpartition(" on ")[2]
+        cells[at] = (char, f"oncolor on {ground} b" if tones else "title b")
+
+
+def _text_in(part: Part, ms: float, cells: int) -> str:
+    """The longest way to write a part into this many cells; empty where none fits."""
+    full, word, short = WORDS[part]
+    figure = part_ms(ms)
+    texts = (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} ")
+    return next((text for text in texts if len(text) + 2 <= cells), short if len(short) < cells else "")
+
+
+def _joined(cells: list[Run]) -> list[Run]:
+    """Neighbours of one style as one run."""
+    runs: list[Run] = []
+    for text, words in cells:
+        if runs and runs[-1][1] == words:
+            runs[-1] = (runs[-1][0] + text, words)
+        else:
+            runs.append((text, words))
+    return runs
+
 
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""
@@ -25,10 +154,22 @@ _EVERY_S: Final = 2.0
 """The parts are means of 5 s, and the bar is what costs a small line most."""
 _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are shown."""
-_SAID_FROM: Final = 0.01
-"""Of the wait for an acknowledgement, from which on its queue is worth a word."""
-_TIGHT: Final = 3
-"""A legend's entries with short words and no blank after their colour."""
+_PARTS: Final = (
+    (
+        (Part.WIRE, Part.EXECUTE, Part.QUEUE, Part.FSYNC_QUEUE, Part.REDO),
+        (Part.BINLOG, Part.ENGINE, Part.ACK, Part.ACK_QUEUE, Part.OTHER),
+    ),
+    (
+        (Part.WIRE, Part.EXECUTE, Part.GROUP, Part.QUEUE, Part.FSYNC_QUEUE),
+        (Part.REDO, Part.BINLOG, Part.ENGINE, Part.OTHER),
+    ),
+)
+"""The legend's two rows, and those in a group."""
+_LEGEND_ROWS: Final = 2
+_APART_CELLS: Final = 2
+_FIGURE_CELLS: Final = 7 + _APART_CELLS
+"""`■ `, a blank, a figure of four digits, and blanks behind it."""
+_SHARE_CELLS: Final = 5
 _BAR_AT: Final = 24
 """Column of the bar, after `commit 88.4 ms in 5 s`."""
 _OF_LOADS: Final = {
@@ -46,7 +187,7 @@ _WAITS: Final = {
 class AnatomyPanel(Lines):
     """Rule, legend, bar, what limits, what the counters say; a bar alone where there is one row."""
 
-    DEFAULT_CSS = "AnatomyPanel { height: 5; }"
+    DEFAULT_CSS = "AnatomyPanel { height: 6; }"
 
     tick: reactive[Tick | None] = reactive(None)
     """The picture."""
@@ -71,13 +212,11 @@ class AnatomyPanel(Lines):
             return [self._row(tick, width)]
         anatomy = tick.anatomy
         rows: list[Line] = [rule(*self._title(tick, width), width)]
-        legends = height - 4
         if anatomy is None:
             stretch = f"   counters in {tick.truth.duration_s:.0f} s" if tick.truth else ""
-            rows += [[(f" {_why_none(tick)}{stretch}", "muted")], *[[]] * legends]
+            rows += [[(f" {_why_none(tick)}{stretch}", "muted")], *[[]] * _LEGEND_ROWS]
         else:
-            told = self._legend(anatomy, width, legends)
-            rows += [*told, *[[]] * (legends - len(told)), self._bar(anatomy, width)]
+            rows += [*self._legend(anatomy, width), self._bar(anatomy, width)]
         rows.append(_limit(tick, width))
         failed, held = failed_runs(tick.truth), checks_runs(tick.truth)
         room = width - width_of(failed) - width_of(held) - 2
@@ -119,44 +258,54 @@ class AnatomyPanel(Lines):
         head.append((" " * max(1, _BAR_AT - width_of(head)), "text"))
         return [*head, *bar(anatomy.parts, width - width_of(head) - 1, self.glyphs, tones=self._tones)]
 
-    def _legend(self, anatomy: Anatomy, width: int, rows: int) -> list[Line]:
-        """Every part with its time; where they do not fit, those that the bar does not name, and where
-        these do not the least ones are summed up at the end."""
-        parts = list(anatomy.named)
-        for at, gap in ((0, 3), (1, 2), (2, 2), (2, 1)):
-            entries = [self._entry(anatomy, part, at) for part in parts]
-            laid = _flowed(entries, width, gap, rows)
-            if laid is not None:
-                return laid
-        inside = named(anatomy.named, width - _BAR_AT - 1)
-        parts = [part for part in parts if part not in inside]
-        for at, gap in ((1, 2), (2, 2), (2, 1), (_TIGHT, 1)):
-            entries = [self._entry(anatomy, part, at) for part in parts]
-            if (laid := _flowed(entries, width, gap, rows)) is not None:
-                return laid
-        kept = sorted(parts, key=lambda part: (part is Part.OTHER, anatomy.named[part]), reverse=True)
-        while len(kept) > 1:
-            kept.pop()
-            entries = [self._entry(anatomy, part, 2) for part in parts if part in kept]
-            rest = [part for part in parts if part not in kept]
-            sum_ms = sum(anatomy.named[part] for part in rest)
-            entries.append([(f"+{len(rest)} parts {part_ms(sum_ms)}", "muted")])
-            if (laid := _flowed(entries, width, 1, rows)) is not None:
-                return laid
-        return []
+    def _legend(self, anatomy: Anatomy, width: int) -> list[Line]:
+        """Every part in a place of its own, whatever the others are; `-` for what nothing was measured of."""
+        is_group = Part.GROUP in (*anatomy.parts, *anatomy.untimed)
+        at, has_shares, columns = _columns(is_group, width)
+        return [
+            [
+                (" ", "text"),
+                *(
+                    run
+                    for part, cells in zip(row, columns, strict=False)
+                    for run in self._entry(anatomy, part, at, has_shares, cells)
+                ),
+            ]
+            for row in _PARTS[is_group]
+        ]
 
-    def _entry(self, anatomy: Anatomy, part: Part, at: int) -> Line:
-        """`■ redo 1.9`; with the full name the share too, and how much of an acknowledgement's wait was
-        behind another group's."""
-        ms, has_colors = anatomy.named[part], self._tones and not self.glyphs.ascii
-        blank = "" if at == _TIGHT else " "
-        key: Run = (f"■{blank}", part.value) if has_colors else (f"{PATTERNS[part]}{blank}", "text b")
-        figure: list[Run] = [(part_ms(ms), "text b")]
-        if at == 0:
-            figure += [(f" ms {ms / max(anatomy.mean_ms, 1e-9):.0%}", "muted")]
-        if at <= 1 and part is Part.ACK and (queued_ms := anatomy.ms_of(Part.ACK_QUEUE)) >= _SAID_FROM * ms:
-            figure += [(f" ({part_ms(queued_ms)} queued)", "muted")]
-        return [key, (f"{WORDS[part][min(at, 2)]} ", "muted"), *figure]
+    def _entry(self, anatomy: Anatomy, part: Part, at: int, has_share: bool, cells: int) -> Line:
+        """`■ redo 1.9 2%`; of an acknowledgement's wait, what was behind another group's, in brackets."""
+        is_queued = part is Part.ACK_QUEUE
+        ms = anatomy.parts.get(part) if is_queued else anatomy.named.get(part)
+        has_colors = self._tones and not self.glyphs.ascii
+        key: Run = ("■ ", part.value) if has_colors else (f"{PATTERNS[part]} ", "text b")
+        figure = figures.UNKNOWN if ms is None else part_ms(ms)
+        share = f" {ms / max(anatomy.mean_ms, 1e-9):.0%}" if has_share and ms is not None else ""
+        entry: list[Run] = [key, (f"{_word(part, at)} ", "muted"), (figure, "text b")]
+        entry.append((share + ")" * is_queued, "muted"))
+        return [*entry, (" " * max(0, cells - width_of(entry)), "text")]
+
+
+def _word(part: Part, at: int) -> str:
+    """How a part is written in the legend."""
+    return "(queued" if part is Part.ACK_QUEUE else WORDS[part][at]
+
+
+@lru_cache(maxsize=16)
+def _columns(is_group: bool, width: int) -> tuple[int, bool, Sequence[int]]:
+    """How parts are written at this width, whether with their shares, and the cells of each column."""
+    upper, lower = _PARTS[is_group]
+    for at, has_shares in ((0, True), (1, True), (1, False), (2, False)):
+        figure = _FIGURE_CELLS + _SHARE_CELLS * has_shares
+        columns = [
+            max(len(_word(part, at)) + (part is Part.ACK_QUEUE) for part in pair if part) + figure
+            for pair in zip_longest(upper, lower)
+        ]
+        columns[-1] -= _APART_CELLS
+        if sum(columns) < width:
+            break
+    return at, has_shares, columns
 
 
 def _words_of(tick: Tick) -> object:
@@ -211,16 +360,3 @@ def _limit(tick: Tick, width: int) -> Line:
     ]
     fits = width >= WIDE_FROM and width_of(row) + width_of(origin) + 2 < width
     return spread(row, origin, width - 1) if fits else row
-
-
-def _flowed(entries: Sequence[Line], width: int, gap: int, rows: int) -> list[Line] | None:
-    """The entries from left to right over at most this many rows; None when they do not fit."""
-    laid: list[list[Run]] = [[(" ", "text")]]
-    for entry in entries:
-        if width_of(laid[-1]) + (gap if len(laid[-1]) > 1 else 0) + width_of(entry) > width:
-            laid.append([(" ", "text")])
-        elif len(laid[-1]) > 1:
-            laid[-1].append((" " * gap, "text"))
-        laid[-1] += entry
-    fits = len(laid) <= rows and all(width_of(row) <= width for row in laid)
-    return list(laid) if fits else None

@@ -2,76 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 
-_ROWS: Final[dict[str, tuple[str, str, str]]] = {
-    "0": ("┏━┓", "┃ ┃", "┗━┛"),
-    "1": ("  ╻", "  ┃", "  ╹"),
-    "2": ("╺━┓", "┏━┛", "┗━╸"),
-    "3": ("╺━┓", " ━┫", "╺━┛"),
-    "4": ("╻ ╻", "┗━┫", "  ╹"),
-    "5": ("┏━╸", "┗━┓", "╺━┛"),
-    "6": ("┏━╸", "┣━┓", "┗━┛"),
-    "7": ("╺━┓", "  ┃", "  ╹"),
-    "8": ("┏━┓", "┣━┫", "┗━┛"),
-    "9": ("┏━┓", "┗━┫", "╺━┛"),
-    "-": ("   ", "╺━╸", "   "),
-    "k": ("╻  ", "┃┏╸", "╹┗╸"),
-    "M": ("┏┳┓", "┃┃┃", "╹ ╹"),
-    ".": (" ", " ", "."),
-    " ": (" ", " ", " "),
-}
-_ASCII_ROWS: Final[dict[str, tuple[str, str, str]]] = {
-    "0": (" _ ", "| |", "|_|"),
-    "1": ("   ", "  |", "  |"),
-    "2": (" _ ", " _|", "|_ "),
-    "3": (" _ ", " _|", " _|"),
-    "4": ("   ", "|_|", "  |"),
-    "5": (" _ ", "|_ ", " _|"),
-    "6": (" _ ", "|_ ", "|_|"),
-    "7": (" _ ", "  |", "  |"),
-    "8": (" _ ", "|_|", "|_|"),
-    "9": (" _ ", "|_|", " _|"),
-    "-": ("   ", " _ ", "   "),
-    "k": ("   ", "|/ ", "|\\ "),
-    "M": ("   ", "|V|", "| |"),
-    ".": (" ", " ", "."),
-    " ": (" ", " ", " "),
-}
+_CHARACTERS: Final = "0123456789-kM"
+"""What the fonts have a shape for, three cells each, a blank between them."""
+_STROKES: Final = (
+    "┏━┓   ╻ ╺━┓ ╺━┓ ╻ ╻ ┏━╸ ┏━╸ ╺━┓ ┏━┓ ┏━┓     ╻   ┏┳┓",
+    "┃ ┃   ┃ ┏━┛  ━┫ ┗━┫ ┗━┓ ┣━┓   ┃ ┣━┫ ┗━┫ ╺━╸ ┃┏╸ ┃┃┃",
+    "┗━┛   ╹ ┗━╸ ╺━┛   ╹ ╺━┛ ┗━┛   ╹ ┗━┛ ╺━┛     ╹┗╸ ╹ ╹",
+)
+_ASCII: Final = (
+    " _       _   _       _   _   _   _   _              ",
+    "| |   |  _|  _| |_| |_  |_    | |_| |_|  _  |/  |V| ",
+    "|_|   | |_   _|   |  _| |_|   | |_|  _|     |\\  | | ",
+)
+_SOLID: Final = (
+    "###  #  ### ### # # ### ### ### ### ###     #   # #",
+    "# # ##    #   # # # #   #     # # # # #     # # ###",
+    "# #  #  ### ### ### ### ###   # ### ### ### ##  ###",
+    "# #  #  #     #   #   # # #   # # #   #     # # # #",
+    "### ### ### ###   # ### ###   # ### ###     # # # #",
+)
 
 
-def big_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, str, str]:
+def _shape(font: Sequence[str], character: str) -> tuple[str, ...]:
+    """The rows of one character: one cell for a point and for what has no shape."""
+    at = 4 * _CHARACTERS.find(character)
+    if at >= 0:
+        return tuple(f"{row[at : at + 3]:<3}" for row in font)
+    return (*(" " for _ in font[1:]), "." if character == "." else " ")
+
+
+def big_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, ...]:
     """The three rows of a figure such as `85.4` or `16.1k`; characters without a shape are blank."""
-    shapes = _ASCII_ROWS if glyphs.ascii else _ROWS
-    parts = [shapes.get(char, shapes[" "]) for char in text]
-    return ("".join(p[0] for p in parts), "".join(p[1] for p in parts), "".join(p[2] for p in parts))
-
-
-_SOLID: Final[dict[str, tuple[str, str, str, str, str]]] = {
-    "0": ("###", "# #", "# #", "# #", "###"),
-    "1": (" # ", "## ", " # ", " # ", "###"),
-    "2": ("###", "  #", "###", "#  ", "###"),
-    "3": ("###", "  #", "###", "  #", "###"),
-    "4": ("# #", "# #", "###", "  #", "  #"),
-    "5": ("###", "#  ", "###", "  #", "###"),
-    "6": ("###", "#  ", "###", "# #", "###"),
-    "7": ("###", "  #", "  #", "  #", "  #"),
-    "8": ("###", "# #", "###", "# #", "###"),
-    "9": ("###", "# #", "###", "  #", "###"),
-    "-": ("   ", "   ", "###", "   ", "   "),
-    "k": ("#  ", "# #", "## ", "# #", "# #"),
-    "M": ("# #", "###", "###", "# #", "# #"),
-}
+    shapes = [_shape(_ASCII if glyphs.ascii else _STROKES, character) for character in text]
+    return tuple("".join(row) for row in zip(*shapes, strict=True)) or ("",) * len(_STROKES)
 
 
 def solid_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, ...]:
     """The five rows of a figure; a stroke is two cells wide, a point one."""
     ink = "#" if glyphs.ascii else "█"
-    rows: list[list[str]] = [[] for _ in range(5)]
-    for char in text:
-        for at, row in enumerate(rows):
-            cells = _SOLID[char][at] if char in _SOLID else ""
-            row.append("".join(2 * each for each in cells) or (" #"[char == "." and at == 4]))
-    return tuple(" ".join(row).replace("#", ink) for row in rows)
+    rows: list[list[str]] = [[] for _ in _SOLID]
+    for character in text:
+        for row, cells in zip(rows, _shape(_SOLID, character), strict=True):
+            row.append(cells if len(cells) == 1 else "".join(2 * cell for cell in cells))
+    return tuple(" ".join(row).replace("#", ink).replace(".", ink) for row in rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.reactive import reactive
 
-from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.epochs.table import (
     interval_of,
     lack_words,
@@ -17,12 +17,12 @@ from replexplorer.core.epochs.table import (
     with_interval,
 )
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.server.outage import Outage, outage_words
+from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.exposure import DANGERS, exposure_words, in_short
-from replexplorer.ui.words.runs import Line, Run, cut, hung, rule, width_of
+from replexplorer.ui.words.runs import Line, Run, cut, hung, listed, rule, width_of
+from replexplorer.ui.words.states import DANGERS, exposure_words, in_short
 
 _LEAST_TITLE = 12
 """Cells that a change's title keeps beside the words of an outage."""
@@ -84,7 +84,7 @@ class EpochStrip(Lines):
         for epoch in tuple(reversed(self.epochs))[:height]:
             left: list[Run] = [
                 (number_cells(epoch.number, self.glyphs), "mark"),
-                *cut([(epoch.title, "text")], 23),
+                (listed(epoch.title, 23), "text"),
             ]
             row = _to(left, 28)
             if words := outage_words(_outage_of(epoch)):
@@ -148,11 +148,11 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float, *, with_detai
         title_cells = max(_LEAST_TITLE, min(len(epoch.title) + 2, width // 2) if with_details else 0)
         room = width - width_of(left) - title_cells
         told = _fitting(words, room)
-        title = cut([(epoch.title, "text")], width - width_of(left) - width_of(told) - 2)
-        return [*left, *title, *_right(told, width - width_of(left) - width_of(title))]
+        title: Run = (listed(epoch.title, width - width_of(left) - width_of(told) - 2), "text")
+        return [*left, title, *_right(told, width - width_of(left) - width_of([title]))]
     change = _before_after(epoch)
     room = middle - width_of(left) - width_of(change) - 1
-    left = [*left, *cut([(epoch.title, "text")], max(0, room))]
+    left = [*left, (listed(epoch.title, max(0, room)), "text")]
     found = [
         _effect(epoch, tail[0], tail[1], wide=wide),
         *(
@@ -169,7 +169,7 @@ def rows_of(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> list[L
     """One epoch with all that is known of it; a title that its row cuts stands in full below."""
     first = row(epoch, width, glyphs, origin_s, with_details=True)
     is_cut = epoch.title not in "".join(text for text, _ in first)
-    named: list[Line] = [cut([("      ", "text"), (epoch.title, "title")], width)] if is_cut else []
+    named = hung([("      ", "text")], epoch.title, width, "title") if is_cut else []
     return [first, *named, *details(epoch, width)]
 
 

@@ -10,7 +10,7 @@ from replexplorer.core.event import Event
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, hung, rule
+from replexplorer.ui.words.runs import Line, Run, hung, listed, rule, width_of
 from replexplorer.ui.words.states import SEVERITIES
 
 CLOCKS: Final = "elapsed as on the charts, then local time"
@@ -40,13 +40,13 @@ class EventLog(Lines):
         title: Line = [("Events ", "title b"), (CLOCKS, "muted")]
         top: list[Line] = [rule(title, [], width)] if height > 1 else []
         newest = tuple(reversed(self.events[-height:]))
-        return [
-            *top,
-            *(
-                [*_head(event, self.glyphs, self.origin_s), _text(event)]
-                for event in newest[: height - len(top)]
-            ),
-        ]
+        return [*top, *(self._row(event, width) for event in newest[: height - len(top)])]
+
+    def _row(self, event: Event, width: int) -> Line:
+        """An event; of a change of several knobs as many as fit whole."""
+        head, (text, words) = _head(event, self.glyphs, self.origin_s), _text(event)
+        room = width - width_of(head)
+        return [*head, (text if event.mark is None else listed(text, room, self.glyphs.ellipsis), words)]
 
 
 def event_rows(event: Event, glyphs: Glyphs, width: int, origin_s: float) -> list[Line]:

@@ -9,12 +9,12 @@ from textual.message import Message
 
 from replexplorer.core.knobs.names import Group, KnobName, format_value
 from replexplorer.core.tick import Tick
-from replexplorer.ui.desks.board import Board, Fold, Row
+from replexplorer.ui.state.board import Board, Fold, Row
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.effects import effect_of, measured_of
 from replexplorer.ui.words.runs import Line, Run, cut, width_of
+from replexplorer.ui.words.states import effect_of, measured_of
 
 
 class Columns(NamedTuple):

@@ -1,20 +1,20 @@
-"""The narrated strip of a lab: which phase, what to watch, how far, and the keys."""
+"""A lab under way: which phase, what to watch, how far; and who sees the row first, try by try."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from textual import events
 
+from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.text import duration_text
-from replexplorer.engine.experiment.labs.step import LabStep
-from replexplorer.ui.desks.labs import LabView
-from replexplorer.ui.keys.actions import key_label, keys_of
+from replexplorer.ui.actions import key_label, keys_of
+from replexplorer.ui.state.experiments import LabView
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.runs import Line, Run, spread, width_of, wrapped
-from replexplorer.ui.words.staged import kind_of, stage_of, stages
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, rule, spread, width_of, wrapped
 
 _BAR: Final = 12
 _TOLD_ROWS: Final = 3
@@ -58,7 +58,7 @@ class LabStrip(Lines):
         """Rows for the longest of the lab's sentences."""
         width = self.app.size.width
         if self._view is not None:
-            rows = max(len(wrapped(stage.shows, width - 2)) for stage in stages(self._view.lab))
+            rows = max(len(wrapped(stage.shows, width - 2)) for stage in self._view.lab.stages)
             self.styles.height = 1 if self._brief else 1 + max(1, min(_TOLD_ROWS, rows))
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -66,7 +66,7 @@ class LabStrip(Lines):
         view = self._view
         if view is None:
             return []
-        stage = stage_of(view.lab, view.step)
+        stage = view.step and view.step.stage
         shows = wrapped(stage.shows, width - 2) if stage else [view.lab.teaches]
         told: list[Line] = [] if self._brief else [[(" ", "text"), (row, "title")] for row in shows]
         return [self._head(view, width), *told]
@@ -111,19 +111,19 @@ class LabStrip(Lines):
 
 def _which(view: LabView) -> list[Run]:
     """The lab, and which of its phases."""
-    number = view.step.number if view.step else 0
-    repeats = view.step.repeats if isinstance(view.step, LabStep) else 1
-    turn = f" repeat {view.step.repeat}/{repeats}" if isinstance(view.step, LabStep) and repeats > 1 else ""
+    step = view.step
+    which = f"{step.number}/{len(step.stages)}" if step else f"0/{len(view.lab.stages)}"
+    turn = f" repeat {step.repeat}/{step.repeats}" if step and step.repeats > 1 else ""
     return [
-        (f" {kind_of(view.lab).upper()} ", "accent b"),
+        (f" {view.lab.kind.upper()} ", "accent b"),
         (view.lab.name, "title b"),
-        (f" {number}/{len(stages(view.lab, view.step))}{turn}", "accent b"),
+        (f" {which}{turn}", "accent b"),
     ]
 
 
 def _phase(view: LabView) -> list[Run]:
     """The phase's name."""
-    stage = stage_of(view.lab, view.step)
+    stage = view.step and view.step.stage
     return [(f" {stage.name}", "text b")] if stage else []
 
 
@@ -131,7 +131,7 @@ def _doing(view: LabView) -> list[Run]:
     """What is done in it."""
     if view.aborting or view.waits:
         return []
-    if view.step and (stage := stage_of(view.lab, view.step)) and stage.name == view.step.doing:
+    if view.step and (stage := view.step.stage) and stage.name == view.step.doing:
         return []  # a step of a drill is what is done
     return [(f"  {view.step.doing if view.step else 'beginning'}", "muted")]
 
@@ -151,3 +151,71 @@ def _left(view: LabView) -> list[Run]:
     if step is None or step.left_s is None or step.left_s < 1 or view.aborting:
         return []
     return [(f"  {duration_text(step.left_s)} left", "text")]
+
+
+WIDE_FROM: Final = 100
+"""Columns from which what happened is said in whole words."""
+_SHORT: Final = (("not seen", "seen"), ("waits", "returned"))
+_SPELLED: Final = (("row not seen", "row seen after"), ("its COMMIT waits", "its COMMIT returned after"))
+"""Of the row and of its COMMIT: not yet, and since when."""
+_BEYOND: Final = 1.15
+"""The bars' scale ends that much after the round trip that is asked for."""
+
+
+class LabTries(Lines):
+    """A bar a try: as long as the writer waits, with a dot where the reader sees the row."""
+
+    DEFAULT_CSS = "LabTries { height: 1fr; }"
+
+    _tries: Sequence[Try] = ()
+    _rtt_ms = 0.0
+
+    def show(self, tries: Sequence[Try], rtt_ms: float) -> None:
+        """Show these, over a round trip that is asked to be so long."""
+        self._tries, self._rtt_ms = tries, rtt_ms
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Each phase with its tries under it; where there is no room for all, the newest."""
+        if not self._tries:
+            return []
+        end_ms = max(_BEYOND * self._rtt_ms, *(each.lasts_ms for each in self._tries))
+        words = _SPELLED if width >= WIDE_FROM else _SHORT
+        rows: list[Line] = []
+        for phase in dict.fromkeys(each.phase for each in self._tries):
+            here = [each for each in self._tries if each.phase == phase]
+            rows.append(_heading(phase, here))
+            rows += [_row(each, width, end_ms, words) for each in here]
+        title: Line = [("Tries ", "title b"), ("when another session sees a new row", "muted")]
+        scale: Line = [(f"bar: 0 to {figures.millis(end_ms)} ms since INSERT", "muted")]
+        return [rule(title, scale if width >= WIDE_FROM else [], width), *rows[-(height - 1) :]]
+
+
+def _heading(phase: str, tries: Sequence[Try]) -> Line:
+    """`AFTER_COMMIT  7 of 7 seen before COMMIT returned`."""
+    over = [each for each in tries if each.returned_ms is not None]
+    early = sum(each.is_early for each in over)
+    told = f"  {early} of {len(over)} seen before COMMIT returned" if over else ""
+    return [(f" {phase}", "accent b"), (told, "warn b" if early else "good b")]
+
+
+def _row(attempt: Try, width: int, end_ms: float, words: Sequence[Sequence[str]]) -> Line:
+    """`  3 ●━━━━━━━━━━    row seen after 9 ms  COMMIT waits 612 ms`; its columns never move."""
+    ink = "warn b" if attempt.is_early else "good b"
+    told: list[Run] = []
+    for (pending, done), ms, style in (
+        (words[0], attempt.seen_ms, ink),
+        (words[1], attempt.returned_ms, "text"),
+    ):
+        figure = figures.millis(attempt.lasts_ms if ms is None else ms)
+        figure = "" if ms is None and pending == words[0][0] else f"{figure} ms"
+        text = f"{pending if ms is None else done:<{max(len(pending), len(done))}} {figure:>7}"
+        told.append((f"  {text}", "muted" if ms is None else style))
+    room = width - 6 - sum(len(text) for text, _ in told)
+    bar = round((attempt.returned_ms or attempt.lasts_ms) / end_ms * (room - 1))
+    cells: list[Run] = [("━" if at <= bar else " ", "p99") for at in range(room)]
+    if attempt.returned_ms is not None:
+        cells[bar] = ("┤", "p99")
+    if attempt.seen_ms is not None:
+        cells[min(round(attempt.seen_ms / end_ms * (room - 1)), bar)] = ("●", ink)
+    return [(f" {attempt.number:>2}  ", "muted"), *cells, *told]

@@ -1,14 +1,15 @@
-"""Text drawn row by row from runs of (text, style words); only cells that changed are drawn again.
+"""Text drawn row by row from runs of (text, style words); only rows that changed are drawn again.
 
-Law: colours are theme tokens, never values; a run's words are `TOKEN [on TOKEN] [b] [u]`. Nothing is drawn
+Law: colors are theme tokens, never values; a run's words are `TOKEN [b] [u] [on TOKEN]`. Nothing is drawn
 that a terminal would obey.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import inf, isfinite
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
@@ -16,33 +17,17 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from replexplorer.core.printable import printable
-from replexplorer.ui.style.ink import style_of
+from replexplorer.core.text import printable
+from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.words.runs import Line, Run, cut
-
-if TYPE_CHECKING:
-    from rich.style import Style
-
-
-class OwnRows(Widget):
-    """A widget whose `render_line` makes its rows.
-
-    Textual notes what is to be drawn again for widgets that it renders whole, and forgets it there: here
-    it would keep every region that ever changed, some thousands an hour.
-    """
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region."""
-        self._dirty_regions.clear()
-        return super().render_lines(crop)
+from replexplorer.ui.words.runs import Line, Run, cut, joined
 
 
 class Cadence:
     """Figures that all move with each tick, drawn less often than that; what is said in words at once.
 
     Stretches begin at multiples of their length, so that all that is drawn once a second is drawn with the
-    same tick: a colour is then sent once for all of it.
+    same tick.
     """
 
     def __init__(self, every_s: float) -> None:
@@ -54,7 +39,7 @@ class Cadence:
         """Whether to draw at this moment, which then counts as drawn: other words, the same moment again,
         an earlier one as after a jump, or the first one of another stretch."""
         is_later = at_s > self._drawn_s and isfinite(self._drawn_s)
-        if words == self._words and is_later and self._stretch(at_s) == self._stretch(self._drawn_s):
+        if words == self._words and is_later and at_s // self._every_s == self._drawn_s // self._every_s:
             return False
         self._words, self._drawn_s = words, at_s
         return True
@@ -63,15 +48,12 @@ class Cadence:
         """What comes next is drawn."""
         self._drawn_s = -inf
 
-    def _stretch(self, at_s: float) -> int:
-        return int(at_s // self._every_s)
 
-
-class Lines(OwnRows):
+class Lines(Widget):
     """A widget that paints rows of runs; subclasses say what, in `paint`."""
 
     GROUND: ClassVar[str] = "bg"
-    """Token of the colour behind everything."""
+    """Token of the color behind everything."""
 
     def __init__(
         self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
@@ -91,11 +73,11 @@ class Lines(OwnRows):
         return ["".join(text for text, _ in line) for line in self._painted]
 
     def repaint(self) -> None:
-        """Paint again and refresh the cells that differ from the last picture."""
+        """Paint again and refresh what differs from the last picture: of each row as far as it does."""
         width, height = self.size
         if not (self.is_mounted and width and height):
             return
-        painted = [_printable(line) for line in self.paint(width, height)]
+        painted = [[(printable(text), words) for text, words in line] for line in self.paint(width, height)]
         fresh = [cut(line, width, self.glyphs.ellipsis) for line in painted][:height]
         fresh += [[] for _ in range(height - len(fresh))]
         before, self._painted = self._painted, fresh
@@ -105,8 +87,16 @@ class Lines(OwnRows):
             return
         for y, (old, new) in enumerate(zip(before, fresh, strict=True)):
             if old != new:
-                start, end = _difference(old, new)
+                cells = list(zip_longest(_cells(old), _cells(new)))
+                end = max((at + 1 for at, (was, now) in enumerate(cells) if was != now), default=0)
+                start = next((at for at, (was, now) in enumerate(cells) if was != now), 0)
                 self.refresh(Region(start, y, max(1, min(end, width) - start), 1))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region. Textual forgets what is to be redrawn only where it renders a widget whole:
+        here it would keep every region that ever changed, some thousands an hour."""
+        self._dirty_regions.clear()
+        return super().render_lines(crop)
 
     def restyle(self) -> None:
         """Draw everything again, e.g. in another theme."""
@@ -123,36 +113,11 @@ class Lines(OwnRows):
 
     def render_line(self, y: int) -> Strip:
         """One painted row."""
-        width = self.size.width
-        ground = self._style("text")
-        if not 0 <= y < len(self._painted):
-            return Strip.blank(width, ground)
-        segments = [Segment(self.glyphs.text(text), self._style(words)) for text, words in self._painted[y]]
-        return Strip(segments).adjust_cell_length(width, ground)
-
-    def _style(self, words: str) -> Style:
-        return style_of(self.app, words, self.GROUND)
-
-
-def _printable(line: Line) -> Line:
-    """The row without what a terminal obeys: texts of servers and files stand in it."""
-    if all(text.isprintable() for text, _ in line):
-        return line
-    return [(printable(text), words) for text, words in line]
-
-
-def _difference(old: Line, new: Line) -> tuple[int, int]:
-    """Columns of the first cell that differs and after the last one."""
-    before, after = _cells(old), _cells(new)
-    start = 0
-    while start < min(len(before), len(after)) and before[start] == after[start]:
-        start += 1
-    end_before, end_after = len(before), len(after)
-    if end_before == end_after:
-        while end_after > start and before[end_after - 1] == after[end_after - 1]:
-            end_after -= 1
-        return start, end_after
-    return start, max(end_before, end_after)
+        inks = inks_of(self.app)
+        ground = inks.style("text", self.GROUND)
+        line = joined(self._painted[y]) if 0 <= y < len(self._painted) else []
+        segments = [Segment(self.glyphs.text(text), inks.style(words, self.GROUND)) for text, words in line]
+        return Strip(segments).adjust_cell_length(self.size.width, ground)
 
 
 def _cells(line: Line) -> list[tuple[str, str]]:

@@ -13,13 +13,13 @@ from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.effects import InForce, Measured
 from replexplorer.ui.words.runs import Line, Run, rule, width_of, wrapped
+from replexplorer.ui.words.states import InForce, Measured
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""
-_TIED: Final = "\ue000=\ue000"
-"""An equals sign that no row is broken at, as wide as the one that is drawn."""
+_TIE: Final = "\ue000"
+"""A blank that no row is broken at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,9 @@ def ladder(intent: Intent, width: int) -> list[Run]:
         steps.insert(_place_of(intent.value, knob), intent.value)
     words = [format_value(knob, step) for step in steps]
     units = {word.partition(" ")[2] for word in words if word[0].isdigit()}
-    if len(units) == 1 and (unit := units.pop()):  # it stands once, behind the last
-        words = [word.removesuffix(f" {unit}") for word in words]
-        words[-1] += f" {unit}"
-        width -= len(unit) + 1
-    else:
-        unit, words = "", [word.replace(" ", "") for word in words]
+    unit = units.pop() if len(units) == 1 else ""  # one for all stands once, behind the last that is shown
+    words = [word.removesuffix(f" {unit}") if unit else word.replace(" ", "") for word in words]
+    width -= len(unit) - 1 if unit else 0
     here = steps.index(intent.value) if intent.value in steps else 0
     first, last = here, here + 1
     while True:
@@ -124,10 +121,7 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     runs: list[Run] = []
     for at in range(first, last):
         runs += [(words[at], "title b u" if steps[at] == intent.value else "faint"), ("  ", "text")]
-    if unit and last < len(words):
-        runs.append((unit, "faint"))
-        return runs
-    return runs[:-1]
+    return [*runs[:-1], (f" {unit}" if unit else "", "faint")]
 
 
 def _place_of(value: float, knob: Knob) -> int:
@@ -190,9 +184,13 @@ class StatementPanel(Lines):
 
 def _block(symbol: str, text: str, words: str, width: int) -> list[Line]:
     """A text in rows, the first with its symbol and the others indented under it; a variable and its value
-    stay in one row."""
+    stay in one row, or at least `= value` does."""
     indent = "  " + " " * len(symbol)
-    rows = [row.replace(_TIED, " = ") for row in wrapped(text.replace(" = ", _TIED), width - 2 - len(indent))]
+    room = width - 2 - len(indent)
+    tied = text.replace(" = ", f"{_TIE}={_TIE}")
+    if any(len(word) > room for word in tied.split()):
+        tied = text.replace(" = ", f" ={_TIE}")
+    rows = [row.replace(_TIE, " ") for row in wrapped(tied, room)]
     return [[("  " + symbol if at == 0 else indent, words), (row, words)] for at, row in enumerate(rows)]
 
 

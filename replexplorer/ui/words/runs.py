@@ -41,6 +41,22 @@ def cut(line: Line, width: int, ellipsis: str = "…") -> list[Run]:
     return kept
 
 
+def listed(text: str, width: int, ellipsis: str = "…") -> str:
+    """A list of changes, `rtt 25 → 85 ms, clients 8 → 32`, in at most `width` cells: of one that is too long
+    as many as fit whole, and how many more there are; where not even the first does, its first words."""
+    parts = text.split(", ")
+    for kept in range(len(parts), 0, -1):
+        more = len(parts) - kept
+        shown = ", ".join(parts[:kept]) + (f" +{more}" if more else "")
+        if cell_len(shown) <= width:
+            return shown
+    tail = f"{ellipsis} +{len(parts) - 1}" if len(parts) > 1 else ellipsis
+    words = parts[0].split(" ")
+    while len(words) > 1 and cell_len(" ".join(words) + tail) > width:
+        words.pop()
+    return "".join(part for part, _ in cut([(" ".join(words) + tail, "")], width, ellipsis))
+
+
 def spread(left: Line, right: Line, width: int, words: str = "text") -> list[Run]:
     """`left` at the left edge, `right` at the right edge; the left one is cut when both do not fit."""
     room = max(0, width - width_of(right) - (1 if right else 0))
@@ -80,6 +96,22 @@ def hung(head: Line, text: str, width: int, words: str = "text") -> list[Line]:
     indent = width_of(head)
     first, *more = wrapped(text, max(20, width - indent)) or [""]
     return [[*head, (first, words)], *([(" " * indent, "text"), (part, words)] for part in more)]
+
+
+def joined(line: Line) -> list[Run]:
+    """Neighbors of one style as one run, plain blanks as part of the run beside them: each run costs the
+    terminal some forty bytes of colors."""
+    runs: list[Run] = []
+    for text, words in line:
+        before, last = runs[-1] if runs else ("", "")
+        is_plain = not any(mark in f"{last} {words} " for mark in (" on ", " u "))
+        if words == last or (is_plain and text.isspace()):
+            runs[-1:] = [(before + text, last or words)]
+        elif is_plain and before.isspace():
+            runs[-1] = (before + text, words)
+        elif text:
+            runs.append((text, words))
+    return runs
 
 
 def apart(chips: Sequence[Line]) -> Line:

@@ -1,14 +1,342 @@
-"""The protection states, partitions and severities: words, symbols, tokens."""
+"""What states, exposure, the servers' counters and effects are called, and in which colors.
+
+Law: what is not known is written as unknown or not at all, and never as 0; a check that failed is never left
+out. What somebody asked, what is in force and what is measured are three figures; amber is used only where a
+later one contradicts an earlier one, and an unknown figure contradicts nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
 from replexplorer.core.event import Severity
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.state_words import MEANINGS, OF_A_GROUP, word_of
-from replexplorer.ui.words.exposure import DANGERS
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import Backing, KnobName, KnobView, format_value
+from replexplorer.core.link import LinkView, contradiction
+from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.disk import DiskView
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.protection import MEANINGS, OF_A_GROUP, Protection, ProtectionState, word_of
+from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
+from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, cut, width_of
+
+OLD_S: Final = 1.0
+"""A reading as old as that is not of now: where it is answered the meter looks thrice a second and more."""
+
+
+class Danger(NamedTuple):
+    """One kind of failure."""
+
+    field: str
+    """Of `Exposure`."""
+    word: str
+    short: str
+    tag: str
+    """Where there is hardly room beside the figure."""
+    ink: str
+    """Theme token of its line and figure."""
+    meaning: str
+    """One line for the help."""
+
+
+DANGERS: Final = (
+    Danger(
+        "process_dies", "mysqld dies", "dies", "dies", "p50",
+        "commits missing on the source after mysqld is killed and started again",
+    ),
+    Danger(
+        "power_cut", "power cut", "power", "power", "p95",
+        "commits missing on the source after its machine lost power and came back",
+    ),
+    Danger(
+        "source_lost", "source lost", "source", "lost", "p99",
+        "commits missing on the best replica that answers when the source never comes back",
+    ),
+)  # fmt: skip
+"""All kinds, in the order of the line."""
+
+
+def loss_of(exposure: Exposure, danger: Danger) -> Loss | Unknown:
+    """What this failure would lose."""
+    found: Loss | Unknown = getattr(exposure, danger.field)
+    return found
+
+
+def in_short(exposure: Exposure | None) -> str:
+    """`0/312/8`, in the order of `DANGERS`; empty for nothing."""
+    if exposure is None:
+        return ""
+    return "/".join(loss_text(loss_of(exposure, danger)) for danger in DANGERS)
+
+
+def loss_text(loss: Loss | Unknown) -> str:
+    """`312`, `>=91.7k` where no more is known than the least, `-`."""
+    if isinstance(loss, Loss):
+        return figures.count(loss.commits)
+    return f">={figures.count(loss.low)}" if loss.low else figures.UNKNOWN
+
+
+def exposure_line(exposure: Exposure | None, width: int) -> Line:
+    """` at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8`, with as much of it as
+    fits; ` at risk 1.4 s ago: ...` where that was read a while ago, and that always stands there; empty
+    before anything was looked at."""
+    if exposure is None:
+        return []
+    if exposure.read_ago_s < OLD_S:
+        return _fitting(exposure, width, (" at risk now: ", " at risk: "))
+    ago = figures.age(1000 * exposure.read_ago_s)
+    return _fitting(exposure, width, (f" at risk {ago} ago: ", f" {ago} ago: "))
+
+
+def exposure_words(exposure: Exposure, width: int) -> Line:
+    """The same without its head, of a moment that has gone."""
+    return _fitting(exposure, width, ("at risk ",))
+
+
+def _fitting(exposure: Exposure, width: int, heads: Sequence[str]) -> Line:
+    """The longest that fits; one reason alone where nothing is known for one reason."""
+    losses = {loss_of(exposure, danger) for danger in DANGERS}
+    if len(losses) == 1 and isinstance(loss := losses.pop(), Unknown):
+        return cut([(heads[0], "muted"), ("unknown", "warn"), (f" ({loss.why})", "faint")], width)
+    rows = list(_variants(exposure, heads))
+    return next((row for row in rows if width_of(row) <= width), rows[-1])
+
+
+class _Detail(NamedTuple):
+    """How much of the line stands there."""
+
+    why: bool = False
+    age: bool = False
+    range: bool = False
+    short: bool = False
+
+
+_DETAILS: Final = (
+    _Detail(why=True, age=True, range=True),
+    _Detail(age=True, range=True),
+    _Detail(age=True, range=True, short=True),
+    _Detail(range=True),
+    _Detail(range=True, short=True),
+    _Detail(short=True),
+)
+"""Longest first: reasons go first, then words are shorter, then ages and ranges go."""
+
+
+def _variants(exposure: Exposure, heads: Sequence[str]) -> Iterator[Line]:
+    """The line, longest first."""
+    for detail, head in product(_DETAILS, heads):
+        row: list[Run] = [(head, "muted")]
+        for at, danger in enumerate(DANGERS):
+            row += [(" · ", "faint")] if at else []
+            row.append((f"{danger.short if detail.short else danger.word} ", "muted"))
+            row += _figure(loss_of(exposure, danger), danger, detail)
+        yield row
+
+
+def _figure(loss: Loss | Unknown, danger: Danger, detail: _Detail) -> list[Run]:
+    """`300..340` and `(0.4 s)`: the commits, and how old the oldest of them is."""
+    if isinstance(loss, Unknown):
+        why: list[Run] = [(f" ({loss.why})", "faint")] if detail.why else []
+        least = (loss_text(loss), f"{danger.ink} b")
+        return [least if loss.low else ("unknown" if detail.age else figures.UNKNOWN, "warn"), *why]
+    low, high = figures.count(loss.low), figures.count(loss.high)
+    text = f"{low}..{high}" if detail.range and low != high else figures.count(loss.commits)
+    ink = f"{danger.ink} b" if loss.high else "good"
+    age: list[Run] = []
+    if detail.age and loss.age_ms is not None and loss.high:
+        age = [(f" ({figures.age(loss.age_ms)})", "muted")]
+    return [(text, ink), *age]
+
+
+_LATE_MS = 1000.0
+"""From this lag on it is a warning."""
+
+
+def failed_runs(truth: ServerTruth | None) -> list[Run]:
+    """Every check that failed, with its evidence."""
+    failed = [check for check in truth.checks if not check.holds] if truth else []
+    runs: list[Run] = []
+    for check in failed:
+        runs += [(f"▲ {check.name}: ", "warn b"), (f"{check.evidence}  ", "warn")]
+    return runs
+
+
+def checks_runs(truth: ServerTruth | None) -> list[Run]:
+    """`✓ Σ 2`: how many checks hold; nothing when none was made."""
+    held = sum(check.holds for check in truth.checks) if truth else 0
+    return [(f"✓ {held} check{'' if held == 1 else 's'} ", "muted")] if held else []
+
+
+def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None = None) -> list[Run]:
+    """The counters' facts, as many as fit, the more telling ones first to stay; they are of the same
+    stretch as the anatomy above them."""
+    if truth is None:
+        return []
+    facts = _facts(truth, anatomy)
+    while facts and sum(width_of(runs) + 3 for _, runs in facts) > room:
+        facts.remove(max(facts, key=lambda fact: fact[0]))
+    joined: list[Run] = []
+    for _, runs in facts:
+        joined += [*([(" · ", "faint")] if joined else []), *runs]
+    return joined
+
+
+def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[Run]]]:
+    """(rank, words), in the order of the line; the highest rank goes first. How long a commit waits for
+    an acknowledgement is the anatomy's to say: a wait of a thread may be a part of that."""
+    facts: list[tuple[int, list[Run]]] = []
+    if truth.group_size is not None:
+        facts.append((2, _pair("group ", f"{truth.group_size:.1f}")))
+    if truth.queue_size is not None:
+        facts.append((6, _pair("ack queue ", f"{truth.queue_size:.1f}")))
+    if truth.redo_fsyncs is not None and truth.binlog_fsyncs is not None:
+        pair = f"{truth.redo_fsyncs:.2f} + {truth.binlog_fsyncs:.2f}"
+        facts.append((3, _pair("fsyncs redo + binlog ", pair)))
+    if truth.ack_waits is not None and truth.duration_s > 0:
+        runs = _pair("group ack waits ", f"{truth.ack_waits / truth.duration_s:.0f}/s")
+        if truth.ack_wait_ms is not None and (anatomy is None or Part.ACK not in anatomy.parts):
+            runs += _pair(" of ", f"{truth.ack_wait_ms:.1f} ms")
+        facts.append((4, runs))
+    lags = [(replica.name, replica.lag_ms) for replica in truth.replicas if replica.lag_ms is not None]
+    if lags:
+        worst_ms = max(ms for _, ms in lags)
+        facts.append((1, _lag(lag_text(worst_ms), worst_ms)))
+    shipped = [one.shipped_bytes_per_s for one in truth.replicas if one.shipped_bytes_per_s is not None]
+    if shipped:
+        facts.append((5, _pair("to replicas ", f"{sum(shipped) / 1000:.0f} KB/s")))
+    return facts
+
+
+def lag_text(lag_ms: float) -> str:
+    """A replica's lag: `0 ms`, `12 ms`, `3.4 s`."""
+    return f"{lag_ms:.0f} ms" if lag_ms < _LATE_MS else f"{lag_ms / 1000:.1f} s"
+
+
+def replica_runs(replica: ReplicaTruth, *, queued: bool = True) -> list[Run]:
+    """`lag 12 ms, 3 queued`, or the lag alone."""
+    if replica.lag_ms is None:
+        return []
+    runs = _lag(lag_text(replica.lag_ms), replica.lag_ms)
+    if queued and replica.queued:
+        runs.append((f", {replica.queued} queued", "muted"))
+    return runs
+
+
+def _lag(text: str, lag_ms: float) -> list[Run]:
+    return [("lag ", "muted"), (text, "warn b" if lag_ms >= _LATE_MS else "text")]
+
+
+def _pair(word: str, figure: str) -> list[Run]:
+    return [(word, "muted"), (figure, "text")]
+
+
+_TIMER_SHARE: Final = 0.02
+"""By how much the server's timer may differ from the clock that a delay is slept by."""
+_WIDEST: Final = 3
+"""Standard deviations that a mean may be off, whatever number it is of."""
+_KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog"}
+"""Knob to the kind of file whose fsyncs it delays."""
+
+
+class InForce(NamedTuple):
+    """What is in force, in words, and whether it is what was asked for."""
+
+    text: str
+    as_asked: bool
+
+
+class Measured(NamedTuple):
+    """What is measured of a knob's effect, in words."""
+
+    text: str = ""
+    apart: bool = False
+    """It contradicts what was asked for."""
+
+
+def effect_of(view: KnobView, tick: Tick | None) -> InForce:
+    """What is in force for a knob."""
+    name = view.name
+    if tick is not None and (told := _semi_sync_effect(name, tick.protection)):
+        return told
+    if view.effective is not None:
+        return InForce(format_value(name.knob, view.effective), view.effective == view.requested)
+    disk = _disk(name, tick)
+    if disk is not None and disk.fault:
+        return InForce("not possible", not disk.delay_asked_ms)
+    return InForce(view.note or "unknown", view.note is not None)
+
+
+def measured_of(name: KnobName, tick: Tick | None) -> Measured:
+    """What is measured of a knob: a round trip, lost probes, an fsync; empty for other knobs."""
+    link, disk = _link(name, tick), _disk(name, tick)
+    if disk is not None and name.key == keys.FSYNC_DELAY and disk.measured_ms is not None:
+        return Measured(figures.millis(disk.measured_ms), fsync_too_short(disk))
+    kind = _KINDS.get(name.key)
+    if disk is not None and kind is not None and kind in disk.measured_by_kind_ms:
+        return Measured(figures.millis(disk.measured_by_kind_ms[kind]))
+    if link is not None and name.key == keys.LOSS and link.probes_lost_percent is not None:
+        return Measured(f"{link.probes_lost_percent:.3g} %")
+    if link is not None and name.key == keys.RTT:
+        if link.rtt_measured_ms is None:
+            return Measured("none", apart=True)
+        return Measured(figures.round_trip(link.rtt_measured_ms), rtt_is_apart(link))
+    return Measured()
+
+
+def rtt_is_apart(link: LinkView) -> bool:
+    """The measured round trip contradicts the one that was asked for, or there is none."""
+    return link.rtt_measured_ms is None or contradiction_of(link) is not None
+
+
+def contradiction_of(link: LinkView) -> str | None:
+    """What the measured round trip says against the one that was asked for, in words."""
+    return contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
+
+
+def fsync_too_short(disk: DiskView) -> bool:
+    """An fsync is measured to take less than the delay that was asked for it."""
+    all_ms = disk.delay_asked_ms
+    own = (disk.redo_delay_ms, disk.binlog_delay_ms)
+    least_ms = min(each if isinstance(each, float) else all_ms for each in own)
+    least_ms -= _WIDEST * (disk.jitter_ms or 0.0)
+    return disk.measured_ms is not None and disk.measured_ms < least_ms * (1 - _TIMER_SHARE)
+
+
+def _link(name: KnobName, tick: Tick | None) -> LinkView | None:
+    """The link that a knob is about."""
+    of_link = tick is not None and name.knob.backing is Backing.LINK
+    links = (*tick.links, *tick.pairs) if tick is not None and of_link else ()
+    return next((link for link in links if link.replica == name.node), None)
+
+
+def _disk(name: KnobName, tick: Tick | None) -> DiskView | None:
+    """The disk that a knob is about."""
+    if tick is None or name.knob.backing is not Backing.DISK:
+        return None
+    if name.node == SOURCE:
+        return tick.source_disk
+    return next((disk for disk in tick.disks if disk.node == name.node), None)
+
+
+def _semi_sync_effect(name: KnobName, protection: Protection) -> InForce | None:
+    """Semi-sync's effect is the protection state, not the variable; acks are counted."""
+    state = protection.state
+    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != SOURCE:
+        return None
+    if name.key == keys.SEMI_SYNC_REPLICAS and protection.replicas_acking is not None:
+        required = protection.replicas_required or 0
+        return InForce(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
+    told = {
+        ProtectionState.ARMED: "armed",
+        ProtectionState.BLOCKED: "waiting",
+        ProtectionState.DEGRADED: "fell back",
+    }
+    return InForce(told[state], False) if name.key == keys.SEMI_SYNC and state in told else None
 
 
 class StateWord(NamedTuple):

@@ -1,7 +1,7 @@
 "use strict";
 // Beside the terminal's own script: which tab this is, and what happens when its line ends.
 (() => {
-  const ENDED = 4000, MOVED = 4002, TOO_MANY = 4003; // as web/server.py and web/tab.py close a line
+  const ENDED = 4000, MOVED = 4002, TOO_MANY = 4003; // as web/server.py closes a line
   const KEY = "replexplorer-tab";
   let tab = sessionStorage.getItem(KEY);
   if (!tab) {

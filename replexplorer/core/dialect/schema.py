@@ -1,0 +1,580 @@
+"""What of a server's tables hurts row-based replication: one question a finding, and the statement that
+repairs it.
+
+Engines, keys and indexes: MySQL manual, "Replication and Storage Engines" and "InnoDB Indexes". The columns
+that are read are the same on both flavors (manual and MariaDB knowledge base, "INFORMATION_SCHEMA STATISTICS
+Table"), but for the one that hides an index from queries.
+
+Tables asked of information_schema, which has the same four views on both flavours.
+
+What only newer servers have is read where it is there (manuals of both, "INFORMATION_SCHEMA STATISTICS",
+"... COLUMNS").
+
+A server's performance schema asked for what its clients do: digests, prepared statements, histories.
+
+Law: no literal is asked for. What the server has only as text (prepared statements, and their executions in
+the histories) it makes a digest of before it answers (STATEMENT_DIGEST_TEXT, MySQL 8.0.4; MariaDB has no
+such function, and what it would be needed for is left out there). All of it is read; nothing is turned on.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from replexplorer.core.dialect.question import Question, Row, listed, whole
+from replexplorer.core.tables import Column, Index, TableName, TableShape
+
+_TRANSACTIONAL: Final = "'innodb', 'ndbcluster', 'ndb', 'rocksdb', 'tokudb'"
+_OF_ENGINE: Final = {
+    "memory": "it is empty after a restart of either server, and then source and replica differ",
+    "blackhole": "it keeps no rows: a replica with another engine has rows that its source lacks",
+    "csv": "where mysqld dies in the middle of a statement a part of it stays, and it has no indexes",
+}
+_ANY_ENGINE: Final = (
+    "it has no transactions: where mysqld dies in the middle of a statement a part of it stays, and source"
+    " and replica differ; groups and Galera refuse it or do not replicate it"
+)
+_SCANS: Final = (
+    "no primary key: a replica searches the table for each row that an UPDATE or DELETE changed;"
+    " Group Replication refuses writes to it (error 3098), Galera does not support DELETE from it"
+)
+_NAMES: Final = "GROUP_CONCAT(CONCAT('`', REPLACE(column_name, '`', '``'), '`') ORDER BY seq_in_index)"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFinding:
+    """One thing that was found of one table."""
+
+    kind: Literal["no-primary-key", "engine", "duplicate-index", "redundant-index"]
+    severity: Literal["problem", "note"]
+    """problem: it stalls a replica or loses rows; note: it costs something."""
+    database: str
+    table: str
+    index: str | None
+    """The index that it is about."""
+    why: str
+    """One sentence: what it does to whom."""
+    statement: str
+    """What repairs it."""
+
+
+def schema_questions(
+    databases: Sequence[str], hidden: str
+) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
+    """One a kind of finding; `hidden` says in SQL of a row of STATISTICS that no query uses the index."""
+    marks = ", ".join(["%s"] * len(databases))
+
+    def question(
+        statement: str, read: Callable[[Row], SchemaFinding], instead: str | None = None
+    ) -> Question[tuple[SchemaFinding, ...]]:
+        def read_all(rows: Sequence[Row]) -> tuple[SchemaFinding, ...]:
+            first: dict[tuple[str, str, str | None], SchemaFinding] = {}
+            for one in map(read, rows):
+                of = one.index if one.kind.endswith("index") else None
+                first.setdefault((one.database, one.table, of), one)
+            return tuple(first.values())
+
+        arguments = (*databases, *databases)
+        return Question(
+            statement,
+            read_all,
+            arguments,
+            None if instead is None else Question(instead, read_all, arguments),
+        )
+
+    return (
+        question(_ENGINES.format(marks=marks), _engine),
+        question(_KEYLESS.format(marks=marks), _keyless),
+        # A server that hides no index from queries has no column for it.
+        question(
+            _INDEXES.format(marks=marks, hidden=hidden), _needless, _INDEXES.format(marks=marks, hidden="0")
+        ),
+    )
+
+
+_ENGINES: Final = f"""SELECT table_schema AS db, table_name AS tab, engine AS engine
+FROM information_schema.tables
+WHERE table_schema IN ({{marks}}) AND table_schema IN ({{marks}})
+  AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND LOWER(engine) NOT IN ({_TRANSACTIONAL})
+ORDER BY 1, 2"""
+_KEYLESS: Final = f"""SELECT t.table_schema AS db, t.table_name AS tab, u.name AS name, u.names AS names,
+  c.column_name AS counted
+FROM information_schema.tables t
+LEFT JOIN (
+  SELECT table_schema, table_name, index_name AS name, {_NAMES} AS names, COUNT(*) AS parts
+  FROM information_schema.statistics WHERE table_schema IN ({{marks}})
+  GROUP BY table_schema, table_name, index_name
+  HAVING SUM(non_unique OR nullable = 'YES' OR column_name IS NULL OR sub_part IS NOT NULL) = 0
+) u ON u.table_schema = t.table_schema AND u.table_name = t.table_name
+LEFT JOIN information_schema.columns c
+  ON c.table_schema = t.table_schema AND c.table_name = t.table_name AND LOCATE('auto_increment', c.extra)
+WHERE t.table_schema IN ({{marks}}) AND t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
+  AND NOT EXISTS (
+    SELECT 1 FROM information_schema.statistics p
+    WHERE p.table_schema = t.table_schema AND p.table_name = t.table_name AND p.index_name = 'PRIMARY'
+  )
+ORDER BY 1, 2, u.parts"""
+_WHOLE: Final = """SELECT table_schema, table_name, index_name, index_type, MAX(non_unique) AS plain,
+    GROUP_CONCAT(column_name ORDER BY seq_in_index) AS names
+  FROM information_schema.statistics WHERE table_schema IN ({marks})
+  GROUP BY table_schema, table_name, index_name, index_type
+  HAVING SUM(column_name IS NULL OR sub_part IS NOT NULL OR collation = 'D' OR {hidden}) = 0"""
+"""Indexes of whole ascending columns that queries use: others are compared with none."""
+_INDEXES: Final = f"""SELECT i.table_schema AS db, i.table_name AS tab, i.index_name AS name,
+  o.index_name AS other, i.names = o.names AS same
+FROM ({_WHOLE}) i JOIN ({_WHOLE}) o
+  ON o.table_schema = i.table_schema AND o.table_name = i.table_name AND o.index_name <> i.index_name
+  AND o.index_type = i.index_type
+WHERE i.index_name <> 'PRIMARY' AND (
+  i.names = o.names AND (
+    i.plain > o.plain OR i.plain = o.plain AND (o.index_name = 'PRIMARY' OR o.index_name < i.index_name)
+  )
+  OR i.plain AND i.index_type = 'BTREE'
+    AND LEFT(o.names, CHAR_LENGTH(i.names) + 1) = CONCAT(i.names, ',')
+)
+ORDER BY 1, 2, 3, same DESC"""
+"""An index that another one has the same columns as, or begins with. Of two equal ones the later by name."""
+
+
+def added_key(database: str, table: str) -> str:
+    """The statement that adds a key which `SELECT *` and an INSERT without a list of columns leave out, under
+    the name that MySQL itself gives one (manual, "Generated Invisible Primary Keys"; MySQL 8.0.23, MariaDB
+    10.3)."""
+    return (
+        f"ALTER TABLE {_quoted(database)}.{_quoted(table)} ADD COLUMN my_row_id BIGINT UNSIGNED NOT NULL"
+        " AUTO_INCREMENT INVISIBLE PRIMARY KEY FIRST"
+    )
+
+
+def _engine(row: Row) -> SchemaFinding:
+    engine = str(row["engine"])
+    why = f"engine {engine}: {_OF_ENGINE.get(engine.lower(), _ANY_ENGINE)}"
+    return _finding(row, "engine", "problem", why, f"{_altered(row)} ENGINE = InnoDB")
+
+
+def _keyless(row: Row) -> SchemaFinding:
+    name, counted = row["name"], row["counted"]
+    if name is not None:
+        why = f"no primary key: the unique index {name} serves as one until it is dropped"
+        statement = f"{_altered(row)} DROP INDEX {_quoted(name)}, ADD PRIMARY KEY ({row['names']})"
+        return _finding(row, "no-primary-key", "note", why, statement, str(name))
+    if counted is not None:  # a table has one such column
+        statement = f"{_altered(row)} ADD PRIMARY KEY ({_quoted(counted)})"
+    else:
+        statement = added_key(str(row["db"]), str(row["tab"]))
+    return _finding(row, "no-primary-key", "problem", _SCANS, statement)
+
+
+def _needless(row: Row) -> SchemaFinding:
+    name, other, same = str(row["name"]), str(row["other"]), int(row["same"])
+    words = "the primary key" if other == "PRIMARY" else f"index {other}"
+    begins = f"has the same columns as {words}" if same else f"is how {words} begins"
+    why = f"index {name} {begins}: each write keeps both, on the source and on every replica"
+    statement = f"{_altered(row)} DROP INDEX {_quoted(name)}"
+    return _finding(row, "duplicate-index" if same else "redundant-index", "note", why, statement, name)
+
+
+def _finding(
+    row: Row,
+    kind: Literal["no-primary-key", "engine", "duplicate-index", "redundant-index"],
+    severity: Literal["problem", "note"],
+    why: str,
+    statement: str,
+    index: str | None = None,
+) -> SchemaFinding:
+    return SchemaFinding(kind, severity, str(row["db"]), str(row["tab"]), index, why, statement)
+
+
+def _altered(row: Row) -> str:
+    return f"ALTER TABLE {_quoted(row['db'])}.{_quoted(row['tab'])}"
+
+
+def _quoted(name: object) -> str:
+    return "`" + str(name).replace("`", "``") + "`"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Four questions that together describe the tables of some databases."""
+
+    tables: Question[tuple[TableShape, ...]]
+    """Names and sizes, without all else."""
+    columns: Question[Mapping[TableName, tuple[Column, ...]]]
+    indexes: Question[Mapping[TableName, tuple[Index, ...]]]
+    foreign_keys: Question[Mapping[TableName, Mapping[str, TableName]]]
+
+
+def assembled(
+    tables: Sequence[TableShape],
+    columns: Mapping[TableName, tuple[Column, ...]],
+    indexes: Mapping[TableName, tuple[Index, ...]],
+    foreign_keys: Mapping[TableName, Mapping[str, TableName]],
+) -> tuple[TableShape, ...]:
+    """The tables with what the other three questions say of them."""
+    return tuple(
+        replace(
+            table,
+            columns=columns.get(table.name, ()),
+            indexes=indexes.get(table.name, ()),
+            foreign_keys=foreign_keys.get(table.name, {}),
+        )
+        for table in tables
+    )
+
+
+def description(databases: Sequence[str]) -> Description:
+    """What to ask."""
+    names, marks = tuple(databases), ", ".join(["%s"] * len(databases))
+    where = f"table_schema IN ({marks}) ORDER BY table_schema, table_name"
+    return Description(
+        Question(
+            "SELECT table_schema, table_name, table_rows, data_length + index_length AS bytes"
+            " FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+            f" AND {where}",
+            _read_tables,
+            names,
+        ),
+        Question(
+            f"SELECT * FROM information_schema.columns WHERE {where}, ordinal_position",
+            lambda rows: {table: tuple(map(_column, each)) for table, each in _by_table(rows).items()},
+            names,
+        ),
+        Question(
+            f"SELECT * FROM information_schema.statistics WHERE {where}, index_name, seq_in_index",
+            lambda rows: {table: tuple(_indexes(each)) for table, each in _by_table(rows).items()},
+            names,
+        ),
+        Question(
+            "SELECT * FROM information_schema.key_column_usage"
+            f" WHERE referenced_table_name IS NOT NULL AND {where}, constraint_name, ordinal_position",
+            lambda rows: {table: _foreign_keys(each) for table, each in _by_table(rows).items()},
+            names,
+        ),
+    )
+
+
+def quoted_name(table: TableName) -> str:
+    """A table's whole name, as a statement has it."""
+    database, name = (each.replace("`", "``") for each in table)
+    return f"`{database}`.`{name}`"
+
+
+def _lowered(row: Row) -> Row:
+    return {name.lower(): value for name, value in row.items()}
+
+
+def _table_of(row: Row) -> TableName:
+    return TableName(str(row["table_schema"]), str(row["table_name"]))
+
+
+def _by_table(rows: Sequence[Row]) -> Mapping[TableName, list[Row]]:
+    found: dict[TableName, list[Row]] = {}
+    for row in map(_lowered, rows):
+        found.setdefault(_table_of(row), []).append(row)
+    return found
+
+
+def _read_tables(rows: Sequence[Row]) -> tuple[TableShape, ...]:
+    return tuple(
+        TableShape(_table_of(row), whole(row["table_rows"]), whole(row["bytes"]))
+        for row in map(_lowered, rows)
+    )
+
+
+def _column(row: Row) -> Column:
+    extra = str(row["extra"]).lower()
+    return Column(
+        name=str(row["column_name"]),
+        type=str(row["column_type"]),
+        nullable=str(row["is_nullable"]).upper() == "YES",
+        is_auto_increment="auto_increment" in extra,
+        is_generated=bool(row.get("generation_expression")),
+        is_invisible="invisible" in extra,
+    )
+
+
+def _indexes(rows: Sequence[Row]) -> Sequence[Index]:
+    found: dict[str, Index] = {}
+    for row in rows:
+        name, column = str(row["index_name"]), row["column_name"]
+        before = found[name].columns if name in found else ()
+        columns = before if column is None else (*before, str(column))
+        found[name] = Index(name, columns, int(row["non_unique"]) == 0)
+    return list(found.values())
+
+
+def _foreign_keys(rows: Sequence[Row]) -> Mapping[str, TableName]:
+    return {
+        str(row["column_name"]): TableName(
+            str(row["referenced_table_schema"]), str(row["referenced_table_name"])
+        )
+        for row in rows
+    }
+
+
+_PS_PER_MS: Final = 1e9
+TURN_DIGESTS_ON: Final = (
+    "UPDATE performance_schema.setup_consumers SET enabled = 'YES' WHERE name = 'statements_digest'"
+)
+"""What an administrator runs where digests are off; never run here."""
+NEEDED_GRANTS: Final = "GRANT SELECT ON performance_schema.*, and SELECT on the databases to be imitated"
+_SESSIONS: Final = 16
+"""At most this number of sessions' histories is looked at together."""
+_KINDS: Final = {f"statement/sql/{kind}": kind for kind in ("begin", "commit", "rollback")}
+_NO_STATEMENTS: Final = tuple(
+    f"statement/com/{name}" for name in ("Prepare", "Close stmt", "Reset stmt", "Ping")
+)
+_EXECUTION: Final = re.compile(r"EXECUTE (?=[A-Z(])")
+"""New servers have executions of prepared statements among the digests, with this before their text (seen on
+9.7); `EXECUTE` and a name in backticks is a statement of its own."""
+_EXECUTE: Final = "statement/com/Execute"
+
+
+class DigestKey(NamedTuple):
+    """A digest, and the database that its session was in."""
+
+    database: str
+    """Empty: none."""
+    text: str
+    """Empty: statements that found no place in the server's table of digests."""
+
+
+class DigestCount(NamedTuple):
+    """What a server counted of one digest."""
+
+    times: int = 0
+    ms: float = 0.0
+    """Time that the server took for all of them."""
+    examined: int = 0
+    """Rows of its tables that it looked at for all of them; the next two likewise."""
+    sent: int = 0
+    affected: int = 0
+    prepared: int = 0
+    """How many of the times as prepared statements."""
+
+    def plus(self, other: DigestCount) -> DigestCount:
+        """Both together."""
+        return DigestCount(*map(operator.add, self, other))
+
+    def since(self, before: DigestCount | None) -> DigestCount:
+        """What came after; a server that counts less than before has begun to count from zero."""
+        if before is None or self.times < before.times:
+            return self
+        return DigestCount(*map(_grown, self, before))
+
+
+@dataclass(frozen=True, slots=True)
+class CountedDigests:
+    """The server's table of digests."""
+
+    counts: Mapping[DigestKey, DigestCount]
+    names: Mapping[str, DigestKey]
+    """Digests by what a history calls them: the database and the digest's hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedStatements:
+    """Every prepared statement that sessions hold, by what tells one from another."""
+
+    counts: Mapping[str, tuple[DigestKey, DigestCount]]
+    names: Mapping[str, DigestKey]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStatement:
+    """One statement in a session's history."""
+
+    session: int
+    number: int
+    """Grows within a session."""
+    kind: str
+    """`begin`, `commit` or `rollback`; empty: another statement."""
+    name: str = ""
+    """What the server calls its digest; empty: it has none."""
+    transaction: int | None = None
+    """The number under which its transaction began; None outside of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a server's performance schema keeps of statements."""
+
+    digests: bool
+    history: bool
+
+
+def is_on() -> Question[bool]:
+    """Whether there is a performance schema at all."""
+    return Question("SELECT @@GLOBAL.performance_schema AS is_on", lambda rows: bool(int(rows[0]["is_on"])))
+
+
+def kept() -> Question[Kept]:
+    """What it keeps of statements."""
+
+    def read(rows: Sequence[Row]) -> Kept:
+        enabled = {str(row["name"]) for row in rows if str(row["enabled"]).upper() == "YES"}
+        return Kept(
+            {"global_instrumentation", "statements_digest"} <= enabled,
+            {"global_instrumentation", "thread_instrumentation", "events_statements_history"} <= enabled,
+        )
+
+    return Question("SELECT name AS name, enabled AS enabled FROM performance_schema.setup_consumers", read)
+
+
+def counted_digests(flavor: str) -> Question[CountedDigests]:
+    """Every digest with its counts, on a server of that flavor.
+
+    A statement that sorts examines a row of its table and, once more, each row that it sorted; MariaDB also
+    counts what it reads back from a temporary table, which is as many as it sends (measured: of 100 rows of
+    ten values DISTINCT with ORDER BY examines 110 on 9.7.4, 120 on 11.8.9; without LIMIT).
+    """
+    once_more = "CAST(sum_sort_rows AS SIGNED)"
+    if flavor == "mariadb":
+        once_more += " + IF(sum_created_tmp_tables > 0, CAST(sum_rows_sent AS SIGNED), 0)"
+
+    def read(rows: Sequence[Row]) -> CountedDigests:
+        counts: dict[DigestKey, DigestCount] = {}
+        names: dict[str, DigestKey] = {}
+        for row in rows:
+            text, count = _text(row["text"]), _count(row)
+            if _EXECUTION.match(text):
+                text, count = _EXECUTION.sub("", text), count._replace(prepared=count.times)
+            key = DigestKey(_text(row["db"]), text)
+            counts[key] = counts.get(key, DigestCount()).plus(count)
+            if key.text:
+                names[_name(row["db"], row["digest"])] = key
+        return CountedDigests(counts, names)
+
+    return Question(
+        "SELECT schema_name AS db, digest AS digest, digest_text AS text, count_star AS times,"
+        " sum_timer_wait AS ps, sum_rows_sent AS sent, sum_rows_affected AS affected,"
+        f" CAST(sum_rows_examined AS SIGNED) - ({once_more}) AS examined"
+        " FROM performance_schema.events_statements_summary_by_digest",
+        read,
+    )
+
+
+def prepared_statements() -> Question[PreparedStatements]:
+    """Those that sessions hold at this moment; none where the server makes no digest of a text."""
+
+    def read(rows: Sequence[Row]) -> PreparedStatements:
+        counts: dict[str, tuple[DigestKey, DigestCount]] = {}
+        names: dict[str, DigestKey] = {}
+        for row in rows:
+            key = DigestKey(_text(row["db"]), _text(row["text"]))
+            counts[f"{row['owner']} {row['id']}"] = key, _count(row)
+            names[_name(row["db"], row["digest"])] = key
+        return PreparedStatements(counts, names)
+
+    nothing: Question[PreparedStatements] = Question("SELECT 1", lambda _: PreparedStatements({}, {}))
+    return Question(
+        "SELECT t.processlist_db AS db, p.owner_thread_id AS owner, p.statement_id AS id,"
+        " STATEMENT_DIGEST(p.sql_text) AS digest, STATEMENT_DIGEST_TEXT(p.sql_text) AS text,"
+        " p.count_execute AS times, p.sum_timer_execute AS ps,"
+        " CAST(p.sum_rows_examined AS SIGNED) - CAST(p.sum_sort_rows AS SIGNED) AS examined,"
+        " p.sum_rows_sent AS sent, p.sum_rows_affected AS affected"
+        " FROM performance_schema.prepared_statements_instances p"
+        " JOIN performance_schema.threads t ON t.thread_id = p.owner_thread_id",
+        read,
+        instead=nothing,
+    )
+
+
+def executions() -> Question[int]:
+    """How many prepared statements were executed since the server started."""
+    return Question(
+        "SELECT COALESCE(SUM(count_star), 0) AS times"
+        " FROM performance_schema.events_statements_summary_global_by_event_name"
+        f" WHERE event_name = '{_EXECUTE}'",
+        lambda rows: int(rows[0]["times"]),
+    )
+
+
+def busy_sessions() -> Question[tuple[int, ...]]:
+    """Some sessions that did something within the last second or so, each as likely as any other."""
+    return Question(
+        "SELECT thread_id AS id FROM performance_schema.threads WHERE type = 'FOREGROUND'"
+        " AND processlist_id IS NOT NULL AND processlist_id <> CONNECTION_ID() AND processlist_time <= 1"
+        f" AND processlist_command NOT LIKE 'Binlog%' ORDER BY RAND() LIMIT {_SESSIONS}",
+        lambda rows: tuple(int(row["id"]) for row in rows),
+    )
+
+
+def histories(sessions: Sequence[int]) -> Question[tuple[SeenStatement, ...]]:
+    """The last statements of these sessions, in no order; those within procedures are not among them."""
+    within = ", ".join(map(str, sessions))
+    columns = (
+        "SELECT thread_id AS session, event_id AS number, event_name AS event, current_schema AS db,"
+        " nesting_event_type AS nesting, nesting_event_id AS parent,"
+    )
+    source = (
+        " FROM performance_schema.events_statements_history"
+        f" WHERE thread_id IN ({within}) AND end_event_id IS NOT NULL"
+        " AND event_name NOT LIKE 'statement/sp/%'"
+        f" AND event_name NOT IN ({listed(_NO_STATEMENTS)})"
+    )
+    plain: Question[tuple[SeenStatement, ...]] = Question(
+        f"{columns} digest AS digest{source}", _read_history
+    )
+    return Question(
+        f"{columns} IF(digest IS NULL AND event_name = '{_EXECUTE}'"
+        " AND CHAR_LENGTH(sql_text) < @@GLOBAL.performance_schema_max_sql_text_length,"
+        f" STATEMENT_DIGEST(sql_text), digest) AS digest{source}",
+        _read_history,
+        instead=plain,
+    )
+
+
+def _read_history(rows: Sequence[Row]) -> tuple[SeenStatement, ...]:
+    found = []
+    for row in rows:
+        is_nested = str(row["nesting"] or "").upper() == "TRANSACTION"
+        found.append(
+            SeenStatement(
+                int(row["session"]),
+                int(row["number"]),
+                _KINDS.get(str(row["event"]), ""),
+                _name(row["db"], row["digest"]) if row["digest"] else "",
+                int(row["parent"]) if is_nested else None,
+            )
+        )
+    return tuple(found)
+
+
+def table_definition(table: TableName) -> Question[str | None]:
+    """What makes the table; None for a view."""
+
+    def read(rows: Sequence[Row]) -> str | None:
+        found = {name.lower(): value for name, value in rows[0].items()}.get("create table")
+        return None if found is None else str(found)
+
+    return Question(f"SHOW CREATE TABLE {quoted_name(table)}", read)
+
+
+def _grown(now: Any, before: Any) -> Any:
+    return max(0, now - before)
+
+
+def _count(row: Row) -> DigestCount:
+    return DigestCount(
+        int(row["times"]),
+        int(row["ps"]) / _PS_PER_MS,
+        max(0, int(row["examined"])),
+        int(row["sent"]),
+        int(row["affected"]),
+    )
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _name(database: Any, digest: Any) -> str:
+    return f"{_text(database)}\0{_text(digest)}"

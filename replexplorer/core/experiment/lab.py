@@ -1,0 +1,501 @@
+"""What a lab is: phases, what was published, what must hold, and what a run of it found.
+
+A lab is data and, where its phases are not just a load, a short script (`Phase.play`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from statistics import fmean, median, stdev
+from typing import Any, Final
+
+from replexplorer.core.experiment.experiment import ExperimentResult, Stage
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.counters import CommitCost
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.stats.histogram import Histogram, Latency
+from replexplorer.core.stats.measured import t_quantile_975
+from replexplorer.core.stats.ratio import Ratio, repeated
+
+RETRIED: Final = "rolled back and tried again"
+REFUSED: Final = "refused by certification"
+GAVE_WAY: Final = "gave way before certification"
+"""Figures of a phase in a group that rolled transactions back: as clients were told, as members counted."""
+REPEATS: Final = 3
+"""Runs of each phase in full mode: as many as an interval needs."""
+_TURNING_S: Final = 4.0
+STACK_S: Final = 20.0
+"""A stack of the lab's own: brought up, its load made ready, removed."""
+_SAME_ROWS: Final = 0.02
+"""A load that counts its commits once an interval makes a few more than were asked for."""
+_ROWS_PER_S: Final = 20_000
+"""That a load's table is made with, about, where servers and load share two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The published experiment that a lab reruns."""
+
+    title: str
+    author: str
+    url: str | None = None
+    setup: str = ""
+    """Servers, link and load of then, in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published figure, in its author's own unit and digits."""
+
+    value: float
+    unit: str = "tps"
+    """`tps`, `s`, `ms`."""
+    rows: int | None = None
+    """Rows that these seconds were taken for; None: it does not depend on a number of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class InAuthorsUnit:
+    """Our figure in the unit of a published one."""
+
+    value: float
+    unit: str
+    rows: int | None = None
+    """Of another number of rows than was published, and the value is what those would have taken at the
+    same pace; None: nothing was scaled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A line to compare all phases with, which nothing measured here."""
+
+    name: str
+    tps: float
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A row of a summary: what it is, and a value for each column; None where there is none."""
+
+    name: str
+    values: tuple[float | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a lab comes to, in one table that can be read from afar."""
+
+    title: str
+    columns: tuple[str, ...]
+    """What is compared: a heading each."""
+    rows: tuple[SummaryRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a phase is measured."""
+
+    seconds: float
+    """About how long it takes; exactly so where no commits are counted."""
+    commits: int | None = None
+    """Measured until this many commits are acknowledged."""
+
+
+Play = Callable[[Any], Awaitable[Any]]
+"""The script of a phase that does more than let the load run, called by what runs it
+(`engine.experiment.phase`)."""
+Figures = Mapping[str, float | str]
+"""What a phase found beside its load: name with unit to value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One stretch of a lab."""
+
+    name: str
+    settings: tuple[str, ...]
+    """`KEY=VALUE` as they are typed; what is not named stays as the phase before left it."""
+    full: Length
+    quick: Length
+    """Under --quick: shorter, never another method."""
+    state: ProtectionState
+    """The protection state that is asked for."""
+    shows: str
+    """One sentence: what to watch."""
+    published: Published | None = None
+    replicas: int | None = None
+    """How many replicas are attached; the others' IO threads are stopped. None: all there are."""
+    faults: tuple[str, ...] = ()
+    """In force while it is measured, as they are typed: `applier_stop@replica`."""
+    published_figures: Mapping[str, Published] = field(default_factory=dict, hash=False)
+    """What was published of its figures, by the figure's name."""
+    table_size: int | None = None
+    """Rows of the load's table; None: the session's."""
+    play: Play | None = None
+    """What it does instead of letting the load run."""
+    is_optional: bool = False
+    """Left out on a server that lacks what it sets."""
+    otherwise: tuple[str, ...] = ()
+    """In place of `settings` on a server that lacks one of those; empty: there is nothing else."""
+    system: str | None = None
+    """The system (`core.system.SYSTEMS`) of which the lab makes a stack of its own for it; None: it runs on
+    the stack that is there. A lab names one for all of its phases or for none."""
+
+    def length(self, *, quick: bool) -> Length:
+        """How long this run of it measures."""
+        return self.quick if quick else self.full
+
+    def takes_s(self, *, quick: bool) -> float:
+        """About how long it takes, with turning its knobs and measuring the link."""
+        return self.length(quick=quick).seconds + _TURNING_S
+
+
+@dataclass(frozen=True, slots=True)
+class Rtt:
+    """A round trip as measured before a phase, with its 95 % interval; milliseconds."""
+
+    ms: float
+    low_ms: float
+    high_ms: float
+    n: int
+
+    @classmethod
+    def of(cls, seen_ms: Sequence[float], n: int) -> Rtt:
+        """The median of some with a Student interval of their mean; they stand for `n` looks."""
+        count, mean_ms = len(seen_ms), fmean(seen_ms)
+        half_ms = t_quantile_975(count - 1) * stdev(seen_ms) / count**0.5 if count > 1 else 0.0
+        return cls(median(seen_ms), max(0.0, mean_ms - half_ms), mean_ms + half_ms, n)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRepeat:
+    """One of the runs that a phase's figures are merged of."""
+
+    tps: float | None
+    mean_ms: float | None
+    rtt_measured_ms: float | None
+    n: int
+    duration_s: float
+    machine_cpu_percent: float | None
+    figures: Figures
+
+
+@json_keys(
+    hide="phase service tps protection rtt rows protection_before repeats",
+    show="name measured_tps latency_ms n rtt_interval_ms published published_figures measured tps_bounds"
+    " protection_state fallbacks unprotected runs system",
+    measured_tps="tps",
+    tps_bounds="tps_interval",
+    protection_state="protection",
+    busy_percent="generator_cpu_percent",
+    machine_percent="machine_cpu_percent",
+    unprotected="unacknowledged",
+    cost="commit_cost",
+    runs="repeats",
+)
+@dataclass(frozen=True, slots=True)
+class PhaseResult:
+    """A phase's figures."""
+
+    phase: Phase
+    settings: Mapping[KnobName, Value]
+    """The knobs that the phase set, as effective."""
+    rtt_measured_ms: float | None
+    service: Histogram
+    tps: float
+    ceiling_tps: float | None
+    protection: Protection
+    """At the end of the phase."""
+    clients: int
+    errors: int
+    fsync_measured_ms: float | None = None
+    """What the primary pays for an fsync of redo or binlog, the shim's delay included."""
+    disk_probe_ms: float | None = None
+    """The primary's bare disk: the median synchronous write."""
+    predicted_tps: float | None = None
+    """The fitted model's answer for these settings."""
+    rtt: Rtt | None = None
+    """Before the load; None where no probe was answered, or nobody asked."""
+    duration_s: float = 0.0
+    rows: int = 0
+    """Rows that a script worked on; 0 where commits say it all."""
+    busy_percent: float | None = None
+    """CPU of the generator, of one core."""
+    machine_percent: float | None = None
+    """CPU of the source's machine, of all its cores, whoever used it; None where a script ran or no agent
+    tells."""
+    limited: str | None = None
+    """What beside the settings may have been the limit, in words: why a relation may deviate."""
+    invalid: str | None = None
+    """What somebody changed meanwhile: the figures are of no one's settings. None: nothing."""
+    figures: Figures = field(default_factory=dict)
+    finding: str | None = None
+    """What contradicts what is known, in words: commits that beat the ceiling. None: nothing."""
+    protection_before: Protection | None = None
+    """When its measurement began; None where that was not seen."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers; None where a script ran, and where it is not known."""
+    server: str | None = None
+    """What it was measured on, of a lab that makes several stacks; None: the lab's server."""
+    repeats: tuple[PhaseResult, ...] = ()
+    """The runs that these figures are merged of; empty for a single run."""
+
+    @property
+    def name(self) -> str:
+        """The phase's name."""
+        return self.phase.name
+
+    @property
+    def system(self) -> str | None:
+        """Whose stack the lab made for it; None: it ran on the stack that was there."""
+        return self.phase.system
+
+    @property
+    def published(self) -> Published | None:
+        """What others measured."""
+        return self.phase.published
+
+    @property
+    def published_figures(self) -> Mapping[str, Published]:
+        """What others measured, by the name in `figures`."""
+        return self.phase.published_figures
+
+    @property
+    def n(self) -> int:
+        """Commits."""
+        return self.service.count
+
+    @property
+    def latency_ms(self) -> Latency | None:
+        """Of its commits; None where a script ran instead of a load."""
+        return None if self.measured_tps is None else self.service.latency
+
+    @property
+    def rtt_interval_ms(self) -> tuple[float, float] | None:
+        """95 % interval of the round trip measured before the load."""
+        return None if self.rtt is None else (self.rtt.low_ms, self.rtt.high_ms)
+
+    @property
+    def tps_bounds(self) -> tuple[float | None, float | None] | None:
+        """95 % interval over the repeats, by their logarithms; None: one run."""
+        return None if self.tps_interval is None else (self.tps_interval.low, self.tps_interval.high)
+
+    @property
+    def protection_state(self) -> ProtectionState:
+        """At the end of the phase."""
+        return self.protection.state
+
+    @property
+    def runs(self) -> Sequence[PhaseRepeat]:
+        """Each run; empty for a single one."""
+        return [
+            PhaseRepeat(
+                each.measured_tps,
+                each.service.mean_ms,
+                each.rtt_measured_ms,
+                each.n,
+                each.duration_s,
+                each.machine_percent,
+                each.figures,
+            )
+            for each in self.repeats
+        ]
+
+    @property
+    def fallbacks(self) -> int | None:
+        """Fallbacks to asynchronous replication within the phase; None where they are not counted."""
+        if self.repeats:
+            return _total([each.fallbacks for each in self.repeats])
+        before, after = self.protection_before, self.protection
+        if before is None or before.fallbacks is None or after.fallbacks is None:
+            return None
+        return after.fallbacks - before.fallbacks
+
+    @property
+    def unprotected(self) -> int | None:
+        """Commits within the phase that were confirmed without an acknowledgement although semi-sync was
+        asked for; None where nobody counted."""
+        if self.repeats:
+            return _total([each.unprotected for each in self.repeats])
+        before, after = self.protection_before, self.protection
+        if before is None or before.unprotected is None or after.unprotected is None:
+            return None
+        return after.unprotected - before.unprotected
+
+    @property
+    def tps_interval(self) -> Ratio | None:
+        """TPS of the repeats with their 95 % interval; None for a single run."""
+        return repeated([each.tps for each in self.repeats])
+
+    @property
+    def measured(self) -> InAuthorsUnit | None:
+        """In the unit in which something was published; None where nothing was, or nothing measured."""
+        published = self.phase.published
+        if published is None:
+            return None
+        if published.unit != "s":
+            return None if self.measured_tps is None else InAuthorsUnit(self.measured_tps, "tps")
+        rows = self.rows or self.service.count
+        runs = max(1, len(self.repeats))
+        if not rows or not self.duration_s:
+            return None
+        if published.rows is None or abs(rows / runs / published.rows - 1) < _SAME_ROWS:
+            return InAuthorsUnit(self.duration_s / runs, "s")
+        return InAuthorsUnit(self.duration_s / rows * published.rows, "s", rows // runs)
+
+    @property
+    def measured_tps(self) -> float | None:
+        """Commits per second; None where a script ran instead of a load."""
+        return self.tps if self.service.count or self.phase.play is None else None
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean latency; infinite when nothing was committed."""
+        return self.service.mean_ms or float("inf")
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    """All of them; None where one is unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+@json_keys(hide="ratio least most", is_open="open")
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What must hold between the figures, and what was found."""
+
+    name: str
+    holds: bool
+    evidence: str
+    checked: bool = True
+    """False: a figure to look at, which nothing depends on."""
+    ratio: float | None = None
+    """What was found, divided by what it is compared with; None where that is no number."""
+    least: float = 0.0
+    most: float = inf
+    """It holds while the ratio lies between these."""
+    is_open: bool = False
+    """The repeats' interval includes a bound: neither was shown, that it holds or that it does not."""
+
+    @property
+    def word(self) -> str:
+        """`holds`, `deviates`, `open` where the repeats leave it open, `shown` where nothing was checked."""
+        if not self.checked:
+            return "shown"
+        return "open" if self.is_open else "holds" if self.holds else "deviates"
+
+
+Phases = Mapping[str, PhaseResult]
+"""The results by the phase's name."""
+Judge = Callable[[Phases], Sequence[Relation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A named experiment."""
+
+    name: str
+    title: str
+    teaches: str
+    phases: tuple[Phase, ...]
+    judge: Judge = lambda _: ()
+    source: Publication | None = None
+    replicas: int = 1
+    """Replicas that it needs; those that are missing are brought up for it and removed again."""
+    references: Callable[[Phases], Sequence[Reference]] = lambda _: ()
+    """Lines that are drawn across its phases."""
+    summary: Callable[[Phases], Summary | None] = lambda _: None
+    """Its phases in one table; of a run that ended early, of those that were measured."""
+    failure: str = ""
+    """What a failure loses in the modes that it compares, counted by the matrix of failures (docs/drills.md),
+    beginning with the server that it was counted on; empty where nothing was counted."""
+
+    def runs(self, *, quick: bool, repeats: int | None = None) -> int:
+        """How often each phase is measured: as often as asked, else once under --quick."""
+        return repeats or (1 if quick else REPEATS)
+
+    def seconds(self, *, quick: bool, repeats: int | None = None) -> float:
+        """About how long it takes, where its table has to be made first."""
+        if self.systems:
+            parts = map(self.on, self.systems)
+            return sum(STACK_S + part.seconds(quick=quick, repeats=repeats) for part in parts)
+        rows = max((phase.table_size or 0 for phase in self.phases), default=0)
+        once_s = sum(phase.takes_s(quick=quick) for phase in self.phases)
+        return rows / _ROWS_PER_S + self.runs(quick=quick, repeats=repeats) * once_s
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Names of the systems of which it makes stacks of its own, in order; none for a lab that runs on the
+        stack that is there."""
+        return tuple(dict.fromkeys(phase.system for phase in self.phases if phase.system is not None))
+
+    def on(self, system: str) -> Lab:
+        """The phases that run on a stack of this system, as a lab that judges nothing."""
+        phases = tuple(replace(phase, system=None) for phase in self.phases if phase.system == system)
+        return replace(
+            self,
+            phases=phases,
+            judge=lambda _: (),
+            references=lambda _: (),
+            summary=lambda _: None,
+        )
+
+    @property
+    def kind(self) -> str:
+        """The verb that runs it."""
+        return "lab"
+
+    @property
+    def stages(self) -> Sequence[Stage]:
+        """Its phases."""
+        return [Stage(phase.name, phase.shows) for phase in self.phases]
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """Keys of the knobs that it turns."""
+        settings = (text.partition("=")[0] for phase in self.phases for text in phase.settings)
+        return tuple(dict.fromkeys(settings))
+
+
+@json_keys(hide="lab started_wall_s", show="name source failure started verdict", name="lab")
+@dataclass(slots=True)
+class LabResult(ExperimentResult):
+    """A run lab."""
+
+    lab: Lab
+    phases: list[PhaseResult] = field(default_factory=list)
+    relations: tuple[Relation, ...] = ()
+    repeats: int = 1
+    """Runs of each phase."""
+    references: tuple[Reference, ...] = ()
+    summary: Summary | None = None
+    judged = "relations"
+
+    @property
+    def name(self) -> str:
+        """The lab's name."""
+        return self.lab.name
+
+    @property
+    def source(self) -> Publication | None:
+        """The published experiment that it reruns; None for our own."""
+        return self.lab.source
+
+    @property
+    def failure(self) -> str:
+        """What a failure loses in these modes, as drills counted it."""
+        return self.lab.failure
+
+    @property
+    def experiment(self) -> Lab:
+        """What was run."""
+        return self.lab
+
+    @property
+    def held(self) -> Sequence[bool]:
+        """Whether each relation holds."""
+        return [each.holds for each in self.relations]

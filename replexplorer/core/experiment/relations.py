@@ -1,0 +1,445 @@
+"""Relations between figures: what must hold of a lab or a drill, as data, judged with its evidence in a line.
+
+Law: a figure that was not measured holds nothing. A relation has the ratio that was found next to its bounds,
+so that repeats can be judged by their interval.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, ClassVar, Final, Literal
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.lab import (
+    GAVE_WAY,
+    REFUSED,
+    RETRIED,
+    Judge,
+    PhaseResult,
+    Phases,
+    Reference,
+    Relation,
+    Summary,
+    SummaryRow,
+)
+from replexplorer.core.machine import BUSY_PERCENT
+from replexplorer.core.server.protection import ProtectionState
+
+SIGNS: Final[Mapping[str, tuple[Callable[[float, float], bool], str]]] = {
+    "<": (operator.lt, "less than"),
+    "<=": (operator.le, "at most"),
+    "==": (operator.eq, "exactly"),
+    "!=": (operator.ne, "anything but"),
+    ">=": (operator.ge, "at least"),
+    ">": (operator.gt, "more than"),
+}
+"""What compares two figures, and in words."""
+FIGURES: Final[Mapping[str, Callable[[PhaseResult], float | None]]] = {
+    "tps": lambda result: result.tps,
+    "mean_ms": lambda result: result.service.mean_ms,
+    "mean_s": lambda result: None if result.service.mean_ms is None else result.service.mean_ms / 1000,
+    "p50_ms": lambda result: result.service.percentile_ms(50),
+    "p95_ms": lambda result: result.service.percentile_ms(95),
+    "p99_ms": lambda result: result.service.percentile_ms(99),
+    "max_ms": lambda result: result.service.max_ms,
+    "rtt_ms": lambda result: result.rtt_measured_ms,
+    "round_trips": lambda result: (result.service.mean_ms or 0) / (result.rtt_measured_ms or inf) or None,
+    "fsync_ms": lambda result: result.fsync_measured_ms,
+    "ceiling_tps": lambda result: result.ceiling_tps,
+    "predicted_tps": lambda result: result.predicted_tps,
+    "errors": lambda result: float(result.errors),
+    "fallbacks": lambda result: result.protection.fallbacks,
+    "n": lambda result: float(result.service.count),
+    "duration_s": lambda result: result.duration_s / max(1, len(result.repeats)),
+    "rolled_back": lambda result: sum(
+        float(result.figures.get(name, 0)) for name in (RETRIED, REFUSED, GAVE_WAY)
+    ),
+}
+"""What a relation may name of a phase, beside the figures of its script."""
+_OPERATORS: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "/": operator.truediv,
+}
+
+
+class _UnmeasuredError(Exception):
+    """A figure that was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an experiment found: of a lab its phases, of a drill its figures and protection states."""
+
+    phases: Phases = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    states: Sequence[str] = ()
+    """That were passed through, in order."""
+
+    def figure(self, name: str) -> float:
+        """`async.tps` of a phase, `lost` of a drill, `8`."""
+        phase, _, figure = name.rpartition(".")
+        if phase in self.phases:
+            result = self.phases[phase]
+            found = FIGURES[figure](result) if figure in FIGURES else result.figures.get(figure)
+        else:
+            found = self.figures.get(name)
+        if found is None or isinstance(found, str):
+            raise _UnmeasuredError(name)
+        return found
+
+    def value(self, text: float | str) -> float:
+        """A number, a figure, or several from the left to the right, as `A - B / C` is (A - B) / C."""
+        if not isinstance(text, str):
+            return float(text)
+        first, *others = terms_of(text, self.phases)
+        value = self.figure(first[1])
+        for sign, name in others:
+            below = self.figure(name)
+            if sign == "/" and not below:
+                raise _UnmeasuredError(text)
+            value = _OPERATORS[sign](value, below)
+        return value
+
+
+def terms_of(text: str, phases: Collection[str]) -> Sequence[tuple[str, str]]:
+    """The figures of a text, each with what joins it to those before it."""
+    names = "|".join(re.escape(name) for name in sorted(phases, key=len, reverse=True))
+    phase = f"(?:(?:{names})\\.)?" if names else ""
+    return re.findall(rf"(?:^| ([-+/]) )({phase}(?:(?! [-+/] ).)+)", text)
+
+
+def check_terms(text: str, phases: Collection[str], scripted: Collection[str] = ()) -> None:
+    """Raise UsageError where one names no phase, or no figure of it; a `scripted` one has others, too."""
+    for _, term in terms_of(text, phases):
+        phase, _, figure = term.rpartition(".")
+        if phase not in phases:
+            raise UsageError(
+                f"{term!r} names no phase", f"write PHASE.FIGURE with one of {', '.join(phases)}"
+            )
+        if figure not in FIGURES and phase not in scripted:
+            raise UsageError(f"{term!r} names no figure", f"there are {', '.join(FIGURES)}")
+
+
+OF_DRILLS: Final = ("left", "passes", "never")
+OF_LABS: Final = ("left", "faster", "below_round_trip", "one_a_round_trip", "protected")
+KINDS: Final = (*dict.fromkeys((*OF_DRILLS, *OF_LABS)),)
+"""The keys of a claim that say what must hold: it has one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What must hold, as a file has it: one `[[relation]]` of a lab, one `[[expect]]` of a drill."""
+
+    name: str = ""
+    left: float | str | None = None
+    right: float | str | None = None
+    sign: Literal["<", "<=", ">", ">=", "==", "!="] | None = None
+    times: float = 1.0
+    plus: float = 0.0
+    """`left` `sign` `times` x `right` + `plus`."""
+    unit: str = ""
+    """Of both sides, where the evidence says it; TPS with what was short of CPU."""
+    also: Claim | None = None
+    """Must hold as well."""
+    shown: str = ""
+    """Why it is only shown, and nothing depends on it; empty: it is checked."""
+    explains: str = ""
+    """What may be the reason where it does not hold."""
+    says: str | None = None
+    """In place of a `sign`: left / right between `least` and `most`, told in these words with `{left}`,
+    `{right}`, `{ratio}` and `{change}` (ratio less one) in them; without bounds it is only shown."""
+    least: float = 0.0
+    most: float = inf
+    passes: str | None = None
+    """A protection state that must be passed through."""
+    never: str | None = None
+    """One that must not be seen."""
+    faster: str | None = None
+    """A phase that commits more often than `times` the one of `than`."""
+    than: str = ""
+    below_round_trip: str | None = None
+    """A phase whose one client commits at most `times` a round trip."""
+    one_a_round_trip: str | None = None
+    """A phase whose one client commits once in its round trip and what a commit takes in `beside`."""
+    beside: str = ""
+    protected: bool | tuple[str, ...] = False
+    """Semi-sync was in force throughout in all phases, or in these, that ask for it."""
+
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "alias_generator": lambda name: "is" if name == "sign" else name,
+    }
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """The keys that say what must hold: one, where it is right."""
+        return [name for name in KINDS if getattr(self, name) not in (None, False)]
+
+    @property
+    def kind(self) -> str:
+        """The one that does."""
+        return self.asked[0]
+
+    def phases(self, names: Collection[str]) -> Sequence[str]:
+        """Those of a lab's phases that it names."""
+        sides = [each for claim in (self, self.also) if claim for each in (claim.right, claim.left)]
+        terms = [term for each in sides if isinstance(each, str) for _, term in terms_of(each, names)]
+        named = [self.faster, self.than, self.below_round_trip, self.one_a_round_trip, self.beside]
+        several = self.protected if isinstance(self.protected, tuple) else ()
+        return [each for each in (*(term.rpartition(".")[0] for term in terms), *named, *several) if each]
+
+    def judge(self, found: Found) -> Relation:
+        """Whether it holds, by what was found."""
+        relation = _JUDGES[self.kind](self, found)
+        if self.also is not None:
+            other = self.also.judge(found)
+            evidence = f"{relation.evidence}; {other.evidence}"
+            relation = Relation(self.name, relation.holds and other.holds, evidence)
+        if self.explains and not relation.holds:
+            relation = replace(relation, evidence=f"{relation.evidence}; {self.explains}")
+        if self.shown:
+            evidence = f"{relation.evidence}; {self.shown}"
+            relation = replace(relation, checked=False, holds=True, evidence=evidence)
+        return relation
+
+
+def compared(found: str, sign: str, bound: str, unit: str, *, holds: bool) -> str:
+    """`11.4 <= 11.7 TPS`; of a relation that failed what was found and what would hold."""
+    end = f" {unit}" if unit else ""
+    if holds:
+        return f"{found} {sign} {bound}{end}"
+    return f"found {found}{end}; {SIGNS[sign][1]} {bound}{end} would hold"
+
+
+def _of_sides(claim: Claim, found: Found) -> Relation:
+    bounded = claim.says is None or claim.least > 0 or claim.most < inf
+    try:
+        left, right = found.value(claim.left or 0), found.value(claim.right or 0)
+        if claim.says is not None and not right:
+            raise _UnmeasuredError(claim.right)
+    except _UnmeasuredError as missing:
+        return Relation(claim.name, not bounded, f"{missing} was not measured", checked=bounded)
+    if claim.says is None:
+        return _of_comparison(claim, left, right, found)
+    ratio = left / right
+    evidence = claim.says.format(left=left, right=right, ratio=ratio, change=ratio - 1)
+    holds = claim.least <= ratio <= claim.most
+    if not holds:
+        evidence += f"; {bounds_text(claim.least, claim.most)} would hold"
+    return Relation(
+        claim.name, holds or not bounded, evidence, bounded, ratio=ratio, least=claim.least, most=claim.most
+    )
+
+
+def _of_comparison(claim: Claim, left: float, right: float, found: Found) -> Relation:
+    sign = claim.sign or "=="
+    bound = claim.times * right + claim.plus
+    holds = SIGNS[sign][0](left, bound)
+    if claim.unit:
+        told, limit = _plain(left, bound)
+    else:
+        factor = "" if claim.times == 1 else f"{claim.times:g} x "
+        rest = f" + {claim.plus:g}" if claim.plus else ""
+        sum_text = f"{factor}{_shown(right)}{rest} = " if factor or rest else ""
+        told, limit = _shown(left), sum_text + _shown(bound)
+    evidence = compared(told, sign, limit, claim.unit, holds=holds)
+    if claim.unit == "TPS":
+        evidence += _busy(*(found.phases[name] for name in claim.phases(found.phases)))
+    if sign in ("==", "!="):
+        return Relation(claim.name, holds, evidence)
+    least, most = (1.0, inf) if sign.startswith(">") else (0.0, 1.0)
+    ratio = left / bound if bound > 0 else None
+    return Relation(claim.name, holds, evidence, ratio=ratio, least=least, most=most)
+
+
+def _of_states(claim: Claim, found: Found) -> Relation:
+    through = " > ".join(found.states) or "no state was seen"
+    return Relation(
+        claim.name, (claim.passes in found.states) or claim.never not in (None, *found.states), through
+    )
+
+
+def _faster(claim: Claim, found: Found) -> Relation:
+    """One phase commits more often than another, times a factor."""
+    one, other, times = found.phases[str(claim.faster)], found.phases[claim.than], claim.times
+    relation = "faster than" if times == 1 else f"at least {times:g} x"
+    holds = one.tps > times * other.tps
+    bound = f"{other.tps:.1f}" if times == 1 else f"{times:g} x {other.tps:.1f} = {times * other.tps:.1f}"
+    evidence = compared(f"{one.tps:.1f}", ">", bound, "TPS", holds=holds) + _busy(one, other)
+    ratio = one.tps / other.tps if other.tps else None
+    return Relation(f"{one.name} {relation} {other.name}", holds, evidence, ratio=ratio, least=times)
+
+
+def _one_a_round_trip(claim: Claim, found: Found) -> Relation:
+    """One client commits once in RTT + what a commit costs without the wait: TPS against 1/(RTT + local)."""
+    one, local_ms = found.phases[str(claim.one_a_round_trip)], found.phases[claim.beside].mean_ms
+    low, high = claim.least, claim.most
+    name = claim.name or f"{one.name}: TPS within [{low:g}, {high:g}] of 1 / (RTT + local)"
+    if one.rtt_measured_ms is None:
+        return Relation(name, False, "no round trip was measured")
+    bound_tps = 1000 / (one.rtt_measured_ms + local_ms)
+    share = one.tps / bound_tps
+    evidence = (
+        f"{one.tps:.2f} / (1000 / ({one.rtt_measured_ms:.2f} + {local_ms:.2f})) = {one.tps:.2f} / "
+        f"{bound_tps:.2f} = {share:.3f}"
+    )
+    holds = low <= share <= high
+    if not holds:
+        evidence += f"; {bounds_text(low, high)} would hold"
+    return Relation(name, holds, evidence, ratio=share, least=low, most=high)
+
+
+def _below_round_trip(claim: Claim, found: Found) -> Relation:
+    """One client cannot commit more often than once a round trip; the slack is the RTT's own interval."""
+    one, slack = found.phases[str(claim.below_round_trip)], claim.times
+    name = claim.name or f"{one.name}: TPS at most {slack:g} x 1 / RTT"
+    if not one.rtt_measured_ms or not one.tps:
+        missed = "no commit" if one.rtt_measured_ms else "no round trip"
+        return Relation(name, False, f"{missed} was measured")
+    bound_tps = slack * 1000 / one.rtt_measured_ms
+    rtt = one.rtt
+    interval = f" (RTT {rtt.low_ms:.2f} to {rtt.high_ms:.2f} ms, n {rtt.n})" if rtt else ""
+    holds = one.tps <= bound_tps
+    evidence = compared(f"{one.tps:.2f}", "<=", f"{bound_tps:.2f}", "TPS", holds=holds)
+    return Relation(name, holds, evidence + interval, ratio=one.tps * one.rtt_measured_ms / 1000, most=slack)
+
+
+def _protected(claim: Claim, found: Found) -> Relation:
+    """Every phase that asked for protection had it from its beginning to its end, without a fallback to
+    asynchronous and without a commit that nobody acknowledged."""
+    names = claim.protected if isinstance(claim.protected, tuple) else found.phases
+    results = [found.phases[name] for name in names]
+    asked = [each for each in results if each.phase.state is ProtectionState.PROTECTED]
+    lost = [f"{each.name}: {why}" for each in asked if (why := _unprotected(each))]
+    uncounted = [each for each in asked if each.fallbacks is None]
+    evidence = f"{len(asked)} of {len(asked)} phases, "
+    evidence += "at their ends: fallbacks are not counted here" if uncounted else "no fallback in any"
+    name = claim.name or "semi-sync was in force where it was asked"
+    return Relation(name, not lost, "; ".join(lost) or evidence)
+
+
+def _unprotected(result: PhaseResult) -> str | None:
+    """Why a phase cannot count as protected throughout; None when it can."""
+    if result.fallbacks:
+        return f"{result.fallbacks} fallbacks to asynchronous replication"
+    if result.unprotected:
+        return f"{result.unprotected:,} commits without an acknowledgement"
+    if result.protection.state is not ProtectionState.PROTECTED:
+        return f"{result.protection.state} at its end"
+    return None
+
+
+_JUDGES: Final[Mapping[str, Callable[[Claim, Found], Relation]]] = {
+    "left": _of_sides,
+    "passes": _of_states,
+    "never": _of_states,
+    "faster": _faster,
+    "one_a_round_trip": _one_a_round_trip,
+    "below_round_trip": _below_round_trip,
+    "protected": _protected,
+}
+
+
+def judge_by(claims: Sequence[Claim], names: Collection[str]) -> Judge:
+    """The claims in order, without those that name one of the lab's phases that was left out; without one of
+    protection each phase's state as asked before them."""
+
+    def judge(phases: Phases) -> Sequence[Relation]:
+        told = any(claim.kind == "protected" for claim in claims)
+        states = [] if told else [_state_as_asked(each) for each in phases.values()]
+        judged = [claim.judge(Found(phases)) for claim in claims if phases.keys() >= set(claim.phases(names))]
+        return [*states, *judged]
+
+    return judge
+
+
+def _state_as_asked(result: PhaseResult) -> Relation:
+    """The protection state at a phase's end."""
+    asked, found = result.phase.state, result.protection.state
+    return Relation(f"{result.name}: {asked}", found is asked, f"the stack is {found}")
+
+
+def round_trips(names: Mapping[str, str]) -> Callable[[Phases], Sequence[Reference]]:
+    """Lines at one commit a round trip of a phase, by their names."""
+
+    def references(phases: Phases) -> Sequence[Reference]:
+        rtts_ms = {name: phases[phase].rtt_measured_ms for name, phase in names.items()}
+        return [Reference(name, 1000 / rtt_ms) for name, rtt_ms in rtts_ms.items() if rtt_ms]
+
+    return references
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine:
+    """A row of a lab's summary: a figure of the phase `COLUMN, OF` of each column, or these values."""
+
+    name: str
+    figure: str = ""
+    of: str = ""
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPlan:
+    """The table that a lab comes to."""
+
+    title: str
+    columns: tuple[str, ...]
+    row: tuple[SummaryLine, ...]
+
+    def made(self, phases: Phases) -> Summary | None:
+        """The columns of which a phase was measured; None where none was."""
+        columns = [
+            at for at, name in enumerate(self.columns) if any(each.startswith(f"{name}, ") for each in phases)
+        ]
+        if not columns:
+            return None
+        rows = [
+            SummaryRow(line.name, tuple(self._cell(line, at, phases) for at in columns)) for line in self.row
+        ]
+        return Summary(self.title, tuple(self.columns[at] for at in columns), tuple(rows))
+
+    def _cell(self, line: SummaryLine, at: int, phases: Phases) -> float | str | None:
+        result: Any = phases.get(f"{self.columns[at]}, {line.of}")
+        if line.values or result is None:
+            return line.values[at] or None if line.values else None
+        if line.figure == "server":
+            return str(result.server)
+        if line.figure in FIGURES:
+            return FIGURES[line.figure](result)
+        counted = result.figures.get(line.figure)
+        return None if counted is None else f"{float(counted):,.0f}"
+
+
+def bounds_text(least: float, most: float) -> str:
+    """`0.95 or more`, `1.1 or less`, `0.9 to 1.1`."""
+    if most == inf:
+        return f"{least:g} or more"
+    return f"{most:g} or less" if least == 0 else f"{least:g} to {most:g}"
+
+
+def _busy(*results: PhaseResult) -> str:
+    """That the generator or the machine was short of CPU, where it was."""
+    told = ""
+    for what, figure in (("generator's CPU", "busy_percent"), ("machine's CPU", "machine_percent")):
+        found = [(each.name, getattr(each, figure) or 0.0) for each in results]
+        full = [f"{name} {percent:.0f} %" for name, percent in found if percent > BUSY_PERCENT]
+        told += f"; {what}: {', '.join(full)}" if full else ""
+    return told
+
+
+def _shown(value: float) -> str:
+    """A figure by itself: a count whole, else four digits."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
+
+
+def _plain(value: float, bound: float) -> tuple[str, str]:
+    """Two figures short enough to read and long enough to differ."""
+    counted = value == int(value) and bound == int(bound)
+    digits = 2 if min(abs(value), abs(bound)) < 100 and not counted else 0
+    return f"{value:.{digits}f}", f"{bound:.{digits}f}"

@@ -1,1 +1,0 @@
-"""A server's workload imitated from what it counts of its statements: digests in, a file of SQL out."""

@@ -1,0 +1,157 @@
+"""A node comes back: it follows the source as it is, or with a copy of the source's data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from replexplorer.core.dialect.dialect import SourceAddress
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.role_change import hole_words
+from replexplorer.core.server.gtid import numbered_by, subtract_gtids, transactions
+from replexplorer.engine.asking import ask
+from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.observe.server_sample import hole_of
+from replexplorer.engine.requested import with_diverged
+from replexplorer.engine.tasks import Patience
+from replexplorer.ports import Ability
+
+_COPIES_WITHIN_S: Final = 3600.0
+_COPY_EVERY_S: Final = 0.5
+
+Consent = Callable[[str, str], Awaitable[bool]]
+"""Whether a node may lose these transactions: called with its name and their GTID set."""
+
+
+async def come_back(
+    run: RoleRun, member: Member, source: Member, consent: Consent | None, *, anyway: bool = False
+) -> str:
+    """Let a node follow the source; answers the transactions that it lost for it. It gets the source's
+    data in place of its own where it has any such, where it has lost the end of its own log, or differs
+    for another reason that is kept, where it lacks what no binlog of the source has any more, and
+    `anyway`."""
+    name = member.name
+    if not run.sight.reachable(name):
+        async with run.step("start the server", name):
+            await run.keep_roles(source.name, run.followers(source.name, but=name))
+            member = await run.start(name)
+    executed = await run.executed(member)
+    position = await ask(source.control, source.dialect.position())
+    purged = await ask(source.control, source.dialect.purged())
+    errant = subtract_gtids(executed, position.owned, position.executed)
+    lost = await hole_of(source, member)
+    why = hole_words(lost) if lost else run.sight.requested.diverged.get(name)
+    if why is not None:
+        run.warnings.append(f"{name} {why}: it gets a copy of {source.name}")
+        run.report(run.warnings[-1])
+    if errant or anyway or why or subtract_gtids(purged, executed):
+        if not member.dialect.copies:
+            await _gets_all_back(run, member, source)
+        if errant:
+            await consented(consent, name, errant)
+        await _keep_writes_away(run, member, source)
+        if member.dialect.copies:
+            member = await copy(run, member, source)
+        else:
+            async with run.step("empty it", name) as said:
+                databases = await ask(member.control, member.dialect.databases())
+                emptying = (*member.dialect.follow_nobody(), *member.dialect.empty(databases))
+                await run.run(member, emptying, said)
+        await run.sight.write(with_diverged({name: None}))
+    async with run.step(f"follow {source.name}", name) as said:
+        await run.follow(member, source, said)
+    await run.sight.look(name)
+    return errant
+
+
+async def consented(consent: Consent | None, node: str, errant: str) -> None:
+    """Raises StackUnavailable where somebody says no."""
+    if consent is not None and not await consent(node, errant):
+        raise StackUnavailable(
+            f"{node} keeps {transactions(errant)} that the source lacks, and stays as it is",
+            "`replexplorer rejoin` again, and yes, replaces its data",
+        )
+
+
+async def copy(run: RoleRun, member: Member, source: Member) -> Member:
+    """Replace a node's data by a copy of the source's; the node takes no writes of clients already."""
+    fleet, credentials = run.fleet, run.fleet.logins
+    fleet.need(Ability.STOP_SERVERS)
+    async with run.step(f"copy {source.name}", member.name) as said:
+        for each in (source, member):
+            if not await ask(each.control, each.dialect.can_copy()):
+                await run.run(each, each.dialect.allow_copy(), said)
+        address = SourceAddress(source.name, credentials.control_user, credentials.control_password)
+        watching = asyncio.create_task(_tell_copied(run, member), name="watch the copy")
+        try:
+            await _copy_from(member, address, said)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await _until_ended(run, member.name)
+    async with run.step("start on the copy", member.name):
+        member = await run.start(member.name)
+        found = await ask(member.control, member.dialect.copying())
+        if found.fault:
+            raise StackUnavailable(f"the copy for {member.name} failed: {found.fault}", "rejoin it again")
+    return member
+
+
+async def _keep_writes_away(run: RoleRun, member: Member, source: Member) -> None:
+    async with run.step("keep writes away", member.name) as said:
+        await run.keep_roles(source.name, run.followers(source.name, but=member.name))
+        dialect = member.dialect
+        if await ask(member.control, dialect.threads()) is not None:
+            await run.run(member, (dialect.stop_threads(),), said)
+        await run.run(member, dialect.refuse_clients(), said)
+
+
+async def _gets_all_back(run: RoleRun, member: Member, source: Member) -> None:
+    """Raises StackUnavailable where a source no longer has its first binlog, or sends a node what it has
+    numbered itself, which a server with its `server_id` leaves out."""
+    uuid, why = member.server_uuid, None
+    first = next(iter(await ask(source.control, source.dialect.binlogs())), ("none", 0))[0]
+    if uuid and (own := numbered_by(uuid, await run.executed(source))):
+        why = f"it leaves out {transactions(own)} that it numbered itself"
+    elif int("".join(filter(str.isdigit, first.rpartition(".")[2])) or 0) != 1:
+        why = f"the binlogs of {source.name} begin with {first}"
+    if why is not None:
+        raise StackUnavailable(
+            f"{member.name} cannot be emptied and receive everything again: {why}, and"
+            f" {source.dialect.capabilities.title} cannot be copied",
+            "`replexplorer down` and `up` make a new stack",
+        )
+
+
+async def _copy_from(member: Member, address: SourceAddress, said: list[str]) -> None:
+    dialect = member.dialect
+    for question in dialect.copy_from(address):
+        try:
+            await ask(member.control, question, deadline_s=_COPIES_WITHIN_S)
+        except ServerRefused as refused:
+            if not dialect.ended_to_restart(refused.number):
+                raise
+        said.append(question.statement)
+
+
+async def _tell_copied(run: RoleRun, member: Member) -> None:
+    while True:
+        await run.clock.sleep(_COPY_EVERY_S)
+        with contextlib.suppress(ReplexplorerError):
+            found = await ask(member.poll, member.dialect.copying())
+            if found.stage is not None:
+                copied, of = found.copied_bytes / 1e6, found.estimated_bytes / 1e6
+                run.report(f"{member.name}: {found.stage.lower()}, {copied:.0f} of {of:.0f} MB")
+
+
+async def _until_ended(run: RoleRun, node: str) -> None:
+    """Wait until a server that shuts down has ended; past that it is ended."""
+    patience = Patience(run.clock, ENDS_WITHIN_S)
+    while await patience.again():
+        await run.fleet.discover()
+        if not run.fleet.member(node).address.server_running:
+            return
+    await run.fleet.server_process(node).kill()

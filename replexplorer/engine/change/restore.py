@@ -1,0 +1,316 @@
+"""Restoring what restarts took and what a killed experiment changed, and bringing a stack up, or back.
+
+Laws: SET GLOBAL does not survive a restart, nor do a link's rules; what was requested is restored at once,
+after a question, or not at all. After a kill nothing is touched while anybody's experiment runs, and what
+somebody has asked since stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
+from replexplorer.core.topology import Role
+from replexplorer.engine.asking import execute
+from replexplorer.engine.change.bringup import Raised, bring_up
+from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubtful, switched_off, unmet
+from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.joining import form_group
+from replexplorer.engine.change.roles import RoleChanges
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.outcome import ExperimentUnderWay, Progress, ProgressCallback
+from replexplorer.engine.requested import with_record
+from replexplorer.ports import UpOptions
+
+_AGAIN: Final = "re-applied: "
+"""How the mark of what is restored begins."""
+_AFTER_A_KILL: Final = "after a kill: "
+_UPTIME_SLACK_S: Final = 1.0
+"""A server tells its uptime in whole seconds."""
+
+Consent = Callable[[Desired], Awaitable[bool]]
+"""Whether what a restart took is to be restored."""
+
+
+class Restorer:
+    """Restores one stack."""
+
+    def __init__(
+        self,
+        controls: Controls,
+        faults: Faults,
+        roles: RoleChanges,
+        options: UpOptions,
+        *,
+        reapply: str,
+        asks: bool,
+    ) -> None:
+        """`reapply` is auto, ask or off; `asks`: somebody is there who can be asked."""
+        self._controls = controls
+        self._faults = faults
+        self._roles = roles
+        self._options = options
+        self._sight = controls.sight
+        self._fleet = controls.fleet
+        self._turns = controls.turns
+        self._chronicle = controls.chronicle
+        self._reapply_as = reapply
+        self.reapplies = reapply == "auto"
+        """Whether what is lost is restored at once."""
+        self.asks = reapply == "ask" and asks
+        """Whether what is lost waits for an answer."""
+        self._waiting: dict[KnobName, Value] = {}
+        self.created = False
+        """Whether this session made the stack."""
+        self.repaired: tuple[str, ...] = ()
+        """What the last `bring_up` started again, undid or re-applied, in words."""
+
+    # -- what restarts took
+
+    def waiting(self) -> Desired:
+        """What restarts took, is still not so, and waits for `give_back`."""
+        if self._waiting:
+            still = self._sight.lost_values(self._fleet.members)
+            self._waiting = {name: value for name, value in self._waiting.items() if name in still}
+        return self._waiting
+
+    def words(self) -> tuple[str, ...]:
+        """What waits for an answer, a request each: `sync_binlog 0`."""
+        return tuple(f"{name} {format_value(name.knob, value)}" for name, value in self.waiting().items())
+
+    def forget(self) -> None:
+        """It was restored, or is of a stack that is gone."""
+        self._waiting.clear()
+
+    async def later(self, lost: Desired) -> bool:
+        """No consent yet: the picture asks once it is there."""
+        self._waiting.update(lost)
+        return False
+
+    async def catch_up(self, written_s: float | None) -> None:
+        """Restore what restarts took while no app was attached, since the requests were written at this time;
+        None: they never were. Not under somebody's experiment: what it restarted on purpose is its own to
+        restore."""
+        if written_s is None:
+            return
+        age_s = self._controls.clock.wall() - written_s - _UPTIME_SLACK_S
+        members = list(self._fleet.members.values())
+        up_s = {each.name: self._server_uptime_s(each.name) for each in members}
+        agents_s = {each.name: await _uptime_s(each) for each in members}
+        servers = [name for name, since_s in up_s.items() if since_s is not None and since_s < age_s]
+        sidecars = [name for name, since_s in agents_s.items() if since_s is not None and since_s < age_s]
+        if not servers and not sidecars:
+            return
+        try:
+            await self._turns.refuse_under_experiment()
+        except ExperimentUnderWay:
+            return
+        for node in servers:
+            if lost := self._sight.lost_values((node,)):
+                await self.restore(f"{node} restarted while no app was attached", lost)
+        for node in sidecars:
+            if lost := self._sight.lost_by_sidecar(node):
+                await self.restore(f"the sidecar of {node} restarted while no app was attached", lost)
+
+    def _server_uptime_s(self, node: str) -> float | None:
+        sample = self._sight.samples.get(node)
+        if sample is None or sample.status.uptime_s is None:
+            return None
+        return sample.status.uptime_s + self._controls.clock.monotonic() - sample.at_s
+
+    async def restore(self, what: str, lost: Desired) -> None:
+        """Give back what was lost as configured, and say `what` happened; nothing may be lost."""
+        lost = await self._still(lost)
+        if lost:
+            what += f" and lost {', '.join(map(str, lost))}"
+        is_left = bool(lost) and not self.reapplies and not self.asks
+        self._chronicle.tell(Severity.WARN, f"{what} (reapply = {self._reapply_as})" if is_left else what)
+        if self.asks:
+            await self.later(lost)
+        elif lost and not is_left:
+            await self._reapply(lost)
+
+    async def _still(self, lost: Desired) -> Desired:
+        """What of this is lost when no change is under way: in the midst of one what is requested and what is
+        in force differ, and nothing was lost."""
+        if not lost:
+            return lost
+        try:
+            async with self._turns.change(anyway=True):
+                await self._sight.refresh()
+        except ReplexplorerError:
+            return lost
+        still = self._sight.lost_values(self._fleet.members)
+        return {name: value for name, value in still.items() if name in lost}
+
+    async def give_back(self, yes: bool) -> None:
+        """The answer to what waits: re-apply it, or leave it and do not ask again."""
+        lost = self.waiting()
+        self._waiting = {}
+        if lost and yes:
+            await self._reapply(lost)
+        elif lost:
+            self._chronicle.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
+
+    async def _reapply(self, lost: Desired) -> None:
+        """All of it, or else one by one as much as can be."""
+        for part in (lost, *({name: value} for name, value in lost.items())):
+            try:
+                await self._controls.turn(part, _AGAIN, anyway=True)
+            except ReplexplorerError:  # it stands in the log
+                continue
+            if part is lost:
+                await self._controls.confirm()
+                return
+
+    # -- what a killed experiment changed
+
+    async def finish_killed(self) -> tuple[str, ...]:
+        """Restore what a killed experiment changed, and answer what was done, in words; nothing where there
+        is none, or it still runs. What cannot be done now is left for the next time."""
+        await self._sight.read_document()
+        owed = self._sight.requested.owed
+        if self._turns.is_measuring:
+            return ()
+        await self._faults.forget_over()
+        if owed is None:
+            return ()
+        title = f"the {owed.kind} {owed.name}"
+        try:
+            async with self._turns.measuring("rollback", f"of {title}"):
+                self._controls.report(f"giving back what {title} changed before it was killed")
+                done = await self._take_back(owed)
+        except ExperimentUnderWay:
+            return ()
+        told = (f"{title} was interrupted and is rolled back", *done)
+        self._chronicle.tell(Severity.WARN, "; ".join(told))
+        return told
+
+    async def _take_back(self, owed: Owed) -> list[str]:
+        done: list[str] = []
+        for fault in sorted(self._faults.in_force(), key=lambda fault: -fault.number):
+            if fault.by == owed.writer:
+                await self._faults.clear(f"{fault.kind}@{fault.node}")
+                done.append(f"fault {fault} undone")
+        await self._sight.refresh()
+        if owed.source != self._fleet.source_name and owed.source in self._fleet.members:
+            done.append(await self._source_back(owed.source))
+        for replica in self._fleet.replicas:
+            done += await self._start_threads(replica)
+        if wanted := owed.still(self._sight.requested_value, self._fleet.roster):
+            try:
+                await self._controls.turn(wanted, _AFTER_A_KILL, anyway=True)
+            except ReplexplorerError:
+                await self._controls.request(wanted)  # it comes with its server
+            done.append(f"{', '.join(map(str, wanted))} restored")
+        left = []
+        for node in owed.differing:
+            if node in self._fleet.members and node != self._fleet.source_name:
+                is_copied, words = await self._copy(node)
+                done.append(words)
+                left += [] if is_copied else [node]
+        still = replace(owed, before={}, turned={}, differing=tuple(left)) if left else None
+        await self._sight.write(with_record("owed", still))
+        return done
+
+    async def _source_back(self, source: str) -> str:
+        """Make the source of before the source again, or say why it cannot be."""
+        try:
+            await self._roles.rejoin(source, anyway=True)
+            await self._roles.switchover(source, anyway=True)
+        except ReplexplorerError as error:
+            return f"{source} could not be made the source again: {error}"
+        return f"{source} is the source again"
+
+    async def _copy(self, node: str) -> tuple[bool, str]:
+        """Make a node's rows the source's again; answers whether they are, and that in words."""
+        source = self._fleet.source_name
+        self._chronicle.tell(Severity.INFO, f"copying {source} to {node}")
+        try:
+            await self._roles.rejoin(node, rebuild=True, anyway=True)
+        except ReplexplorerError as error:
+            words = f"{node} may have rows that the source lacks ({error}): `replexplorer up` tries again"
+            return False, words
+        return True, f"{node} has a copy of {source}"
+
+    async def _start_threads(self, replica: Member) -> list[str]:
+        """Start what an experiment stopped at a replica."""
+        sample = self._sight.samples.get(replica.name)
+        if replica.probed is None or sample is None or sample.view.role is Role.DETACHED:
+            return []
+        started, dialect = [], replica.dialect
+        for state, statement, words in (
+            (sample.view.io_thread, dialect.start_io(), "receiver"),
+            (sample.view.sql_thread, dialect.start_applier(), "applier"),
+        ):
+            if state == "off":
+                await execute(replica.control, (statement,))
+                started.append(f"{words} of {replica.name} started")
+        return started
+
+    # -- up
+
+    async def bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
+        """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
+        only where that says yes to what was lost. Raises ReplexplorerError."""
+        sight = self._sight
+        raised = await bring_up(self._fleet, self._options, lambda text, done: progress(Progress(text, done)))
+        self.created = self.created or raised.created
+        await sight.refresh()
+        if raised.created and (came_with := sight.own_defaults()):
+            await self._controls.request(came_with)
+        if shared := sight.for_joined(raised.joined):
+            await self._controls.request(shared)
+            await sight.look_at_links()  # as they are asked for now
+        settled = await self._roles.settle()
+        await self._roles.seed(raised.to_copy, lambda text: progress(Progress(text)))
+        over = [settled] if settled else []
+        for node in raised.restarted:
+            over += await self._faults.came_back(node)
+        for cleared in await self._faults.clear():
+            over.append(f"fault {cleared.fault} undone")
+            if cleared.comeback is not None:
+                over += cleared.comeback.words(self._fleet.outside.provider.name)
+        over += await self.finish_killed()
+        if self._fleet.system.is_group:  # a node whose links were cut can be let in only now
+            await form_group(self._fleet, over.append)
+            await sight.refresh()
+        again = await self._again(progress, consent)
+        done = [f"{', '.join(map(str, again))} set again"] if again else []
+        self.repaired = (*raised.repaired, *over, *done)
+        return replace(raised, repaired=self.repaired)
+
+    async def _again(self, progress: ProgressCallback, consent: Consent | None) -> Collection[KnobName]:
+        """Put in force what restarts took, then carry out again what is set and has no effect; answers what
+        that was."""
+        lost = self._sight.lost_values(self._fleet.members)
+        if (unfit := self._roles.too_few_to_acknowledge()) is not None:
+            progress(Progress(unfit))
+            lost = {name: value for name, value in lost.items() if name.key != keys.SEMI_SYNC}
+        again: dict[KnobName, Value] = {}
+        if lost and (consent is None or await consent(lost)):
+            self.forget()
+            progress(Progress("re-applying what was requested"))
+            await self._controls.turn(lost, _AGAIN, anyway=True)
+            again |= lost
+        wanted = self._sight.requested.values
+        doubted = {name: wanted[name] for name in doubtful(self._sight) if name in wanted}
+        if unmet(self._sight, doubted) or (SEMI_SYNC in doubted and switched_off(self._sight)):
+            progress(Progress("mending what was requested"))
+            await self._controls.turn(doubted, "mended: ", anyway=True)
+            again |= doubted
+        return again
+
+
+async def _uptime_s(member: Member) -> float | None:
+    """How long the node's agent runs; None where it does not answer."""
+    try:
+        return (await member.agent.health()).uptime_s
+    except ReplexplorerError:
+        return None

@@ -1,0 +1,275 @@
+"""One change of roles as it goes: its nodes, and its steps, each recorded before it is done and timed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import Final
+
+from replexplorer.core.dialect.dialect import SourceAddress
+from replexplorer.core.dialect.question import Question
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.role_change import (
+    BootRoles,
+    Candidate,
+    ChangeKind,
+    Lineage,
+    RecoveryTime,
+    RoleStep,
+    UnderWay,
+)
+from replexplorer.core.server.comeback import loses_rows
+from replexplorer.core.server.gtid import unite_gtids
+from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.change.bringup import until_it_answers
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.observe.server_sample import answers
+from replexplorer.engine.requested import with_record
+from replexplorer.ports import Ability
+
+ENDS_WITHIN_S: Final = 90.0
+"""How long a statement, or a server's end, may take where nothing waits for it but the change itself: MySQL
+itself waits up to 60 s for the rest of a transaction of which the applier has received a part before it stops
+(SLAVE_WAIT_GROUP_DONE in the server's source)."""
+_GONE_WITHIN_S: Final = 5.0
+"""A server whose process runs has this long to answer before it counts as gone."""
+
+
+class RoleRun:
+    """One change of roles."""
+
+    def __init__(self, controls: Controls, load: Driving, under_way: UnderWay | None = None) -> None:
+        self.controls = controls
+        self.load = load
+        self.sight = controls.sight
+        self.fleet = controls.fleet
+        self.clock = controls.clock
+        self.report = controls.report
+        self._under_way = under_way
+        self.asked = controls.sight.requested.values
+        """What was requested when it began, as it reads while the source of before is the source."""
+        self.steps: list[RoleStep] = []
+        self.warnings: list[str] = []
+        self.history: str | None = None
+        """GTID set of the new source when it was about to be opened for writes; None before that."""
+        self.yes_tx: int | None = None
+        """The new source's acknowledgement counter before semi-sync was enabled there; None: it was not."""
+        self.since_s = self.detected_s = self.opened_s = self.clock.monotonic()
+        """When the source was lost, when that was certain, when the new one was open for writes."""
+        self.written_s: float | None = None
+        """When a commit there was answered; None where none was in time."""
+
+    # -- the change
+
+    @property
+    def under_way(self) -> UnderWay:
+        """As it is recorded."""
+        if self._under_way is None:
+            raise RuntimeError("no change of roles has begun")
+        return self._under_way
+
+    def begin(self, kind: ChangeKind, source: str, to: str) -> None:
+        """It begins now, with what is requested now."""
+        self.asked = self.sight.requested.values
+        by, self.detected_s = self.controls.turns.actor.writer, self.clock.monotonic()
+        self._under_way = UnderWay(kind, source, to, "", by, self.clock.wall())
+
+    def promotes(self, node: str) -> None:
+        """This node, and no other, is to be the source."""
+        self._under_way = replace(self.under_way, to=node)
+
+    async def record(self, under_way: UnderWay | None) -> None:
+        """Keep with the stack what is under way; None: nothing."""
+        await self.sight.write(with_record("role_change", under_way))
+
+    async def forget(self) -> None:
+        """It is over."""
+        await self.record(None)
+
+    @asynccontextmanager
+    async def step(self, name: str, node: str) -> AsyncIterator[list[str]]:
+        """One step: recorded, then done and timed; what runs on the node's server is to be put into the
+        list."""
+        self._under_way = replace(self.under_way, step=name)
+        await self.record(self._under_way)
+        self.report(f"{node}: {name}")
+        began_s, said = self.clock.monotonic(), list[str]()
+        yield said
+        self.did(name, node, said, began_s)
+
+    @contextmanager
+    def at_once(self, name: str, node: str, failure: str) -> Iterator[list[str]]:
+        """One step beside others; what fails in it is a warning, which begins so."""
+        began_s, said = self.clock.monotonic(), list[str]()
+        try:
+            yield said
+        except ReplexplorerError as error:
+            self.warnings.append(f"{failure}: {error}")
+            if not said:
+                return
+        self.did(name, node, said, began_s)
+
+    def did(self, name: str, node: str, said: Iterable[str], began_s: float) -> None:
+        """A step is done that began at this moment."""
+        self.steps.append(RoleStep(name, node, tuple(said), (self.clock.monotonic() - began_s) * 1000))
+
+    @property
+    def recovery(self) -> RecoveryTime:
+        """The parts of the time without a source."""
+        written_s = self.written_s
+        return RecoveryTime(
+            detect_ms=(self.detected_s - self.since_s) * 1000,
+            promote_ms=(self.opened_s - self.detected_s) * 1000,
+            first_write_ms=None if written_s is None else (written_s - self.opened_s) * 1000,
+            total_ms=None if written_s is None else (written_s - self.since_s) * 1000,
+        )
+
+    # -- looking at the nodes
+
+    async def look(self) -> None:
+        """Look at the document and at every server; one whose process does not run, or is frozen, is not
+        waited for."""
+        await self.fleet.discover()
+        await self.sight.read_document()
+        running = []
+        for member in self.fleet.members.values():
+            if member.address.server_running:
+                running.append(member.name)
+            else:
+                self.sight.miss(member.name)
+        await asyncio.gather(*map(self.sight.look, running))
+
+    async def is_there(self, node: str) -> bool:
+        """Whether a node's server runs and answers; a connection of its own waits behind nobody's."""
+        if not self.fleet.member(node).address.server_running:
+            return False
+        sql = self.fleet.connection(node)
+        try:
+            return await answers(sql, within_s=_GONE_WITHIN_S)
+        finally:
+            await sql.close()
+
+    def node(self, text: str) -> str:
+        """The node of this name or alias; raises UsageError."""
+        roster = self.fleet.roster
+        found = roster.find(text)
+        if found is None:
+            raise UsageError(f"no node '{text}' in this stack", f"its nodes are {', '.join(roster.names)}")
+        return found
+
+    def wanted(self, to: str | None, source: str) -> str | None:
+        """The node that is to be promoted, checked; None: whichever is best."""
+        if to is None:
+            return None
+        node = self.node(to)
+        if node == source:
+            others = ", ".join(self.fleet.replica_names)
+            raise UsageError(f"{node} is the source already", f"one of {others}" if others else "")
+        return node
+
+    def threads(self, node: str) -> tuple[str | None, str | None]:
+        """The states of its IO and SQL threads at the last look."""
+        view = self.sight.samples[node].view
+        return view.io_thread, view.sql_thread
+
+    def followers(self, source: str, *, but: str = "") -> list[str]:
+        """The nodes that follow this one, as last seen, `but` one."""
+        names = (name for name in self.fleet.members if name != but)
+        return [name for name in names if self.fleet.standing(name).follows == source]
+
+    async def candidates(self, source: str, *, streaming: bool = False) -> list[Candidate]:
+        """The replicas with what they have; `streaming`: both threads must run, and what is executed
+        counts."""
+        found = (self._candidate(member, source, streaming) for member in self.fleet.replicas)
+        return list(await asyncio.gather(*found))
+
+    async def _candidate(self, member: Member, source: str, streaming: bool) -> Candidate:
+        view = self.sight.samples[member.name].view
+        if not view.reachable:
+            return Candidate(member.name, "", "is down")
+        try:
+            has = self.executed(member) if streaming else self.received(member)
+            received = await has
+        except ReplexplorerError as error:
+            return Candidate(member.name, "", f"does not say what it has ({error.message})")
+        follows = self.fleet.standing(member.name).follows
+        trouble = None
+        if follows != source:
+            trouble = "follows nobody" if follows is None else f"follows {follows}"
+        elif view.sql_thread == "error":
+            trouble = f"has an applier that ended with an error ({view.replication_fault})"
+        elif streaming and (view.io_thread, view.sql_thread) != ("on", "on"):
+            trouble = f"does not replicate (IO thread {view.io_thread}, SQL thread {view.sql_thread})"
+        diverged = self.sight.requested.diverged.get(member.name)
+        return Candidate(member.name, received, trouble, member.server_uuid or "", diverged)
+
+    async def lineage(self, source: str) -> Lineage:
+        """Which transactions are the source's; one that answers says what it has executed, of one that does
+        not its replicas know the UUID, and the document what it had when it was promoted."""
+        member, history = self.fleet.member(source), self.sight.requested.history
+        if self.sight.reachable(source):
+            history = await self.executed(member)
+        uuid = member.server_uuid
+        for name in self.followers(source):
+            if uuid is None and self.sight.reachable(name):
+                replica = self.fleet.member(name)
+                threads = await ask(replica.control, replica.dialect.threads())
+                uuid = None if threads is None else threads.source_uuid
+        return Lineage(uuid or "", history)
+
+    async def executed(self, member: Member) -> str:
+        """GTID set of what a node has executed."""
+        return await ask(member.control, member.dialect.executed())
+
+    async def received(self, member: Member) -> str:
+        """All that a replica has: what waits in its relay log first, for it only becomes executed."""
+        behind = await ask(member.control, member.dialect.behind(""))
+        return unite_gtids((behind.queued or "") if behind else "", await self.executed(member))
+
+    def may_lack_rows(self, source: str) -> bool:
+        """Whether a source that ends may lose rows whose GTIDs it keeps, by the setting of its redo log."""
+        key = keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT
+        sample = self.sight.samples.get(source)
+        asked = {key: self.sight.requested_value(KnobName(key, SOURCE))}
+        cut = any((each.kind, each.node) == ("power_cut", source) for each in self.sight.requested.faults)
+        return loses_rows("power_cut" if cut else "kill", {**asked, **(sample.values if sample else {})})
+
+    # -- working on the nodes
+
+    async def run(self, member: Member, statements: Iterable[str], said: list[str]) -> None:
+        """Run statements, each of which is told once it is done."""
+        for statement in statements:
+            await execute(member.control, (statement,), deadline_s=ENDS_WITHIN_S)
+            said.append(statement)
+
+    async def ask(self, member: Member, question: Question[None], said: list[str]) -> None:
+        """Ask what changes something, which is told once it is done."""
+        await ask(member.control, question, deadline_s=ENDS_WITHIN_S)
+        said.append(question.statement)
+
+    async def follow(self, member: Member, source: Member, said: list[str]) -> None:
+        """Point a node at a source, by its position, and start its threads; it takes no writes."""
+        credentials, dialect = self.fleet.logins, member.dialect
+        address = SourceAddress(source.name, credentials.replication_user, credentials.replication_password)
+        await self.run(member, (dialect.stop_threads(), *dialect.refuse_writes()), said)
+        await self.ask(member, dialect.follow(address), said)
+        await self.run(member, (*dialect.register(), dialect.start_threads()), said)
+
+    async def start(self, node: str) -> Member:
+        """Start a node's server and wait for a login; raises StackUnavailable."""
+        self.fleet.need(Ability.STOP_SERVERS)
+        await self.fleet.server_process(node).start()
+        await until_it_answers(self.fleet, node)
+        await self.sight.look(node)
+        return self.fleet.member(node)
+
+    async def keep_roles(self, source: str, following: Collection[str]) -> None:
+        """Let servers be this when they start: those that do not follow the source take no writes."""
+        others = (name for name in self.fleet.members if name != source and name not in following)
+        await self.fleet.outside.provider.keep_roles(BootRoles(source, frozenset(others)))

@@ -1,1 +1,0 @@
-"""Drills: failures on purpose, carried out on a rig and reckoned."""

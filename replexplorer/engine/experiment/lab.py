@@ -1,0 +1,410 @@
+"""Running a lab: its phases in turn, each at its presenter's word, repeated, and what they found judged.
+
+Law: a relation between figures is judged by its ratio in each repeat, the 95 % interval of their
+logarithms against the relation's bounds: within them it holds, beyond them it deviates, and where the
+interval includes one it is open, which is no failure. Repeats take turns, so what drifts with the
+machine is in both sides of a ratio. What is no figure must hold in every repeat.
+
+A lab that compares systems has a stack of its own for each, one after the other. What a stack is made of is
+not known here. A system that cannot be had ends the lab as aborted, with what was measured before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from statistics import median
+from typing import Any
+
+from replexplorer.core.dialect.dialect import Capabilities
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
+from replexplorer.core.experiment.lab import (
+    STACK_S,
+    Figures,
+    Lab,
+    LabResult,
+    PhaseResult,
+    Phases,
+    Relation,
+    Rtt,
+)
+from replexplorer.core.experiment.relations import bounds_text
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs.names import (
+    Assignment,
+    Backing,
+    Desired,
+    KnobName,
+    desired_of,
+    find,
+    parse_assignment,
+    parse_value,
+)
+from replexplorer.core.server.counters import merged_costs
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.ratio import Ratio, repeated
+from replexplorer.core.system import System, system_of
+from replexplorer.core.topology import new_roster
+from replexplorer.engine.experiment.conductor import Conductor, why_aborted
+from replexplorer.engine.experiment.loan import Loan, on_loan
+from replexplorer.engine.experiment.phase import PhaseRun
+from replexplorer.engine.experiment.rig import Rig
+
+
+def fitting(lab: Lab, server: Capabilities) -> Lab:
+    """The lab as this server can run it: by its other knobs and without optional phases where it lacks some;
+    raises UsageError naming what it lacks."""
+    phases, lacking = [], dict[str, None]()
+    for phase in lab.phases:
+        otherwise = phase.otherwise and any(_beyond(text, server) for text in phase.settings)
+        texts = phase.otherwise if otherwise else phase.settings
+        settings = tuple(text for text in texts if not _is_idle(text, server))
+        lacks = [what for text in settings if (what := _beyond(text, server))]
+        if lacks and phase.is_optional:
+            continue
+        lacking |= dict.fromkeys(lacks)
+        phases.append(replace(phase, settings=settings))
+    if lacking:
+        turned = f"it turns {', '.join(lacking)}, which {server.title} lacks"
+        raise UsageError(f"the lab {lab.name} cannot run here", turned)
+    return replace(lab, phases=tuple(phases))
+
+
+def _beyond(text: str, server: Capabilities) -> str | None:
+    """The knob that the server lacks, or `KEY=VALUE` where it has no such value; None where it has both."""
+    written, _, value = text.partition("=")
+    knob = find(written.partition("@")[0])
+    if not server.has(knob.key):
+        return knob.key
+    if knob.backing is Backing.SERVER and server.knob(knob.key).choices != knob.choices:
+        return None if knob.word(value) in server.knob(knob.key).choices else f"{knob.key}={value}"
+    return None
+
+
+def _is_idle(text: str, server: Capabilities) -> bool:
+    """Whether the server lacks the knob and does as it says anyway."""
+    written, _, value = text.partition("=")
+    knob = find(written.partition("@")[0])
+    if server.has(knob.key) or knob.lacking is None:
+        return False
+    return parse_value(knob, value) == knob.lacking
+
+
+_MEDIANS = (
+    "rtt_measured_ms", "fsync_measured_ms", "disk_probe_ms", "ceiling_tps", "predicted_tps", "busy_percent",
+    "machine_percent",
+)  # fmt: skip
+"""What was measured beside the load."""
+_TEXTS = ("limited", "invalid", "finding")
+
+
+def merged(runs: Sequence[PhaseResult]) -> PhaseResult:
+    """The runs of one phase as one result: histograms merged, times and counts added, what was measured
+    beside the load as its median, texts each once."""
+    if len(runs) == 1:
+        return runs[0]
+    service = Histogram.merged(each.service for each in runs)
+    duration_s = sum(each.duration_s for each in runs)
+    beside: dict[str, Any] = {}
+    for name in _MEDIANS:
+        known = [value for each in runs if (value := getattr(each, name)) is not None]
+        beside[name] = median(known) if known else None
+    for name in _TEXTS:
+        beside[name] = "; ".join(dict.fromkeys(filter(None, (getattr(each, name) for each in runs)))) or None
+    return replace(
+        runs[-1],
+        repeats=tuple(runs),
+        service=service,
+        duration_s=duration_s,
+        rows=sum(each.rows for each in runs),
+        tps=service.count / duration_s if duration_s > 0 else 0.0,
+        errors=sum(each.errors for each in runs),
+        rtt=_rtt([each.rtt for each in runs if each.rtt is not None]),
+        cost=merged_costs([each.cost for each in runs]),
+        figures=_figures([each.figures for each in runs]),
+        **beside,
+    )
+
+
+def _rtt(found: Sequence[Rtt]) -> Rtt | None:
+    """The median of the repeats with the interval of their mean."""
+    if len(found) < 2:
+        return found[0] if found else None
+    return Rtt.of([each.ms for each in found], sum(each.n for each in found))
+
+
+def _figures(found: Sequence[Figures]) -> Figures:
+    """Numbers as their median, words each once."""
+    merged_figures: dict[str, float | str] = {}
+    for name in found[0]:
+        values = [figures[name] for figures in found if name in figures]
+        numbers = [value for value in values if not isinstance(value, str)]
+        merged_figures[name] = (
+            median(numbers) if len(numbers) == len(values) else "; ".join(dict.fromkeys(map(str, values)))
+        )
+    return merged_figures
+
+
+def judged(lab: Lab, rounds: Sequence[Phases], phases: Phases) -> tuple[Relation, ...]:
+    """The lab's relations on the merged `phases`, each judged by what every round of them found."""
+    of_all = lab.judge(phases)
+    if len(rounds) < 2:
+        return tuple(of_all)
+    each_round = [lab.judge(found) for found in rounds]
+    return tuple(_judged(relation, [found[at] for found in each_round]) for at, relation in enumerate(of_all))
+
+
+def _judged(relation: Relation, found: Sequence[Relation]) -> Relation:
+    """One relation by its repeats."""
+    ratios = [each.ratio for each in found if each.ratio is not None]
+    interval = repeated(ratios)
+    if interval is None or len(ratios) < len(found):
+        return _in_every_repeat(relation, found)
+    low = 0.0 if interval.low is None else interval.low
+    high = inf if interval.high is None else interval.high
+    least, most = relation.least, relation.most
+    outside = high < least or low > most
+    is_open = relation.checked and not outside and not (least <= low and high <= most)
+    told = f"{relation.evidence}; {len(found)} repeats: {interval_text(interval)}"
+    if is_open:
+        told += f", {bounds_text(least, most)} would show it"
+    return replace(relation, holds=not relation.checked or not outside, is_open=is_open, evidence=told)
+
+
+def _in_every_repeat(relation: Relation, found: Sequence[Relation]) -> Relation:
+    """What is no figure holds where it held every time."""
+    failed = [at for at, each in enumerate(found, 1) if not each.holds]
+    if not failed or not relation.checked:
+        return replace(relation, holds=True)
+    number = failed[0]
+    evidence = f"in repeat {number} of {len(found)}: {found[number - 1].evidence}"
+    return replace(relation, holds=False, evidence=evidence)
+
+
+def interval_text(interval: Ratio) -> str:
+    """`x0.97 [0.88, 1.07]`; a side without a bound is a dash."""
+    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in (interval.low, interval.high))
+    return f"x{interval.value:.3g} [{low}, {high}]"
+
+
+@dataclass(slots=True)
+class LabRun:
+    """One run of a lab (`rig.Procedure`)."""
+
+    lab: Lab
+    quick: bool = False
+    watch: Watch = lambda _: None
+    conductor: Conductor = field(default_factory=Conductor)
+    repeats: int | None = None
+    """How often each phase is measured; None: as often as the lab does by itself. They take turns: all
+    phases, then all of them again."""
+    _rounds: list[list[PhaseResult]] = field(default_factory=list)
+    """What each repeat has found so far, in the order of the phases."""
+    _results: list[PhaseResult] = field(default_factory=list)
+    """The same with the repeats of each phase merged."""
+    _number: int = 0
+    """Of the phase under way."""
+    _tries: list[Try] = field(default_factory=list)
+    """Of this repeat."""
+
+    async def run(self, rig: Rig) -> LabResult:
+        """Run it to the end; a server or a load that dies, and a presenter's abort, end it as aborted.
+
+        Raises StackUnavailable when another driver holds the load or another experiment runs, and what
+        turning raises for settings that this stack cannot have; everything is restored before it does.
+        Raises UsageError for a lab that makes stacks of its own: `SystemsRun` runs that.
+        """
+        if self.lab.systems:
+            raise UsageError(
+                f"the lab {self.lab.name} runs on stacks of its own, one after the other",
+                f"`replexplorer lab run {self.lab.name}` in a shell",
+            )
+        self.lab = fitting(self.lab, rig.dialect(rig.seen.source).capabilities)
+
+        def check(seen: Sighting) -> None:
+            assignments(self.lab, rig.parse, len(seen.replicas))
+
+        result = LabResult(
+            self.lab,
+            self._results,
+            repeats=self._runs,
+            server=rig.seen.server,
+            started_wall_s=rig.clock.wall(),
+            quick=self.quick,
+        )
+        async with on_loan(rig, "lab", self.lab.name, check=check, report=self._tell) as loan:
+            result.aborted = await why_aborted(self._phases(loan), loan, self.conductor)
+            if result.aborted is not None:
+                loan.outcome = "was aborted"
+        result.unrestored = loan.unrestored
+        invalid = [f"{each.phase.name}: {each.invalid}" for each in result.phases if each.invalid]
+        if invalid and result.aborted is None:
+            result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
+        if result.aborted is None:
+            rounds = [by_name(found) for found in self._rounds]
+            result.relations = judged(self.lab, rounds, by_name(result.phases))
+            result.references = tuple(self.lab.references(by_name(result.phases)))
+        else:
+            rig.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
+        result.summary = self.lab.summary(by_name(result.phases))
+        return result
+
+    async def _phases(self, loan: Loan) -> None:
+        await loan.enough_replicas(self.lab.replicas)
+        await loan.look(probe=True)
+        found_with = {name: loan.rig.seen.requested(name) for name in self._turned(loan.rig)}
+        last = (self._runs, len(self.lab.phases))
+        for repeat in range(1, self._runs + 1):
+            results: list[PhaseResult] = []
+            self._rounds.append(results)
+            self._tries.clear()
+            if repeat > 1:
+                await self._begin_again(loan, found_with)
+            for number, phase in enumerate(self.lab.phases, 1):
+                self._number = number
+                under_way = PhaseRun(loan, phase, self.quick, self._tell, results, self._tries)
+                results.append(await under_way.result())
+                self._results[number - 1 : number] = [self._merged(number)]
+                if (repeat, number) != last and self.conductor.holds:
+                    self._tell("waiting for the next phase", 1.0)
+                    await self.conductor.gate()
+
+    @property
+    def _runs(self) -> int:
+        """Of each phase."""
+        return self.lab.runs(quick=self.quick, repeats=self.repeats)
+
+    def _turned(self, rig: Rig) -> tuple[KnobName, ...]:
+        """The knobs that a later phase turns and the first one does not set."""
+        first, *others = ([rig.parse(text) for text in phase.settings] for phase in self.lab.phases)
+        given = desired_of(first)
+        return tuple(name for phase in others for name in desired_of(phase) if name not in given)
+
+    async def _begin_again(self, loan: Loan, found_with: Desired) -> None:
+        """What the first phase found as it was is so for it again."""
+        self._number = 1
+        self._tell("beginning again", None)
+        if found_with:
+            await loan.turn(found_with)
+
+    def _merged(self, number: int) -> PhaseResult:
+        """What was found of a phase so far."""
+        return merged([found[number - 1] for found in self._rounds if len(found) >= number])
+
+    def _tell(self, doing: str, done: float | None = None) -> None:
+        """Say what is done now."""
+        repeat, phases = max(1, len(self._rounds)), self.lab.phases
+        ahead = [*phases[self._number :], *((self._runs - repeat) * phases)]
+        left_s = sum(phase.takes_s(quick=self.quick) for phase in ahead)
+        phase = phases[self._number - 1] if self._number else None
+        if phase is not None:
+            left_s += phase.length(quick=self.quick).seconds * (1 - (done or 0.0))
+        self.watch(
+            ExperimentProgress(
+                self.lab, self._number, doing, done, left_s, repeat, self._runs, tries=tuple(self._tries)
+            )
+        )
+
+
+def assignments(lab: Lab, parse: Callable[[str], Assignment], replicas: int) -> list[Assignment]:
+    """All that a lab sets, read by `parse` of a stack with this many replicas; settings of a replica that is
+    brought up for the lab, as of a stack that has as many as it needs. Raises UsageError."""
+    roster = new_roster(lab.replicas) if replicas < lab.replicas else None
+    return [
+        parse(text) if roster is None or "@" not in text else parse_assignment(text, roster)
+        for phase in lab.phases
+        for text in phase.settings
+    ]
+
+
+def by_name(results: Sequence[PhaseResult]) -> Phases:
+    """The results by the names of their phases."""
+    return {each.phase.name: each for each in results}
+
+
+OnStack = Callable[[System, LabRun], Awaitable[LabResult]]
+"""Makes a stack of a system, does the run on it and removes it again; raises ReplexplorerError."""
+
+
+@dataclass(slots=True)
+class SystemsRun:
+    """One run of a lab on a stack a system."""
+
+    lab: Lab
+    quick: bool = False
+    watch: Watch = lambda _: None
+    repeats: int | None = None
+    """How often each phase is measured; those of one system take turns. None: as the lab does by itself."""
+    _results: list[PhaseResult] = field(default_factory=list)
+
+    async def run(self, on_stack: OnStack) -> LabResult:
+        """Run it to the end; a system that fails ends it as aborted. Raises what making the first stack
+        raises."""
+        runs = self.lab.runs(quick=self.quick, repeats=self.repeats)
+        parts: list[LabResult] = []
+        aborted: str | None = None
+        for system in map(system_of, self.lab.systems):
+            phases = [phase for phase in self.lab.phases if phase.system == system.name]
+            under_way = LabRun(
+                self.lab.on(system.name),
+                self.quick,
+                partial(self._see, len(self._results), system),
+                repeats=self.repeats,
+            )
+            try:
+                part = await on_stack(system, under_way)
+            except ReplexplorerError as error:
+                if not parts:
+                    raise
+                aborted = f"{system.title}: {error}"
+                break
+            parts.append(part)
+            self._results += [
+                replace(found, phase=phase, server=part.server)
+                for phase, found in zip(phases, part.phases, strict=False)
+            ]
+            if part.aborted is not None:
+                aborted = f"{system.title}: {part.aborted}"
+                break
+        found = by_name(self._results)
+        result = LabResult(
+            self.lab,
+            self._results,
+            server=" and ".join(dict.fromkeys(part.server for part in parts)),
+            started_wall_s=parts[0].started_wall_s,
+            quick=self.quick,
+            repeats=runs,
+            aborted=aborted,
+            summary=self.lab.summary(found),
+        )
+        if aborted is None:
+            result.relations = judged(self.lab, _rounds(self._results, runs), found)
+            result.references = tuple(self.lab.references(found))
+        return result
+
+    def _see(self, first: int, system: System, step: ExperimentProgress) -> None:
+        """A step of one system's part as one of the whole lab."""
+        later = self.lab.systems[self.lab.systems.index(system.name) + 1 :]
+        left_s = sum(
+            STACK_S + self.lab.on(name).seconds(quick=self.quick, repeats=self.repeats) for name in later
+        )
+        self.watch(
+            replace(
+                step,
+                experiment=self.lab,
+                number=first + step.number if step.number else 0,
+                left_s=None if step.left_s is None else step.left_s + left_s,
+            )
+        )
+
+
+def _rounds(results: Sequence[PhaseResult], runs: int) -> list[Phases]:
+    """What each repeat found; a single run is its own."""
+    return [
+        {each.phase.name: each.repeats[at] if each.repeats else each for each in results}
+        for at in range(runs)
+    ]

@@ -1,0 +1,276 @@
+"""Scripts of phases that look at the load or have sessions of their own (docs/labs.md).
+
+On one node the clients of hot rows wait for each other's row locks. A lock means nothing to another member of
+a group: there both go on, and the one that the group orders second is rolled back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from statistics import median
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.experiment.experiment import Try
+from replexplorer.core.experiment.lab import RETRIED
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.topology import Role
+from replexplorer.engine.asking import ask
+from replexplorer.engine.experiment.foreground import caught_up
+from replexplorer.engine.experiment.phase import Act, Played
+from replexplorer.engine.experiment.rig import Findings
+from replexplorer.engine.tasks import all_of
+from replexplorer.ports import Sql
+
+_WARMUP_S: Final = 1.5
+
+
+async def _measured(act: Act, from_s: float) -> Findings:
+    """The load from a moment on, for as long as the phase is."""
+    clock, length_s = act.rig.clock, act.phase.length(quick=act.quick).seconds
+    began_s = clock.monotonic()
+    return await act.rig.load.measure(
+        duration_s=length_s,
+        from_s=from_s,
+        on_interval=lambda _: act.tell("measuring", min(1.0, (clock.monotonic() - began_s) / length_s)),
+    )
+
+
+async def catch_up(act: Act) -> Played:
+    """Measure the load; then how far the replica is behind, and how long it needs to catch up."""
+    rig = act.rig
+    clock, replica = rig.clock, rig.seen.replicas[0]
+    await rig.load.follow()
+    found = await _measured(act, clock.monotonic() + _WARMUP_S)
+    source, behind_it = rig.sql(rig.seen.source), rig.sql(replica)
+    try:
+        executed = await ask(source, rig.dialect(rig.seen.source).executed())
+        behind = await ask(behind_it, rig.dialect(replica).behind(executed))
+    finally:
+        await asyncio.gather(source.close(), behind_it.close())
+    waiting = gtid_count(behind.queued or "") if behind else 0
+    lag_s = 0.0
+    if behind is not None and waiting:
+        # Where transactions carry no time it is reckoned by how fast they came.
+        by_pace_s = waiting / found.load.tps if found.load.tps else 0.0
+        lag_s = by_pace_s if behind.applying_us is None else behind.applying_us / 1e6
+    act.tell("the replica catches up", None)
+    await rig.load.follow(clients=0)
+    resting_s = clock.monotonic()
+    await caught_up(rig, among=[replica])
+    figures = {
+        "lag at the end, s": lag_s,
+        "acknowledged, not applied at the end": waiting,
+        "catches up in, s": clock.monotonic() - resting_s,
+    }
+    await rig.load.follow()
+    return Played.of(found, figures)
+
+
+async def count_fsyncs(act: Act) -> Played:
+    """Measure the load, and count the binlog's fsyncs meanwhile."""
+    rig = act.rig
+    await rig.load.follow()
+    await rig.clock.sleep(_WARMUP_S)
+    first, from_s = await rig.look(), rig.clock.monotonic()
+    found = await _measured(act, from_s)
+    last, passed_s = await rig.look(), rig.clock.monotonic() - from_s
+    disks = [seen.disks.get(rig.seen.source) for seen in (first, last)]
+    counted = [disk.fsyncs.get("binlog", 0) for disk in disks if disk is not None and disk.fsyncs is not None]
+    if len(counted) < 2:
+        return Played.of(found)
+    fsyncs_a_s = (counted[1] - counted[0]) / passed_s
+    group = found.load.tps / fsyncs_a_s if fsyncs_a_s else "-"
+    return Played.of(found, {"binlog fsyncs a second": fsyncs_a_s, "commits per binlog fsync": group})
+
+
+_TRIES: Final = 10
+_PHANTOM: Final = "replexplorer.phantom"
+_WITHIN_S: Final = 60.0
+_POLL_S: Final = 0.002
+_SHOWN_EVERY_S: Final = 0.1
+_EARLY_MS: Final = 250.0
+"""The reply to the writer and the reader's next look are never so far apart."""
+
+
+async def phantom_read(act: Act) -> Played:
+    """A writer inserts a row and waits, a reader polls for it; once a try."""
+    writer, reader = (act.rig.sql(act.rig.seen.source) for _ in range(2))
+    tries: list[Try] = []
+    create = f"CREATE TABLE IF NOT EXISTS {_PHANTOM} (id INT PRIMARY KEY) ENGINE=InnoDB"
+    try:
+        await writer.query(create, deadline_s=_WITHIN_S)
+        for number in range(1, _TRIES + 1):
+            await writer.query(f"DELETE FROM {_PHANTOM} WHERE id = {number}", deadline_s=_WITHIN_S)
+            tries.append(await _try(act, writer, reader, number))
+    finally:
+        await writer.query(f"DROP TABLE IF EXISTS {_PHANTOM}", deadline_s=_WITHIN_S)
+        await asyncio.gather(writer.close(), reader.close())
+    return Played(
+        {
+            "seen before COMMIT returned": sum(each.is_early for each in tries),
+            "row seen after, ms": median(each.seen_ms or 0.0 for each in tries),
+            "COMMIT returned after, ms": median(each.returned_ms or 0.0 for each in tries),
+        }
+    )
+
+
+async def _try(act: Act, writer: Sql, reader: Sql, number: int) -> Try:
+    """One try to its end, shown meanwhile: when the row was first seen, and when the writer's statement
+    returned."""
+    clock = act.rig.clock
+    began_s = clock.monotonic()
+
+    def since_ms() -> float:
+        return (clock.monotonic() - began_s) * 1000
+
+    async def write() -> float:
+        await writer.query(f"INSERT INTO {_PHANTOM} VALUES ({number})", deadline_s=_WITHIN_S)
+        return since_ms()
+
+    async def read() -> float:
+        while not await reader.query(f"SELECT id FROM {_PHANTOM} WHERE id = {number}", deadline_s=_WITHIN_S):
+            await clock.sleep(_POLL_S)
+        return since_ms()
+
+    tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
+    try:
+        while True:
+            is_over = all(task.done() for task in tasks)
+            seen_ms, returned_ms = (task.result() if task.done() else None for task in tasks)
+            found = Try(act.phase.name, number, since_ms(), seen_ms, returned_ms, _EARLY_MS)
+            act.note(found)
+            act.tell(f"try {number} of {_TRIES}", (number - 1 + is_over) / _TRIES)
+            if is_over:
+                return found
+            await clock.sleep(_SHOWN_EVERY_S)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+CLIENTS: Final = 32
+HOT_ROWS: Final = 8
+_CONTENDED: Final = "replexplorer.contended"
+_COPIED_WITHIN_S: Final = 30.0
+_LOOK_EVERY_S: Final = 0.1
+_SETTLED_S: Final = 0.5
+_TELL_EVERY_S: Final = 0.5
+_SEED: Final = 78
+_NO_SUCH_TABLE: Final = 1146
+_ROLLED_BACK: Final = frozenset({1180, 1205, 1213, 3101})
+"""A client tries these again: an error during COMMIT, a lock that was waited for too long, a deadlock, and a
+group's certification."""
+
+
+async def contend(act: Act) -> Played:
+    """Let `CLIENTS` clients, as many at each node that takes writes, update one of `HOT_ROWS` rows at a time;
+    raises StackUnavailable where a node does not get the rows."""
+    rig = act.rig
+    nodes = [node.name for node in rig.seen.nodes if node.role == Role.PRIMARY]
+    seconds = act.phase.length(quick=act.quick).seconds
+    source = rig.sql(rig.seen.source)
+    clients = [rig.sql(nodes[number % len(nodes)]) for number in range(CLIENTS)]
+    service, retried = Histogram(), Counter[int]()
+    try:
+        await _fill(source)
+        await all_of(*(_until_filled(act, sql) for sql in clients))
+        began_s = rig.clock.monotonic()
+        ends_s = began_s + seconds
+
+        async def client(number: int, sql: Sql) -> None:
+            random = Random(_SEED + number)
+            while rig.clock.monotonic() < ends_s:
+                row, sent_s = random.randrange(HOT_ROWS), rig.clock.monotonic()
+                while not await _updated(sql, row, retried):
+                    if rig.clock.monotonic() >= ends_s:
+                        return
+                if (now_s := rig.clock.monotonic()) < ends_s:
+                    service.record(round((now_s - sent_s) * 1e6))
+
+        async def tell() -> None:
+            while (passed_s := rig.clock.monotonic() - began_s) < seconds:
+                act.tell("measuring", passed_s / seconds)
+                await rig.clock.sleep(min(_TELL_EVERY_S, seconds - passed_s))
+
+        await all_of(tell(), *(client(number, sql) for number, sql in enumerate(clients)))
+    finally:
+        try:
+            with suppress(ReplexplorerError):
+                await _until_same(act, clients[: len(nodes)])
+            await source.query(f"DROP TABLE IF EXISTS {_CONTENDED}", deadline_s=_WITHIN_S)
+        finally:
+            await asyncio.gather(*(sql.close() for sql in (source, *clients)))
+    return Played(
+        {RETRIED: retried.total()},
+        service=service,
+        duration_s=seconds,
+        clients=CLIENTS,
+        retried=retried.total(),
+    )
+
+
+async def _fill(sql: Sql) -> None:
+    """The table with its rows."""
+    statements = (
+        f"DROP TABLE IF EXISTS {_CONTENDED}",
+        f"CREATE TABLE {_CONTENDED} (id INT PRIMARY KEY, number INT NOT NULL) ENGINE=InnoDB",
+        f"INSERT INTO {_CONTENDED} VALUES {', '.join(f'({row}, 0)' for row in range(HOT_ROWS))}",
+    )
+    for statement in statements:
+        await sql.query(statement, deadline_s=_WITHIN_S)
+
+
+async def _until_filled(act: Act, sql: Sql) -> None:
+    """Until a node has the rows that another one was given."""
+    clock = act.rig.clock
+    ends_s = clock.monotonic() + _COPIED_WITHIN_S
+    while clock.monotonic() < ends_s:
+        if await _rows(sql) == HOT_ROWS:
+            return
+        await clock.sleep(_LOOK_EVERY_S)
+    raise StackUnavailable("a member does not apply what another one commits", "`replexplorer status`")
+
+
+async def _until_same(act: Act, members: Sequence[Sql]) -> None:
+    """Until every node has applied all: a DROP at one node is certified against nothing, and another's
+    update that is still to be applied there would find no table and end its membership."""
+    clock, before = act.rig.clock, None
+    ends_s = clock.monotonic() + _COPIED_WITHIN_S
+    while clock.monotonic() < ends_s:
+        found = [
+            await sql.query(f"SELECT SUM(number) AS changes FROM {_CONTENDED}", deadline_s=_WITHIN_S)
+            for sql in members
+        ]
+        if found == before and all(each == found[0] for each in found):
+            return
+        before = found
+        await clock.sleep(_SETTLED_S)
+
+
+async def _rows(sql: Sql) -> int:
+    try:
+        found: Sequence[object] = await sql.query(f"SELECT id FROM {_CONTENDED}", deadline_s=_WITHIN_S)
+    except ServerRefused as refused:
+        if refused.number != _NO_SUCH_TABLE:
+            raise
+        return 0
+    return len(found)
+
+
+async def _updated(sql: Sql, row: int, retried: Counter[int]) -> bool:
+    """Whether the update was committed; False where the server rolled it back."""
+    try:
+        await sql.query(f"UPDATE {_CONTENDED} SET number = number + 1 WHERE id = {row}", deadline_s=_WITHIN_S)
+    except ServerRefused as refused:
+        if refused.number not in _ROLLED_BACK:
+            raise
+        retried[refused.number] += 1
+        return False
+    return True

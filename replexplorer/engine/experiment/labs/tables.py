@@ -1,0 +1,257 @@
+"""Scripts of phases that work on a table: `archive`, `missing-key`, and `bulk-load` with a dump.
+
+The table of `archive` is IMDB's titles as the article shows them, filled from a seed. Its two foreign keys
+are left out: CREATE TABLE ... LIKE copies none, and a DELETE of episodes' parents would be refused by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from random import Random
+from typing import Final
+
+from replexplorer.core.dialect.schema import added_key
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.engine.asking import ask
+from replexplorer.engine.experiment.foreground import foreground
+from replexplorer.engine.experiment.phase import Act, Played
+from replexplorer.ports import Report, Sql
+
+_WITHIN_S: Final = 900.0
+"""A statement on a table of this size, and a replica that searches the whole table for each row."""
+_BATCH: Final = 1_000
+_MB: Final = 1e6
+_DATABASE: Final = "replexplorer"
+_TITLE: Final = f"{_DATABASE}.title"
+_ALL_ROWS: Final = 2_172_320
+"""Of the article's table."""
+_GONE: Final = 1_085_426
+"""Those of them whose title is up to 'g'."""
+_ROWS, _QUICK_ROWS = 200_000, 100_000
+_TITLE_COLUMNS: Final = (
+    "id INT NOT NULL AUTO_INCREMENT, title TEXT NOT NULL, imdb_index VARCHAR(12), kind_id INT NOT NULL, "
+    "production_year INT, imdb_id INT, phonetic_code VARCHAR(5), episode_of_id INT, season_nr INT, "
+    "episode_nr INT, series_years VARCHAR(49), md5sum VARCHAR(32), PRIMARY KEY (id), "
+    "KEY idx_title (title(10)), KEY idx_pcode (phonetic_code), KEY idx_epof (episode_of_id), "
+    "KEY idx_md5 (md5sum), KEY title_kind_id_exists (kind_id)"
+)
+_FILLED: Final = (
+    "title, kind_id, production_year, imdb_id, phonetic_code, episode_of_id, season_nr, episode_nr, md5sum"
+)
+_KEPT: Final = "title > 'g'"
+"""Titles up to 'g' go: half of them."""
+_WAYS: Final[dict[str, dict[str, Sequence[str]]]] = {
+    "INSERT + RENAME": {
+        "copy": (
+            f"CREATE TABLE {_DATABASE}.title_new LIKE {_TITLE}",
+            f"INSERT INTO {_DATABASE}.title_new SELECT * FROM {_TITLE} WHERE {_KEPT}",
+        ),
+        "rename": (f"RENAME TABLE {_TITLE} TO {_DATABASE}.title_old, {_DATABASE}.title_new TO {_TITLE}",),
+        "drop": (f"DROP TABLE {_DATABASE}.title_old",),
+    },
+    "DELETE + OPTIMIZE": {
+        "delete": (f"DELETE FROM {_TITLE} WHERE NOT ({_KEPT})",),
+        "optimize": (f"OPTIMIZE TABLE {_TITLE}",),
+    },
+}
+"""The statements of each step, by the end of the phase's name."""
+
+
+async def _do(sql: Sql, *statements: str) -> None:
+    for statement in statements:
+        await sql.query(statement, deadline_s=_WITHIN_S)
+
+
+async def _counted(sql: Sql, table: str) -> int:
+    """Rows of a table."""
+    [counted] = await sql.query(f"SELECT COUNT(*) AS held FROM {table}", deadline_s=_WITHIN_S)
+    return int(counted["held"])
+
+
+async def archive(act: Act, rows: int | None = None) -> Played:
+    """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
+    clock, source = act.rig.clock, act.rig.seen.source
+    sql, dialect = act.rig.sql(source), act.rig.dialect(source)
+    drop = [f"DROP TABLE IF EXISTS {_DATABASE}.{name}" for name in ("title", "title_new", "title_old")]
+
+    async def size_mb() -> float:
+        return await ask(sql, dialect.table_bytes(_DATABASE, "title"), deadline_s=_WITHIN_S) / _MB
+
+    async def binlog_mb() -> float:
+        return sum(size for _, size in await ask(sql, dialect.binlogs(), deadline_s=_WITHIN_S)) / _MB
+
+    try:
+        await _do(sql, *drop)
+        await _fill_titles(sql, rows or (_QUICK_ROWS if act.quick else _ROWS), act.tell)
+        held, before_mb, binlog_before_mb = await _counted(sql, _TITLE), await size_mb(), await binlog_mb()
+        figures: dict[str, float | str] = {}
+        async with foreground(act.rig) as felt:
+            began_s = clock.monotonic()
+            for step, statements in _WAYS[act.phase.name.partition(": ")[2]].items():
+                act.tell(step, None)
+                step_s = clock.monotonic()
+                await _do(sql, *statements)
+                figures[f"{step}, s"] = clock.monotonic() - step_s
+                figures[f"file after {step}, MB"] = await size_mb()
+            took_s = clock.monotonic() - began_s
+        figures |= {
+            "rows before": held,
+            "rows after": await _counted(sql, _TITLE),
+            "in all, s": took_s,
+            "file before, MB": before_mb,
+            "a row in the file, bytes": before_mb * _MB / held,
+            "binlog, MB": await binlog_mb() - binlog_before_mb,
+        }
+        return Played({**figures, **felt.figures()}, duration_s=took_s, rows=held)
+    finally:
+        await _do(sql, *drop)
+        await sql.close()
+
+
+async def _fill_titles(sql: Sql, rows: int, tell: Report) -> None:
+    """Create the table with this many rows, always the same; as large a share of the titles as the article's
+    is up to 'g'."""
+    await _do(sql, f"CREATE TABLE {_TITLE} ({_TITLE_COLUMNS}) ENGINE=InnoDB DEFAULT CHARSET=latin1")
+    random = Random(1)
+    for first in range(0, rows, _BATCH):
+        tell("filling the table", first / rows)
+        values = ",".join(_title(random) for _ in range(min(_BATCH, rows - first)))
+        await _do(sql, f"INSERT INTO {_TITLE} ({_FILLED}) VALUES {values}")
+
+
+def _title(random: Random) -> str:
+    goes = random.random() < _GONE / _ALL_ROWS
+    first = random.choice("abcdef") if goes else random.choice("ghijklmnopqrstuvwxyz")
+    words = " ".join(
+        "".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(2, 9))) for _ in range(4)
+    )
+    code = random.choice("ABCDEFGH") + str(random.randint(100, 9999))
+    return (
+        f"('{first}{words}',{random.randint(1, 7)},{random.randint(1890, 2012)},{random.randrange(10**7)},"
+        f"'{code}',{random.randint(1, _ALL_ROWS)},{random.randint(1, 20)},{random.randint(1, 30)},"
+        f"'{random.getrandbits(128):032x}')"
+    )
+
+
+def archive_of(lab: Lab, rows: int) -> Lab:
+    """The lab `archive` with another number of rows."""
+    play = partial(archive, rows=rows)
+    return replace(lab, phases=tuple(replace(phase, play=play) for phase in lab.phases))
+
+
+_VISITS: Final = f"{_DATABASE}.visits"
+_NOTE_BYTES: Final = 2_000
+"""With it an event of the binlog, which is about 8 KB, carries four rows."""
+_EVERY: Final = 5
+"""Every fifth row is deleted."""
+_VISIT_COLUMNS: Final = (
+    "visitor INT NOT NULL, page INT NOT NULL, seen DATETIME(6) NOT NULL,"
+    f" note VARCHAR({_NOTE_BYTES}) NOT NULL"
+)
+_VISIT_KEYS: Final = {
+    "no key, one index": f"{_VISIT_COLUMNS}, KEY by_page (page)",
+    "primary key": f"id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, {_VISIT_COLUMNS}",
+}
+"""How the table is made in a phase, where it is not without any key."""
+
+
+async def missing_key(act: Act) -> Played:
+    """Fill the table, delete a fifth of it by one statement, and wait for what comes after on the replica."""
+    rig, rows = act.rig, 10_000 if act.quick else 20_000
+    source, replica = rig.sql(rig.seen.source), rig.sql(rig.seen.replicas[0])
+    try:
+        act.tell("filling the table", None)
+        await _fill_visits(source, act.phase.name, rows)
+        await _until_applied(act, source, replica)
+        act.tell("deleting", None)
+        began_s = rig.clock.monotonic()
+        await _do(source, f"DELETE FROM {_VISITS} WHERE visitor % {_EVERY} = 0")
+        done_s = rig.clock.monotonic()
+        act.tell("the replica applies it", None)
+        await _until_applied(act, source, replica)
+        applied_s = rig.clock.monotonic() - done_s
+        figures = {
+            "on the source, s": done_s - began_s,
+            "then on the replica, s": applied_s,
+            "as long as on the source": applied_s / (done_s - began_s),
+            "rows left on the source": await _counted(source, _VISITS),
+            "rows left on the replica": await _counted(replica, _VISITS),
+        }
+        return Played(figures, duration_s=applied_s, rows=rows // _EVERY)
+    finally:
+        await _do(source, f"DROP TABLE IF EXISTS {_VISITS}")
+        await asyncio.gather(source.close(), replica.close())
+
+
+async def _fill_visits(sql: Sql, phase: str, rows: int) -> None:
+    """The table of this phase with all its rows."""
+    columns = _VISIT_KEYS.get(phase, _VISIT_COLUMNS)
+    await _do(sql, f"DROP TABLE IF EXISTS {_VISITS}", f"CREATE TABLE {_VISITS} ({columns}) ENGINE=InnoDB")
+    for first in range(0, rows, _BATCH):
+        values = ",".join(
+            f"({number}, {number % 50}, NOW(6), REPEAT('v', {_NOTE_BYTES}))"
+            for number in range(first, min(rows, first + _BATCH))
+        )
+        await _do(sql, f"INSERT INTO {_VISITS} (visitor, page, seen, note) VALUES {values}")
+    if phase == "a key added, invisible":
+        await _do(sql, added_key(*_VISITS.split(".")))
+
+
+async def _until_applied(act: Act, at_source: Sql, at_replica: Sql) -> None:
+    """Until the replica has executed all that the source has; raises StackUnavailable when it does not."""
+    rig = act.rig
+    executed = await ask(at_source, rig.dialect(rig.seen.source).executed())
+    reached = rig.dialect(rig.seen.replicas[0]).reached(executed, _WITHIN_S)
+    if not await ask(at_replica, reached, deadline_s=_WITHIN_S + 5):
+        raise StackUnavailable(
+            f"{rig.seen.replicas[0]} did not apply it within {_WITHIN_S:g} s", "`replexplorer status`"
+        )
+
+
+_DUMP: Final = f"{_DATABASE}.employees_dump"
+_DUMP_COLUMNS: Final = (
+    "emp_no INT NOT NULL, birth_date DATE NOT NULL, first_name VARCHAR(14) NOT NULL, "
+    "last_name VARCHAR(16) NOT NULL, gender ENUM('M','F') NOT NULL, hire_date DATE NOT NULL, "
+    "PRIMARY KEY (emp_no)"
+)
+_TELL_EVERY: Final = 100
+
+
+def bulk_load_of(lab: Lab, rows: Callable[[], Iterator[str]]) -> Lab:
+    """The lab `bulk-load` with the rows of a dump, `(10001,'1953-09-02',...)` each, inserted by one session
+    of its own; each phase begins at the dump's first row, and in full mode those of all rows load the whole
+    dump."""
+    play = partial(_insert, rows=rows)
+    first, *others = (replace(phase, play=play) for phase in lab.phases)
+    # The load rests: the dump is the only one that inserts.
+    first = replace(first, settings=(*first.settings, "clients=0"))
+    return replace(lab, phases=(first, *others))
+
+
+async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> Played:
+    """Single-row INSERTs, one commit each, through one session."""
+    commits = act.phase.length(quick=act.quick).commits or 1
+    whole = act.phase.name.startswith("all rows") and not act.quick
+    clock, service, sql = act.rig.clock, Histogram(), act.rig.sql(act.rig.seen.source)
+    drop = f"DROP TABLE IF EXISTS {_DUMP}"
+    try:
+        await _do(sql, drop, f"CREATE TABLE {_DUMP} ({_DUMP_COLUMNS}) ENGINE=InnoDB")
+        began_s = before_s = clock.monotonic()
+        for number, row in enumerate(islice(rows(), None if whole else commits)):
+            await _do(sql, f"INSERT INTO {_DUMP} VALUES {row}")
+            now_s = clock.monotonic()
+            service.record(round((now_s - before_s) * 1e6))
+            before_s = now_s
+            if number % _TELL_EVERY == 0:
+                pace = f"{number:,} rows, {number / max(now_s - began_s, 1e-3):,.0f} a second"
+                act.tell(pace, min(1.0, number / commits))
+    finally:
+        await _do(sql, drop)
+        await sql.close()
+    return Played(service=service, duration_s=before_s - began_s)

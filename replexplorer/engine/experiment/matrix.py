@@ -1,0 +1,186 @@
+"""Running the matrix: one drill a cell, one after the other, each with a ledger of its own.
+
+Each cell is kept in a journal as it ends, so that the next run goes on behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from replexplorer.core.errors import ServerRefused, StackUnavailable
+from replexplorer.core.experiment.drill import DEFAULT_CLIENTS, Drill
+from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.experiment import (
+    ExperimentProgress,
+    ExperimentResult,
+    NamedExperiment,
+    Watch,
+)
+from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.experiment.matrix import (
+    CellResult,
+    Matrix,
+    MatrixCell,
+    MatrixResult,
+    cell_drill,
+    chosen_cells,
+    matrix_cells,
+    stages_of,
+)
+from replexplorer.engine.experiment.conductor import Conductor
+from replexplorer.engine.experiment.drill import DrillRun
+from replexplorer.engine.experiment.journal import RunJournal
+from replexplorer.engine.experiment.lab import LabRun
+from replexplorer.engine.experiment.rig import Procedure, Rig
+
+
+@dataclass(slots=True)
+class MatrixRun:
+    """One run of some cells (`rig.Procedure`)."""
+
+    cells: Sequence[MatrixCell]
+    """Where none are given: those of the system of the stack that it runs on."""
+    quick: bool
+    clients: int = DEFAULT_CLIENTS
+    settings: tuple[str, ...] = ()
+    """`KEY=VALUE` in place of the cells' own."""
+    only: tuple[str, ...] = ()
+    """Where no cells are given: words that choose among those (`chosen_cells`)."""
+    fresh: bool = False
+    """Start over what an earlier run of the same has left unfinished."""
+    watch: Watch = lambda _: None
+    conductor: Conductor = field(default_factory=Conductor)
+    """Its hand is between cells."""
+    _known: Mapping[MatrixCell, CellResult] = field(default_factory=dict)
+    """What an interrupted run has found."""
+    _kept: int = 0
+    """Cells of this run that the next one need not run again."""
+    _extra_s: list[float] = field(default_factory=list)
+    """How much longer each cell took than a drill of its steps is expected to."""
+
+    @property
+    def identity(self) -> str:
+        """A short name that only a run of the same cells in the same way has."""
+        cells = [cell.name for cell in self.cells]
+        text = f"{cells} quick={self.quick} clients={self.clients} {self.settings}"
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    async def run(self, rig: Rig) -> MatrixResult:
+        """Run every cell that an interrupted run has not; one that a dead server or a refusal ends is told,
+        and the next one goes on. Raises UsageError and StackUnavailable before the first as a drill does,
+        also for words that choose no cell, and what the journal raises."""
+        if not self.cells:
+            cells = matrix_cells(quick=self.quick, system=rig.seen.system.name)
+            self.cells = chosen_cells(cells, self.only)
+            for cell in self.cells:
+                self.drill(cell)
+        journal = RunJournal(rig.journal("matrix", self.identity), CellResult)
+        head = {"matrix": [cell.name for cell in self.cells], "on": rig.seen.server}
+        _, found_before = await journal.open(head, fresh=self.fresh)
+        known = self._known = {each.cell: each for each in found_before}
+        result = MatrixResult(
+            server=rig.seen.server, quick=self.quick, clients=self.clients, resumed=len(known)
+        )
+        for number, cell in enumerate(self.cells, 1):
+            found = known.get(cell)
+            if found is None:
+                self._tell(number, "beginning")
+                try:
+                    found = await self._cell(rig, number, cell)
+                except asyncio.CancelledError:
+                    task = asyncio.current_task()
+                    if self.conductor.aborted is None or task is None:
+                        raise
+                    task.uncancel()
+                    result.aborted = self.conductor.aborted
+                    return result
+                if found.aborted is None:  # what was aborted is run again
+                    await journal.add(found)
+                    self._kept += 1
+                self._tell(number, "", ended=found)
+            result.add(found)
+        result.server = rig.seen.server
+        await journal.set_aside()
+        return result
+
+    def drill(self, cell: MatrixCell) -> Drill:
+        """The cell as a drill, with the settings that were typed."""
+        drill = cell_drill(cell, clients=self.clients)
+        return replace(drill.with_settings(self.settings), name=drill.name)
+
+    async def _cell(self, rig: Rig, number: int, cell: MatrixCell) -> CellResult:
+        """Run one, where somebody holds the matrix once that is over."""
+        if self.conductor.holds:
+            self._tell(number, "waiting for the next cell")
+            await self.conductor.gate()
+        drill, began_s, started_wall_s = self.drill(cell), rig.clock.monotonic(), rig.clock.wall()
+
+        def show(now: ExperimentProgress) -> None:
+            self._tell(number, now.doing, now.done, now.left_s)
+
+        try:
+            found = await DrillRun(drill, self.quick, show).run(rig)
+        except (StackUnavailable, ServerRefused) as error:
+            if not self._extra_s:
+                raise
+            found = DrillResult(
+                drill,
+                server=rig.seen.server,
+                started_wall_s=started_wall_s,
+                quick=self.quick,
+                aborted=str(error),
+            )
+        took_s = rig.clock.monotonic() - began_s
+        self._extra_s.append(took_s - drill.seconds(quick=self.quick))
+        return CellResult.of(cell, found, took_s)
+
+    def _tell(
+        self,
+        number: int,
+        doing: str,
+        done: float | None = None,
+        cell_left_s: float | None = None,
+        *,
+        ended: CellResult | None = None,
+    ) -> None:
+        """Say what is done now."""
+        extra_s = sum(self._extra_s) / len(self._extra_s) if self._extra_s else 0.0
+        ahead = [self.drill(cell) for cell in self.cells[number:] if cell not in self._known]
+        left_s = sum(drill.seconds(quick=self.quick) + extra_s for drill in ahead)
+        if ended is None:
+            own_s = self.drill(self.cells[number - 1]).seconds(quick=self.quick)
+            left_s += own_s if cell_left_s is None else cell_left_s
+        self.watch(
+            ExperimentProgress(
+                Matrix(),
+                number,
+                doing,
+                done,
+                max(0.0, left_s),
+                run_stages=stages_of(self.cells),
+                ended="" if ended is None else ended.line,
+                kept=self._kept,
+            )
+        )
+
+
+def _matrix(_: Matrix, quick: bool, watch: Watch, conductor: Conductor) -> MatrixRun:
+    return MatrixRun((), quick, watch=watch, conductor=conductor)
+
+
+_RUNS: Final[dict[type, Callable[[Any, bool, Watch, Conductor], Procedure[ExperimentResult]]]] = {
+    Lab: LabRun,
+    Drill: DrillRun,
+    Matrix: _matrix,
+}
+
+
+def run_of(
+    experiment: NamedExperiment, quick: bool, watch: Watch, conductor: Conductor
+) -> Procedure[ExperimentResult]:
+    """A run that reports to `watch` and is held by the `conductor`."""
+    return _RUNS[type(experiment)](experiment, quick, watch, conductor)

@@ -1,1 +1,0 @@
-"""Every JSON shape that a verb prints, one module a verb; `schema` collects them."""

@@ -1,0 +1,206 @@
+"""A report: facts, then tables, charts and notes in their order; as text for a terminal and as Markdown.
+
+Law: what was found is put into a report once, and every form is made of that. `page` makes the HTML of the
+Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from replexplorer.core.text import folded
+from replexplorer.core.text import table as text_table
+
+_GAP: Final = 2
+"""Blanks between the columns of a table in text."""
+_LEAST_FOLDED: Final = 24
+"""Columns that are kept for the last text of a row, which may take several lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportColumn:
+    """A column of a table."""
+
+    head: str
+    is_number: bool = False
+    rank: int = 0
+    """Where a terminal is too narrow, the column with the highest is left out first; 0 always stays."""
+
+
+def words(*heads: str) -> tuple[ReportColumn, ...]:
+    """Columns of text with these headings."""
+    return tuple(ReportColumn(head) for head in heads)
+
+
+def numbers(*heads: str) -> tuple[ReportColumn, ...]:
+    """Columns of figures with these headings."""
+    return tuple(ReportColumn(head, is_number=True) for head in heads)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """Rows under columns."""
+
+    columns: Sequence[ReportColumn]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    note: str = ""
+    """What its figures mean, below it."""
+    is_large: bool = False
+    """On a page it is set larger, to be read from afar."""
+    in_text: bool = True
+    """Whether a terminal shows it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportChart:
+    """A drawing: on a page as SVG, elsewhere as lines of characters where it has them."""
+
+    svg: str
+    lines: Sequence[str] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportNotes:
+    """Lines of text."""
+
+    lines: Sequence[str]
+    title: str = ""
+    kind: Literal["list", "lines", "commands"] = "list"
+    in_text: bool = True
+
+
+def again(commands: Sequence[str]) -> ReportNotes:
+    """What to type to get the same again: not in the text for whoever has just typed it."""
+    return ReportNotes(commands, "Again", "commands", in_text=False)
+
+
+Block = ReportTable | ReportChart | ReportNotes
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that was found."""
+
+    name: str
+    facts: Sequence[tuple[str, str]]
+    """What it is of and what it was measured under: a name, empty for a sentence by itself, and the fact."""
+    blocks: Sequence[Block]
+    verdict: str = ""
+    """`holds`, `deviates`, `aborted`; empty where nothing is judged."""
+    pointer: str = ""
+    """JSON that the pointer over a page's charts reads (`page`); empty: nothing is read."""
+
+    @property
+    def title(self) -> str:
+        """Its name, with the verdict where there is one."""
+        return f"{self.name}: {self.verdict}" if self.verdict else self.name
+
+    @property
+    def shown(self) -> Iterator[Block]:
+        """The blocks that have anything in them."""
+        for block in self.blocks:
+            match block:
+                case ReportTable(rows=rows) if rows:
+                    yield block
+                case ReportChart(svg=svg) if svg:
+                    yield block
+                case ReportNotes(lines=lines) if lines:
+                    yield block
+
+
+def plain_text(report: Report, columns: int | None = None) -> str:
+    """The report for a terminal of this width, or for a pipe: the verdict at its end, where it is read
+    first."""
+    facts = text_table([(name, fact) for name, fact in report.facts if name])
+    sentences = [fact for name, fact in report.facts if not name]
+    parts = ["\n".join([report.name, *sentences]), facts]
+    parts += [block_text(each, columns) for each in report.shown]
+    if report.verdict:
+        parts.append(f"verdict: {report.verdict}")
+    return "\n\n".join(filter(None, parts))
+
+
+def block_text(block: Block, columns: int | None) -> str:
+    """One block for a terminal of this width; empty where only a page shows it."""
+    match block:
+        case ReportTable(in_text=False) | ReportNotes(in_text=False):
+            return ""
+        case ReportTable(note=note):
+            lines = [_table_text(block, columns), *([folded(note, columns)] if note else ())]
+        case ReportChart(lines=drawn):
+            lines = list(drawn)
+        case ReportNotes(lines=told, title=title):
+            lines = [folded(f"  {line}" if title else line, columns) for line in told]
+    return "\n".join([*([block.title] if block.title and lines else ()), *lines])
+
+
+def _table_text(table: ReportTable, columns: int | None) -> str:
+    """Without columns of high rank where it is too wide; verdicts against what was expected stand out."""
+    kept = list(range(len(table.columns)))
+    widths = [
+        max(len(cell) for cell in (column.head, *(row[at] for row in table.rows))) + _GAP
+        for at, column in enumerate(table.columns)
+    ]
+    if not table.columns[-1].is_number:  # its cells can be folded
+        widths[-1] = min(widths[-1], _LEAST_FOLDED)
+    while columns is not None and sum(widths[at] for at in kept) - _GAP > columns:
+        last = max(kept, key=lambda at: table.columns[at].rank)
+        if not table.columns[last].rank:
+            break
+        kept.remove(last)
+    shown = [table.columns[at] for at in kept]
+    heads = [_capitals(column) for column in shown]
+    rows = [[row[at].upper() if row[at] == "deviates" else row[at] for at in kept] for row in table.rows]
+    right = [at for at, column in enumerate(shown) if column.is_number]
+    fold = None if shown[-1].is_number else len(shown) - 1
+    return text_table(rows, heads if any(heads) else (), right=right, fold=fold, columns=columns)
+
+
+def _capitals(column: ReportColumn) -> str:
+    """A heading over words in capitals; one over figures has units, which have none."""
+    return column.head if column.is_number else column.head.upper()
+
+
+def markdown(report: Report) -> str:
+    """The report for a ticket."""
+    parts = [f"# {report.title}", facts_markdown(report), *map(block_markdown, report.shown)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def facts_markdown(report: Report) -> str:
+    """A fact a line."""
+    return "  \n".join(f"{_sentence(name)}: {fact}" if name else fact for name, fact in report.facts)
+
+
+def block_markdown(block: Block) -> str:
+    """One block as Markdown; empty where it is a chart without lines."""
+    match block:
+        case ReportTable(note=note):
+            body = "\n".join(
+                [
+                    _row(column.head for column in block.columns),
+                    _row("---:" if column.is_number else "---" for column in block.columns),
+                    *(_row(f"**{cell}**" if cell == "deviates" else cell for cell in r) for r in block.rows),
+                    *(["", note] if note else ()),
+                ]
+            )
+        case ReportChart(lines=lines):
+            body = "\n".join(["```", *lines, "```"]) if lines else ""
+        case ReportNotes(lines=lines, kind="commands"):
+            body = "\n".join(f"    {line}" for line in lines)
+        case ReportNotes(lines=lines, kind=kind):
+            body = "\n".join(f"- {line}" for line in lines) if kind == "list" else "  \n".join(lines)
+    return f"## {_sentence(block.title)}\n\n{body}" if block.title and body else body
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _sentence(text: str) -> str:
+    """With a capital at its beginning."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,224 @@
+"""A finished sweep as a report: its table, heat maps, curves, and what each knob did by itself."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from replexplorer.core.experiment.sweep import SCENE, Grid, Sweep
+from replexplorer.core.experiment.sweep_result import Swept, effects_of
+from replexplorer.core.experiment.sweep_runs import CellFigures, passes_needed, scatter
+from replexplorer.core.knobs.keys import WORKLOAD
+from replexplorer.core.model.fit import ALL, Region
+from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.system import Conditions
+from replexplorer.core.text import duration_text, number
+from replexplorer.formats.scenes import SHIPPED, scene_keys
+from replexplorer.reports.conditions import (
+    COST_NOTE,
+    COST_TITLE,
+    cost_cells,
+    cost_columns,
+    measured_on,
+    others,
+    rows,
+)
+from replexplorer.reports.conditions import again as commands_of
+from replexplorer.reports.report import (
+    Block,
+    Report,
+    ReportChart,
+    ReportColumn,
+    ReportNotes,
+    ReportTable,
+    again,
+    numbers,
+    words,
+)
+from replexplorer.reports.svg import curve_chart, heat_chart
+
+METHOD: Final = (
+    "TPS with a 95 % interval: within one run from batch means, of several runs from how they differ. "
+    "Effects: pairs of cells equal in all else, the mean difference of log TPS with Student's t interval: "
+    "ratios, whose bounds are never below zero."
+)
+
+_COLUMNS: Final = tuple(
+    ReportColumn(head, is_number=True, rank=rank)
+    for head, rank in (
+        ("RTT ms", 6), ("TPS", 0), ("±", 0), ("mean ms", 4), ("p50 ms", 2), ("p95 ms", 3), ("p99 ms", 0),
+        ("n", 5), ("errors", 8), ("CPU %", 7), ("at risk", 0),
+    )
+)  # fmt: skip
+"""Of the table, behind those of the knobs."""
+_AT_RISK: Final = (
+    "at risk: acknowledged commits that a failure would have lost, the median of the looks: mysqld dies /"
+    " power cut / source lost"
+)
+_FARTHEST: Final = 10.0
+"""The upper bound over the lower one, from which on an interval is not shown."""
+
+
+def under(swept: Swept, conditions: Conditions) -> None:
+    """Put what the sweep was measured under into it, with the commands that run the same elsewhere; a scene
+    that does not ship is made first."""
+    sweep = swept.sweep
+    varied = {str(name) for name in sweep.grid.names}
+    swept.conditions = others(conditions, varied)
+    swept.scenes = {
+        choice.label: scene_keys(choice.values)
+        for dimension in sweep.grid.dimensions
+        if dimension.key == SCENE
+        for choice in dimension.choices
+    }
+    workload = swept.conditions.settings.get(WORKLOAD)
+    swept.workload = None if workload is None else str(workload.requested)
+    command = ["replexplorer", "sweep", *sweep.grid.text.split(" "), "--duration", f"{sweep.duration_s:g}"]
+    command += ["--repeat", str(sweep.repeats), "--seed", str(swept.seed)]
+    up, *rest = commands_of(conditions, command, varied)
+    made = [
+        shlex.join(line)
+        for name, knobs in swept.scenes.items()
+        if name not in SHIPPED
+        for line in (
+            ["replexplorer", "reset"],
+            ["replexplorer", "set", *(f"{key}={value}" for key, value in knobs.items())],
+            ["replexplorer", "scene", "save", name],
+        )
+    ]
+    swept.again = [up, *made, *rest]
+
+
+def sweep_report(swept: Swept) -> Report:
+    """What the sweep found."""
+    sweep = swept.sweep
+    passes = "" if sweep.repeats == 1 else f", {sweep.repeats} passes"
+    runs = f"{sweep.duration_s:g} s a run{passes}, seed {swept.seed}"
+    facts = [
+        ("", f"{measured_on(swept.server, swept.started_wall_s)}: {runs}"),
+        *([] if swept.conditions is None else rows(swept.conditions)),
+        *([] if swept.workload is None else [("workload", swept.workload)]),
+        *(
+            (f"scene {name}", ", ".join(f"{key}={value}" for key, value in knobs.items()))
+            for name, knobs in swept.scenes.items()
+        ),
+    ]
+    return Report(f"Sweep of {sweep.grid.text}", facts, [*_blocks(swept), again(swept.again)])
+
+
+def _blocks(swept: Swept) -> Iterator[Block]:
+    grid, figures = swept.sweep.grid, swept.cells
+    yield ReportNotes([METHOD], kind="lines", in_text=False)
+    yield sweep_table(grid, figures, passes_text(swept.sweep, figures))
+    for heat in (swept.heat_map, swept.risk_map):
+        if heat is not None:
+            yield ReportChart(heat_chart(heat), heat.lines)
+    if curves := swept.curves:
+        yield ReportChart(curve_chart(curves))
+        told = [each.words for each in curves]
+        if len(told) > 1:
+            told = [f"({at}) {each}" for at, each in enumerate(told, 1)]
+        yield ReportNotes(told, kind="lines")
+    yield effects_notes(grid, figures)
+    if any(each.cost is not None for each in figures):
+        costs = [(*each.cell.labels, *cost_cells(each.cost)) for each in figures]
+        yield ReportTable((*_knobs(grid), *cost_columns()), costs, COST_TITLE, COST_NOTE)
+    if swept.calibration is not None:
+        yield ReportNotes([swept.calibration], "the model", "lines")
+    yield from _region_tables(swept.prediction)
+
+
+def _knobs(grid: Grid) -> tuple[ReportColumn, ...]:
+    return numbers(*(dimension.key for dimension in grid.dimensions))
+
+
+REGION_COLUMNS: Final = (
+    *words("durable by", "RTT ms", "clients"),
+    *numbers("cells", "bias", "median error", "run to run"),
+)
+
+
+def _region_tables(found: Sequence[Region]) -> tuple[ReportTable, ReportTable]:
+    """Bias, error and noise of all cells and by each dimension by itself, and by each of their
+    combinations."""
+    by_itself = [each for each in found if (each.durable_by, each.rtt, each.clients).count(ALL) > 1]
+    rest = [each for each in found if each not in by_itself]
+    return (
+        ReportTable(REGION_COLUMNS, [region_row(each) for each in by_itself]),
+        ReportTable(REGION_COLUMNS, [region_row(each) for each in rest], in_text=False),
+    )
+
+
+def region_row(region: Region) -> tuple[str, ...]:
+    """One region under `REGION_COLUMNS`."""
+    noise = "-" if region.noise is None else percent(region.noise)
+    names = (region.durable_by, region.rtt, region.clients, str(region.cells))
+    return *names, signed(region.bias), percent(region.error), noise
+
+
+def signed(share: float) -> str:
+    """`+12 %`."""
+    return f"{share:+.0%}".replace("%", " %")
+
+
+def percent(share: float) -> str:
+    """`12 %`."""
+    return f"{share:.0%}".replace("%", " %")
+
+
+def sweep_table(grid: Grid, figures: Sequence[CellFigures], note: str = "") -> ReportTable:
+    """A row for each cell that was run."""
+    risk = _AT_RISK if any(each.exposure for each in figures) else ""
+    shown = [_row(each) for each in figures if each.runs]
+    return ReportTable(
+        (*_knobs(grid), *_COLUMNS, ReportColumn("note")), shown, note=". ".join(filter(None, (note, risk)))
+    )
+
+
+def _row(each: CellFigures) -> tuple[str, ...]:
+    service = each.service
+    latencies = (service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99)))
+    return (
+        *each.cell.labels,
+        number(each.typical("rtt_ms"), 2),
+        number(each.tps.value),
+        "too few" if _says_nothing(each) else scatter(each.tps) or "-",
+        *(number(value, 2) for value in latencies),
+        f"{service.count:,}" if each.shown else "-",
+        f"{each.errors:,}" if each.shown else "-",
+        number(each.typical("cpu_percent"), 0),
+        _losses_text(each.exposure),
+        f"does not count: {each.why}" if each.why else each.limited or "",
+    )
+
+
+def _says_nothing(each: CellFigures) -> bool:
+    """Whether the interval of several runs is one that nobody can use: `[1.8, 21,799.2]`."""
+    low, high = each.tps.low, each.tps.high
+    return len(each.shown) > 1 and (low is None or high is None or high > _FARTHEST * low)
+
+
+def _losses_text(exposure: Exposure | None) -> str:
+    """`0 / 455 / 12`: mysqld dies, power cut, source lost; `?` where it is not known, a dash for no look."""
+    if exposure is None:
+        return "-"
+    losses = (exposure.process_dies, exposure.power_cut, exposure.source_lost)
+    return " / ".join(f"{loss.commits:,}" if isinstance(loss, Loss) else "?" for loss in losses)
+
+
+def passes_text(sweep: Sweep, figures: Sequence[CellFigures]) -> str:
+    """`2 passes are too few at this noise: about 5 give TPS within 30 % (38 s more)`; empty where they do,
+    and after one."""
+    needed = passes_needed(figures)
+    made = max((len(each.good) for each in figures), default=0)
+    if needed is None or needed <= made:
+        return ""
+    more = duration_text((needed - made) * sweep.estimated_s / sweep.repeats)
+    return f"{made} passes are too few at this noise: about {needed} give TPS within 30 % ({more} more)"
+
+
+def effects_notes(grid: Grid, figures: Sequence[CellFigures]) -> ReportNotes:
+    """What each knob did by itself, all else equal."""
+    effects = [effect.words for effect in effects_of(grid, figures)]
+    return ReportNotes(effects, "what each knob by itself did to TPS (95 %)")

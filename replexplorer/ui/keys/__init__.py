@@ -1,1 +1,0 @@
-"""What keys do: one registry, as bindings, palette and help."""

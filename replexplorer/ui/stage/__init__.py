@@ -1,1 +1,0 @@
-"""The dashboard played from a script, with or without a terminal."""

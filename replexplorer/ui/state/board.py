@@ -1,0 +1,349 @@
+"""The knobs as the operator handles them: which is selected, what is staged, what is folded away.
+
+Law: a value is staged first and applied after a rest, else walking from 85 to 20 makes four
+changes. Only what stands at its default is ever folded away, and a filter finds it there as well.
+Nothing here talks to a server or reads a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from string import ascii_letters
+from typing import Final
+
+from replexplorer.core.epochs.epochs import Epoch
+from replexplorer.core.knobs.names import SOURCE, Assignment, Group, KnobName, KnobView, Place, Value
+from replexplorer.core.knobs.names import step as next_step
+from replexplorer.core.tick import Tick
+from replexplorer.core.topology import in_order
+
+PANEL_ORDER: Final = (
+    Group.LINK, Group.SEMI_SYNC, Group.GROUP, Group.GALERA, Group.DURABILITY, Group.DISK, Group.LOAD,
+    Group.BINLOG, Group.SERVER, Group.REPLICA,
+)  # fmt: skip
+"""Headings as the panel shows them: what a demonstration turns stands above the fold."""
+
+
+LABEL_CELLS: Final = 13
+"""What a label may take in the panel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A line of the panel that stands for a heading's knobs at their defaults."""
+
+    section: str
+    """The heading's title."""
+
+    @property
+    def title(self) -> str:
+        """As it is shown, the number before it."""
+        return f"more {self.section.lower()} settings"
+
+
+Row = KnobName | Fold
+"""What can be selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One heading with its knobs."""
+
+    title: str
+    names: tuple[KnobName, ...]
+    """Those that are shown, the seldom ones last."""
+    folded: tuple[KnobName, ...] = ()
+    """Those that are not."""
+    fold_at: int | None = None
+    """How many knobs stand above the line of the fold; None: there is no such line."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Knobs and the line of the fold, from top to bottom."""
+        if self.fold_at is None:
+            return self.names
+        return (*self.names[: self.fold_at], self.fold, *self.names[self.fold_at :])
+
+    @property
+    def fold(self) -> Fold:
+        """The line that stands for its knobs at their defaults."""
+        return Fold(self.title)
+
+
+def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
+    """The panel's headings: the primary's groups in `PANEL_ORDER`, then each replica's own knobs."""
+    replicas = list(in_order({name.node for name in names} - {SOURCE, Place.LOAD.value}))
+    found: dict[tuple[int, int, str], list[KnobName]] = {}
+    for name in names:
+        group = name.knob.group
+        heading = PANEL_ORDER.index(group), 0, group.upper()
+        if _replica_side(name):
+            heading = len(PANEL_ORDER), replicas.index(name.node), name.node.upper()
+        found.setdefault(heading, []).append(name)
+    return tuple(
+        Section(title, tuple(sorted(here, key=lambda name: name.knob.seldom)))
+        for (_, _, title), here in sorted(found.items())
+    )
+
+
+def _replica_side(name: KnobName) -> bool:
+    """A setting of a replica's own server; a link belongs to the LINK heading."""
+    return name.knob.group is not Group.LINK and name.node not in (SOURCE, Place.LOAD)
+
+
+@dataclass(slots=True)
+class Board:
+    """Selection, filter, staged and pending values over the knobs of the last tick."""
+
+    views: Mapping[KnobName, KnobView] = field(default_factory=dict)
+    selected: KnobName | None = None
+    """The knob under the cursor; None on the line of a fold, and when the filter leaves none."""
+    at_fold: Fold | None = None
+    """The line of a fold that the cursor is on."""
+    unfolded: set[Fold] = field(default_factory=set)
+    """Folds whose knobs are shown, at their defaults or not."""
+    lesson: frozenset[str] | None = None
+    """Keys of the only knobs that are shown while somebody presents; None: all."""
+    filter: str = ""
+    searching: bool = False
+    """The filter's field is open: the cursor follows the best match."""
+    staged: dict[KnobName, Value] = field(default_factory=dict)
+    """What the arrow keys or the digits asked for and nobody has sent yet."""
+    staged_at_s: float = 0.0
+    """When the last of them was staged."""
+    pending: dict[KnobName, Value] = field(default_factory=dict)
+    """Sent, and not yet confirmed by a tick."""
+    _sent: bool = False
+    _before: Row | None = None
+    """Where the cursor stood when the filter's field was opened."""
+
+    def fold(self, tick: Tick) -> None:
+        """Take the knobs of a tick; a selection that is gone moves to the first knob."""
+        self.views = tick.knobs
+        if not self._sent:
+            self.pending.clear()
+        self.staged = {name: value for name, value in self.staged.items() if name in self.views}
+        self._settle()
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Headings and knobs that the filter leaves, without what is folded away."""
+        found = self._found()
+        if self.filter.split():
+            return found
+        return self._of_lesson(found) or tuple(self._folded(section) for section in found)
+
+    def reduce(self, lesson: frozenset[str] | None) -> None:
+        """Show only the knobs of a lesson, and the selected one; None: all. A filter finds the others."""
+        if lesson != self.lesson:
+            self.lesson = lesson
+            self._settle()
+
+    def _of_lesson(self, found: Sequence[Section]) -> tuple[Section, ...]:
+        """What is left of the headings; nothing without a lesson, or where these servers have none of it."""
+        lesson = self.lesson
+        if lesson is None or not any(name.key in lesson for name in self.views):
+            return ()
+        shown = {*self.staged, *self.pending, self.selected}
+        kept = [
+            replace(one, names=tuple(name for name in one.names if name.key in lesson or name in shown))
+            for one in found
+        ]
+        return tuple(one for one in kept if one.names)
+
+    def _found(self) -> tuple[Section, ...]:
+        """Headings and knobs that the filter leaves, the best matches first."""
+        text = " ".join(self.filter.lower().split())
+        if not text:
+            return sections(tuple(self.views))
+        ranks = {name: rank for name in self.views if (rank := _rank(name, text)) is not None}
+        found = [
+            replace(one, names=tuple(sorted(one.names, key=ranks.__getitem__)))
+            for one in sections(tuple(ranks))
+        ]
+        return tuple(sorted(found, key=lambda one: ranks[one.names[0]]))
+
+    def _folded(self, section: Section) -> Section:
+        seldom = [name for name in section.names if name.knob.seldom]
+        is_open = section.fold in self.unfolded
+        folded = [] if is_open else [name for name in seldom if self._is_quiet(name)]
+        if not folded and not (is_open and seldom):
+            return section
+        return replace(
+            section,
+            names=tuple(name for name in section.names if name not in folded),
+            folded=tuple(folded),
+            fold_at=len(section.names) - len(seldom),
+        )
+
+    def _is_quiet(self, name: KnobName) -> bool:
+        """Nothing is to be seen of this knob: at its default, and nobody is about to change that."""
+        view = self.views[name]
+        at_rest = view.requested == view.default and view.effective in (None, view.default)
+        return at_rest and name != self.selected and name not in self.staged and name not in self.pending
+
+    def folded(self, fold: Fold) -> tuple[KnobName, ...]:
+        """Knobs behind the line of a fold."""
+        return tuple(name for section in self.sections if section.fold == fold for name in section.folded)
+
+    def turn(self, fold: Fold) -> None:
+        """Open a fold, or close it."""
+        self.unfolded ^= {fold}
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What the cursor walks through."""
+        return tuple(row for section in self.sections for row in section.rows)
+
+    @property
+    def names(self) -> tuple[KnobName, ...]:
+        """Knobs that are shown, in the order of the panel."""
+        return tuple(name for section in self.sections for name in section.names)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The selected knob's position from 1, and how many there are, folded ones as well; (0, n)
+        when none is selected."""
+        names = [name for section in self._found() for name in section.names]
+        return (names.index(self.selected) + 1 if self.selected in names else 0), len(names)
+
+    def label(self, name: KnobName) -> str:
+        """The knob's label, with its replica or its link's two nodes where several have it; their numbers
+        where that is too long."""
+        twins = [other for other in self.views if other.key == name.key and not _replica_side(other)]
+        label = name.knob.label
+        if len(twins) < 2 or name not in twins:
+            return label
+        numbers = ":".join(end.lstrip(ascii_letters) for end in name.node.split(":"))
+        forms = (f"{label} {name.node}", f"{label} {numbers}".rstrip())
+        return next((form for form in forms if len(form) <= LABEL_CELLS), f"{label.split()[-1]} {numbers}")
+
+    def labelled(self, epochs: Iterable[Epoch]) -> tuple[Epoch, ...]:
+        """The epochs as their ledger shows them: `innodb_flush 1 → 2`, as the knob is called in the panel."""
+        labels = {str(name): self.label(name) for name in self.views}
+        if not labels:
+            return tuple(epochs)
+        longest_first = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+        keys = re.compile(rf"(?<![\w@])({longest_first})(?![\w@])")
+        return tuple(
+            replace(epoch, title=keys.sub(lambda found: labels[found[1]], epoch.title)) for epoch in epochs
+        )
+
+    def asked(self, name: KnobName) -> Value:
+        """Staged, else pending, else requested."""
+        view = self.views[name]
+        return self.staged.get(name, self.pending.get(name, view.requested))
+
+    def move(self, rows: int) -> None:
+        """Move the cursor; the ends hold."""
+        all_rows = self.rows
+        if all_rows:
+            cursor = self.at_fold or self.selected
+            at = all_rows.index(cursor) if cursor in all_rows else 0
+            self.select(all_rows[max(0, min(len(all_rows) - 1, at + rows))])
+
+    def select(self, row: Row) -> None:
+        """Put the cursor here, dropping a filter that hides it; a folded knob comes forth alone."""
+        if isinstance(row, Fold):
+            self.at_fold, self.selected = row, None
+        elif row in self.views:
+            if self.filter and row not in self.names:
+                self.filter = ""
+            self.at_fold, self.selected = None, row
+
+    def search(self) -> None:
+        """The filter's field is opened."""
+        self.searching = True
+        self._before = self.at_fold or self.selected
+
+    def narrow(self, text: str) -> None:
+        """Show only knobs whose key, label, group, node or help has every word of the text, the best
+        match first: an exact name, then names and labels, then the rest. The cursor goes to the best."""
+        self.filter = text
+        if self.searching and text.split():
+            names = self.names
+            self.at_fold, self.selected = None, names[0] if names else None
+        elif self.searching:
+            self._back()
+        self._settle()
+
+    def keep_search(self) -> None:
+        """The filter's field is closed; what it found stays."""
+        self.searching = False
+
+    def drop_search(self) -> None:
+        """The filter's field is given up: all knobs, and the cursor where it stood before."""
+        self.searching, self.filter = False, ""
+        self._back()
+        self._settle()
+
+    def _back(self) -> None:
+        """Put the cursor where it stood when the field was opened."""
+        if self._before is not None:
+            self.select(self._before)
+
+    def step(self, direction: int, now_s: float, *, coarse: bool = False) -> None:
+        """Stage the next value of the selected knob; on the line of the fold, open or close it."""
+        if self.at_fold is not None and (self.at_fold in self.unfolded) != (direction > 0):
+            self.turn(self.at_fold)
+        name = self.selected
+        if name is not None and name in self.views:
+            knob = self.views[name].knob
+            self.stage(name, next_step(knob, self.asked(name), direction > 0, coarse), now_s)
+
+    def stage(self, name: KnobName, value: Value, now_s: float) -> None:
+        """Stage a value; back at what is already asked for, nothing is staged."""
+        self.staged_at_s = now_s
+        if value == self.pending.get(name, self.views[name].requested):
+            self.staged.pop(name, None)
+        else:
+            self.staged[name] = value
+
+    def revert(self) -> bool:
+        """Drop what is staged; whether there was anything."""
+        dropped = bool(self.staged)
+        self.staged.clear()
+        return dropped
+
+    def due(self, now_s: float, rest_s: float) -> bool:
+        """Staged values have rested long enough and no others are under way."""
+        return bool(self.staged) and not self._sent and now_s - self.staged_at_s >= rest_s
+
+    def send(self) -> list[Assignment]:
+        """Hand the staged values out; they are pending until `confirm`."""
+        if self._sent or not self.staged:
+            return []
+        self.pending = dict(self.staged)
+        self.staged.clear()
+        self._sent = True
+        return [Assignment((name,), value) for name, value in self.pending.items()]
+
+    def confirm(self, *, applied: bool) -> None:
+        """What was sent is done: shown as pending until the next tick, or at once dropped."""
+        self._sent = False
+        if not applied:
+            self.pending.clear()
+
+    def _settle(self) -> None:
+        if self.at_fold in self.rows:
+            return
+        self.at_fold = None
+        names = self.names
+        if self.selected not in names:
+            self.selected = names[0] if names else None
+
+
+def _rank(name: KnobName, text: str) -> int | None:
+    """How well a knob matches: 0 the exact name or label, 1 a name or label that begins with the text,
+    2 its words in the name, 3 in the label, 4 in group and help as well; None: not at all."""
+    knob = name.knob
+    key, label, full = knob.key.lower(), knob.label.lower(), str(name).lower()
+    if text in (key, label, full):
+        return 0
+    if full.startswith(text) or label.startswith(text):
+        return 1
+    everything = f"{full} {label} {knob.group} {knob.help}".lower()
+    found = (all(word in searched for word in text.split()) for searched in (full, label, everything))
+    return next((rank for rank, is_so in enumerate(found, 2) if is_so), None)

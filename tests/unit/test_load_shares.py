@@ -1,0 +1,175 @@
+"""How many processes a load has, what each of them has of it, and what they are together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import reduce
+from math import fsum
+from operator import add
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.cli.arguments import parse
+from replexplorer.cli.load import command_of, settings_of
+from replexplorer.core.errors import UsageError
+from replexplorer.core.load.interval import Interval, ProcessWork, together
+from replexplorer.core.load.pacing import EVEN, OPEN, Pace, rate_parts, share_out
+from replexplorer.core.load.processes import processes_that_help, shares_of
+from replexplorer.core.server.anatomy import Anatomy, Part, limit_of
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.ports import LoadSettings
+from replexplorer.reports.load import load_report, render
+from tests.unit.test_cli_load import measured
+
+
+@pytest.mark.parametrize("text", ["0", "65", "9999999999999999999", "-1", "two", "", "far=1"])
+def test_what_is_no_number_of_processes_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match="--processes"):
+        parse(["load", f"--processes={text}"])
+
+
+def test_the_command_line_asks_for_processes_and_says_them_again() -> None:
+    wanted = LoadSettings(8, "insert")
+    args = parse(["load", "--processes", "2"])
+    settings = settings_of(args, wanted, None)
+    assert settings.processes == 2
+    assert command_of(args, settings)[-6:-4] == ["--processes", "2"]
+    assert settings_of(parse(["load"]), replace(wanted, processes=1), None).processes == 1
+    with pytest.raises(UsageError, match="--processes 3 for 2 clients, and each needs one"):
+        settings_of(parse(["load", "--processes", "3", "--clients", "2"]), wanted, None)
+
+
+rates = st.floats(0.001, 1e6)
+clients_of_each = st.lists(st.integers(0, 300), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize(("rate_tps", "clients"), [(0.9, [1, 2]), (3.1, [1, 2]), (1.8, [3, 4])])
+def test_a_rate_whose_last_bit_is_odd_has_parts_as_well(rate_tps: float, clients: list[int]) -> None:
+    """Of these no last part, added to a rounded first one, rounds to the rate."""
+    assert reduce(add, rate_parts(rate_tps, clients), 0.0) == rate_tps
+
+
+@given(rates, clients_of_each)
+def test_the_parts_of_a_rate_are_the_rate_to_the_last_bit(rate_tps: float, clients: list[int]) -> None:
+    parts = rate_parts(rate_tps, clients)
+    assert reduce(add, parts, 0.0) == rate_tps
+    assert all(part >= 0 for part in parts)
+    total = sum(clients)
+    for mine, part in zip(clients, parts, strict=True):
+        if total:
+            assert part == pytest.approx(rate_tps * mine / total, rel=1e-9)
+
+
+@given(st.integers(1, 1024), st.integers(1, 12), rates)
+def test_shares_are_the_whole_and_one_leads(clients: int, processes: int, rate_tps: float) -> None:
+    parts = shares_of(share_out(clients, [], processes), rate_tps, 7.0, waits=True)
+    assert [part.leads for part in parts] == [True, *[False] * (processes - 1)]
+    assert sum(part.clients for part in parts) == clients
+    assert fsum(part.share for part in parts) == pytest.approx(1.0)
+    assert reduce(add, (part.rate_tps or 0.0 for part in parts)) == rate_tps
+    assert [part.origin_s for part in parts] == [None, *[7.0] * (processes - 1)]
+    assert Pace.open(100, EVEN, parts[0].share, parts[0].phase).phase == 0.0
+
+
+def an_interval(start_s: float, durations_us: list[int], number: int) -> Interval:
+    service = Histogram()
+    service.record_all(durations_us)
+    work = ProcessWork(number, 2, len(durations_us), 0.1, 0.5)
+    return Interval(
+        start_s, start_s + 0.5, service, 0, 0, 0, 2, 2, "insert", 20.0, 0.1, cpu_busiest_percent=20.0,
+        work=(work,),
+    )  # fmt: skip
+
+
+durations = st.lists(st.integers(0, 5_000_000), max_size=30)
+
+
+@given(st.lists(st.lists(durations, min_size=1, max_size=4), min_size=1, max_size=4))
+def test_shares_add_up_exactly_however_the_time_was_cut(found: list[list[list[int]]]) -> None:
+    """Each process's intervals one after the other, then side by side; and the histogram is that of all."""
+    each = [
+        reduce(Interval.followed_by, [an_interval(at / 2, part, number) for at, part in enumerate(parts)])
+        for number, parts in enumerate(found, 1)
+    ]
+    total = together(each)
+    assert [work.number for work in total.work] == list(range(1, len(found) + 1))
+    assert sum(work.commits for work in total.work) == total.commits
+    assert [work.commits for work in total.work] == [sum(map(len, parts)) for parts in found]
+    assert [work.cpu_percent for work in total.work] == [pytest.approx(20.0)] * len(found)
+    whole = Histogram()
+    whole.record_all(duration for parts in found for part in parts for duration in part)
+    assert total.service == whole
+    assert Interval.from_wire(json.loads(json.dumps(total.to_wire()))) == total
+
+
+def test_the_report_has_the_share_of_each() -> None:
+    both = together([an_interval(0.0, [100] * 30, 1), an_interval(0.0, [100] * 10, 2)])
+    report = load_report(measured(both), LoadSettings(4, "insert"), path="direct")
+    assert report.generator.processes == 2
+    assert [(each.process, each.clients, each.tps, each.share_percent, each.cpu_percent)
+            for each in report.generator.shares] == [
+        (1, 2, 60.0, 75.0, 20.0),
+        (2, 2, 20.0, 25.0, 20.0),
+    ]  # fmt: skip
+    assert sum(each.commits for each in report.generator.shares) == report.commits
+    assert "2 clients: 60.00 TPS (75.0 %), CPU 20 %" in render(report)
+    alone = load_report(measured(an_interval(0.0, [100], 1)), LoadSettings(2, "insert"), path="direct")
+    assert "process 1" not in render(alone)
+
+
+@pytest.mark.parametrize(
+    ("limited", "processes", "clients", "more"),
+    [
+        (None, 1, 8, None),
+        ("generator at 93 % of a core", 1, 8, 2),
+        ("generator at 93 % of a core", 3, 8, 6),
+        ("generator at 93 % of a core", 3, 4, 4),
+        ("generator at 93 % of a core", 1, 1, None),
+        ("generator at 93 % of a core", 0, 8, None),
+        ("all 8 clients busy, 1,200 arrivals wait", 1, 8, None),
+    ],
+)
+def test_more_processes_are_named_where_a_core_is_full(
+    limited: str | None, processes: int, clients: int, more: int | None
+) -> None:
+    assert processes_that_help(limited, processes, clients) == more
+
+
+CALM = an_interval(0.0, [20_000] * 50, 1)
+ON_THE_WAY = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 2.0, Part.ACK: 17.5})
+AT_THE_SERVER = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 17.0, Part.ACK: 2.5})
+
+
+@pytest.mark.parametrize(
+    ("total", "limited", "machine_percent", "anatomy", "by", "words"),
+    [
+        (CALM, None, 97.0, ON_THE_WAY, "host", "machine at 97 % of its CPU"),
+        (CALM, "generator at 93 % of a core", 97.0, None, "host", "the generator has 20 % of a core"),
+        (CALM, "generator at 93 % of a core", 60.0, None, "generator", "`--processes 2` shares it out"),
+        (CALM, "generator 9 ms late", None, None, "generator", "generator 9 ms late"),
+        (CALM, None, 20.0, ON_THE_WAY, "link", "90 % of a commit's time: ack 17.50 ms, wire 0.50 ms"),
+        (CALM, None, 20.0, AT_THE_SERVER, "server", "85 % of a commit's time: binlog 17.00 ms"),
+        (replace(CALM, mode=OPEN), None, 20.0, ON_THE_WAY, "rate", "no arrival waits"),
+        (replace(CALM, mode=OPEN, dropped=3), None, 20.0, ON_THE_WAY, "link", "90 %"),
+    ],
+)
+def test_the_limit_is_the_first_that_shows(
+    total: Interval,
+    limited: str | None,
+    machine_percent: float | None,
+    anatomy: Anatomy | None,
+    by: str,
+    words: str,
+) -> None:
+    found = limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
+    assert found is not None
+    assert found.by == by
+    assert words in found.words
+
+
+def test_a_limit_that_nothing_shows_is_unknown() -> None:
+    assert limit_of(CALM, limited=None, machine_percent=None, anatomy=None) is None
+    assert limit_of(CALM, limited=None, machine_percent=20.0, anatomy=Anatomy(5.0, 50, 20.0)) is None

@@ -1,0 +1,223 @@
+"""Reports: the page stands alone and escapes what it tells, charts have axes, and each form says the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from replexplorer.cli import arguments
+from replexplorer.cli.experiment import LABS, command_of
+from replexplorer.cli.output import Output, reported
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.lab import (
+    Lab,
+    LabResult,
+    Length,
+    Phase,
+    PhaseResult,
+    Publication,
+    Published,
+    Relation,
+)
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.reports.experiment_report import lab_report
+from replexplorer.reports.page import html, report_directory, write_report
+from replexplorer.reports.report import (
+    Block,
+    Report,
+    ReportColumn,
+    ReportNotes,
+    ReportTable,
+    again,
+    markdown,
+    plain_text,
+    words,
+)
+from replexplorer.reports.svg import Series, bar_chart, line_chart
+from tests.unit.test_cli_load import UNDER
+from tests.unit.test_session_file import rich_tick
+
+COMMAND = "replexplorer lab run wan-insert --quick"
+PROTECTED, OFF = (Protection(s, requested=True) for s in (ProtectionState.PROTECTED, ProtectionState.OFF))
+
+
+def phase(name: str, tps: float, ms: float, **changes: object) -> PhaseResult:
+    """A phase of ten seconds whose commits took this long; 11.51 TPS were published."""
+    length, service = Length(10.0), Histogram()
+    service.record_all([round(1000 * ms)] * round(10 * tps))
+    asked = Phase(name, (), length, length, ProtectionState.OFF, "", Published(11.51, "tps"))
+    made = PhaseResult(asked, {}, 85.12, service, tps, 11.7, PROTECTED, 1, 0, duration_s=10.0)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def result() -> LabResult:
+    source = Publication("<b>High latency</b>", "Aaron Brown", "https://example.org/x")
+    lab = Lab("wan-insert", "Inserts", "Latency.", (), lambda _: (), source)
+    waiting = phase(
+        "semi-sync", 11.4, 87.0, predicted_tps=11.5, figures={"seen | before": "0 of 10"},
+        limited="machine short of CPU, generator 12.0 ms late",
+    )  # fmt: skip
+    relations = (
+        Relation("semi-sync <= 1/RTT", holds=True, evidence="11.4 <= 11.7"),
+        Relation("async is fast", holds=False, evidence="3 > 4"),
+    )
+    phases = [waiting, phase("partition", 0.0, 1.0, rtt_measured_ms=None, protection=OFF)]
+    return LabResult(
+        lab,
+        phases,
+        relations,
+        server="mysql 9.7.4",
+        started_wall_s=1_763_737_200.0,
+        quick=True,
+        again=[COMMAND],
+    )
+
+
+def report_of(found: LabResult, **changes: object) -> Report:
+    return lab_report(found, **changes)  # type: ignore[arg-type]
+
+
+def write(directory: Path, **changes: object) -> str:
+    return write_report(directory, report_of(result()), result(), **changes)  # type: ignore[arg-type]
+
+
+def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
+    page = html(report_of(result(), ticks=[rich_tick(float(second), second) for second in range(20)]))
+    assert re.findall(r"(?:src|href)\s*=|@import|url\(", page) == []
+    assert "default-src 'none'" in page
+    assert "<b>High" not in page
+    assert "prefers-color-scheme: dark" in page
+    for told in ("85.12", "11.51 tps", "semi-sync &lt;= 1/RTT", "3 &gt; 4", "--quick", "0 of 10"):
+        assert told in page
+    assert page.count('class="deviates"') == 2, "the verdict and one relation"
+    assert page.count('class="holds"') == 1
+    charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(charts) == 4
+    for chart in charts:
+        ElementTree.fromstring(chart)
+    assert "87 measured" in charts[1], "the mean latency, as the articles draw it beside TPS"
+    assert "commits per second" in charts[2]
+    assert ">seconds<" in charts[2]
+
+
+HOSTILE = "[x](http://example.org) <img src=x> ![y](z) &amp; **b** `c` </script>"
+
+
+def test_no_text_of_a_report_is_markup() -> None:
+    blocks: list[Block] = [
+        ReportTable(words("a", HOSTILE), [(HOSTILE, HOSTILE)], HOSTILE, HOSTILE),
+        ReportNotes([HOSTILE], HOSTILE),
+        ReportNotes([HOSTILE], "", "lines"),
+        again([HOSTILE]),
+    ]
+    page = html(Report(HOSTILE, [("", HOSTILE), (HOSTILE, HOSTILE)], blocks, pointer='["</script>"]'))
+    found = set(re.findall(r"<(/?\w+)", page.partition("<h1>")[2].partition("<script")[0]))
+    plain = {"p", "br", "h2", "div", "section", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert {name.removeprefix("/") for name in found} <= plain | {"h1", "pre", "code"}
+    assert page.count("</script>") == 2
+    assert "[x](http://example.org)" in page
+    assert "&amp;amp;" in page, "an entity is text as well"
+
+
+def test_a_table_leaves_columns_out_where_the_terminal_is_too_narrow() -> None:
+    columns = [
+        ReportColumn("name"),
+        ReportColumn("p50 ms", is_number=True, rank=2),
+        ReportColumn("n", is_number=True, rank=1),
+    ]
+    report = Report(
+        "mine", [("server", "mysql")], [ReportTable(columns, [("a", "1.25", "10")], "all")], "holds"
+    )
+    shown = plain_text(report).splitlines()
+    assert shown == [
+        "mine", "", "server  mysql", "", "all", "NAME  p50 ms   n", "a       1.25  10", "", "verdict: holds",
+    ]  # fmt: skip
+    assert "p50" not in plain_text(report, 12)
+    assert "NAME  n" not in plain_text(report, 12), "the highest rank is left out first"
+    assert plain_text(report, 3).count("NAME") == 1, "what has no rank stays"
+
+
+def test_a_run_on_several_systems_keeps_the_session_of_each(tmp_path: Path) -> None:
+    recorded = tmp_path / "a.rxs"
+    recorded.write_bytes(b"recorded")
+    told = write(tmp_path, parts={"async": str(recorded), "galera": str(recorded)})
+    assert told.endswith("session-async.rxs and session-galera.rxs")
+    assert (tmp_path / "session-galera.rxs").read_bytes() == b"recorded"
+    assert (tmp_path / "session-galera.rxs").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_markdown_has_the_three_columns_and_the_relations() -> None:
+    text = markdown(report_of(result()))
+    assert text.startswith("# wan-insert: deviates\n\nmysql 9.7.4, 2025-11-21 15:00:00 UTC, replexplorer ")
+    assert "| semi-sync | 1 | 85.12 | - | 11.51 tps | 11.5 | 11.40 | 11.7 |" in text
+    assert "| **deviates** | async is fast | 3 > 4 |" in text
+    assert "seen \\| before" in text
+    assert "    replexplorer lab run wan-insert --quick" in text
+    assert COMMAND not in plain_text(report_of(result())), "whoever runs it has just typed it"
+
+
+def test_an_unknown_value_is_a_gap_and_no_value_is_no_chart() -> None:
+    points = [(0.0, 1.0), (1.0, None), (2.0, 3.0)]
+    chart = line_chart("TPS", "a second", [Series("TPS", "tps", points)], [(1.0, "1")])
+    [path] = re.findall(r' d="([^"]*)"', chart)
+    assert path.count("M") == 2
+    assert line_chart("TPS", "a second", [Series("TPS", "tps", [(0.0, None)])], []) == ""
+    assert bar_chart("TPS", "a second", [("a", [("measured", None)])]) == ""
+
+
+def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+    directory = report_directory(str(tmp_path / "new"))
+    assert directory is not None
+    told = write(directory)
+    assert told == f"wrote {directory}/report.md, report.html and result.json"
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        "report.html",
+        "report.md",
+        "result.json",
+    ]
+    (tmp_path / "file").write_text("")
+    for name in (str(tmp_path / "file" / "below"), "/proc"):
+        with pytest.raises(UsageError, match=f"cannot write {name}: "):
+            report_directory(name)
+
+
+@pytest.mark.parametrize(
+    ("words", "elsewhere"),
+    [
+        ("tour", "tour"),
+        ("archive --rows 5000 --quick", "archive --quick --rows 5000"),
+        ("bulk-load --dump /home/me/employees.sql", "bulk-load --dump employees.sql"),
+        ("/home/me/mine.toml --quick --stack wan --config c.toml --beside", "./mine.toml --quick"),
+    ],
+)
+def test_the_same_can_be_run_again_by_somebody_else(words: str, elsewhere: str) -> None:
+    """It used to name the stack and the paths of whoever ran it."""
+    args = arguments.parse(["lab", "run", *words.split(), "--report", "/tmp/x", "--json"])
+    assert " ".join(command_of(LABS, args)) == f"replexplorer lab run {elsewhere}"
+
+
+def test_a_report_names_what_it_was_measured_under_and_has_an_own_lab_s_file(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text("title = 'Mine'\n")
+    (tmp_path / "report").mkdir()
+    document = replace(result(), conditions=UNDER)
+    report = lab_report(document)
+    write_report(tmp_path / "report", report, document, own=own)
+    assert (tmp_path / "report" / "mine.toml").read_text() == own.read_text()
+    for name in ("report.md", "report.html", "result.json"):
+        text = (tmp_path / "report" / name).read_text()
+        for fact in ("2 cores, 8 GB, Linux 6.1 x86_64", "Some CPU", "sync_binlog"):
+            assert fact in text, name
+
+
+def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = tmp_path / "gone"
+    assert reported(Output(), lambda: write(gone)) == 2
+    assert (
+        capsys.readouterr().err == f"replexplorer: cannot write {gone}/report.md: no such file or directory\n"
+    )
