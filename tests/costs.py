@@ -10,16 +10,16 @@ import time
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import pytest
 
-from tests.waiting import patience
-
 MOST_CPU_S: Final = 2.0
 """What a test without a real server may take: an idle machine needs half of that for the dearest."""
-_SHARED_CACHES: Final = 2.5
-"""How much more of the processor the same work takes, at most, on a machine that is busy."""
+_WORK_S: Final = 0.03
+"""What `_slowness`'s loop takes of the processor on the machine that the bound was set on, while idle."""
+_MOST_SLOWNESS: Final = 4.0
 SHOWN: Final = 15
 _COST: Final = "cpu_s"
 
@@ -35,11 +35,23 @@ def spent_s() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+def _slowness() -> float:
+    """How many times as long the same work takes here and now: a slower processor, or shared caches."""
+    took_s = []
+    for _ in range(5):
+        began_s, sums = time.process_time(), dict.fromkeys(range(1000), 0)
+        for number in range(200_000):
+            sums[number % 1000] = sums.get(number % 1000, 0) + number
+        took_s.append(time.process_time() - began_s)
+    return min(_MOST_SLOWNESS, max(1.0, median(took_s) / _WORK_S))
+
+
 def too_dear(item: pytest.Item, took_s: float) -> str | None:
     """Why this test may not take so long; None where it may."""
     marks = ("docker", "costly")
-    most_s = MOST_CPU_S * min(_SHARED_CACHES, patience())
-    if took_s <= most_s or any(map(item.get_closest_marker, marks)) or item.config.getoption("--in-full"):
+    if took_s <= MOST_CPU_S or any(map(item.get_closest_marker, marks)) or item.config.getoption("--in-full"):
+        return None
+    if took_s <= MOST_CPU_S * _slowness():
         return None
     return (
         f"it takes {took_s:.1f} s of the processor, and a test without servers may take {MOST_CPU_S:g}:"
