@@ -52,7 +52,7 @@ test: $(STAMP) prerequisites test-tools ## all tests, with real MySQL in Docker
 	@exec $(BIN)/pytest $(EVERYWHERE)
 
 .PHONY: test-all
-test-all: $(STAMP) prerequisites test-tools ## the same with every repetition, and what passed here before
+test-all: $(STAMP) prerequisites test-tools ## the same with every repetition, and what takes minutes
 	@exec $(BIN)/pytest $(EVERYWHERE) --in-full
 
 .PHONY: test-fast

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests import amount, costs, dealing, seldom
+from tests import amount, costs, dealing
 from tests.untested import untested
 
 gc.disable()  # until all tests are collected: what is imported for them stays
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-full",
         action="store_true",
-        help="every repetition of the long tests, also of what passed here before",
+        help="every repetition of the long tests, and those that a usual run leaves out",
     )
     parser.addoption(
         "--beside-servers",
@@ -91,24 +91,6 @@ def _left_out(items: list[pytest.Item]) -> Iterator[pytest.Item]:
             if seen[family] % mark.args[0]:
                 yield item
             seen[family] += 1
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what passed here before, with the reason."""
-    if not seldom.will_run(item):
-        pytest.skip(seldom.REASON)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember what has passed."""
-    report = yield
-    if call.when == "call" and report.passed:
-        seldom.remember(item)
-    return report
 
 
 def pytest_collection_finish() -> None:

@@ -21,7 +21,6 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
-from tests import seldom
 from tests.building import building
 from tests.guest import machine
 from tests.waiting import until
@@ -67,9 +66,7 @@ def _place(item: pytest.Item) -> int:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """One of several processes lets the guest begin, beside everything else."""
     worker = getattr(session.config, "workerinput", {})
-    if worker.get("workerid") == "gw0" and any(
-        item.path.stem == _GUEST and seldom.will_run(item) for item in session.items
-    ):
+    if worker.get("workerid") == "gw0" and any(item.path.stem == _GUEST for item in session.items):
         session.config.workeroutput["guest"] = machine.run_of_tests()  # type: ignore[attr-defined]
         Thread(target=_begin_guest, name="guest", daemon=True).start()
 

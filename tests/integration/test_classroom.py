@@ -12,7 +12,7 @@ from tests.integration.conftest import PREFIX
 from tests.integration.shell import Shell
 from tests.waiting import until_true
 
-pytestmark = [pytest.mark.docker, pytest.mark.content("compose/**/*", "replexplorer/**/*classroom*.py")]
+pytestmark = [pytest.mark.docker, pytest.mark.in_full]
 
 CLASS = f"{PREFIX}cl".replace("-", "_")
 HERE = ("--class", CLASS)

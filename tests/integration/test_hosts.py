@@ -21,7 +21,7 @@ from tests.integration.conftest import PREFIX
 from tests.integration.shell import Shell
 from tests.waiting import until_true
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.docker, pytest.mark.in_full, pytest.mark.xdist_group("hosts")]
 
 SCRIPT = Path(__file__).parents[1] / "two-hosts"
 NEEDED = ("dockerd", "nsenter", "unshare", "ip")

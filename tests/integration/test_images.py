@@ -172,7 +172,7 @@ def test_a_base_that_fails_half_way_leaves_no_image(
     assert docker_client.images(f"{PREFIX}/base") == []
 
 
-@pytest.mark.content("replexplorer/adapters/docker/images.py", "replexplorer/adapters/docker/build.py")
+@pytest.mark.in_full
 @pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
 def test_the_base_is_made_with_mmdebstrap_where_no_registry_answers(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, scratch: Callable[[str], str]
@@ -280,7 +280,7 @@ def plain_mysql(docker_client: Any, scratch: Callable[[str], str]) -> str:
     return name
 
 
-@pytest.mark.content("compose/**/*", "replexplorer/adapters/docker/*.py")
+@pytest.mark.in_full
 async def test_any_image_with_mysqld_goes_behind_the_same_sidecar(
     plain_mysql: str, own_stack: DockerProvider, docker_client: Any
 ) -> None:

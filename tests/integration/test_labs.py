@@ -129,7 +129,7 @@ async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> Non
     assert float(sync.figures["row seen after, ms"]) >= 990
 
 
-@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "replexplorer/labs/*.toml", "compose/**/*")
+@pytest.mark.in_full
 async def test_a_replica_that_applies_slowly_acknowledges_as_before(live_stack: LiveStack) -> None:
     result = await rerun(live_stack, shortened(LABS.named("applier-lag")))
     up, slow, parallel = result.phases
@@ -141,7 +141,7 @@ async def test_a_replica_that_applies_slowly_acknowledges_as_before(live_stack: 
     assert float(slow.figures["catches up in, s"]) > 0
 
 
-@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "replexplorer/labs/*.toml", "compose/**/*")
+@pytest.mark.in_full
 async def test_a_delay_before_the_fsync_makes_larger_groups(live_stack: LiveStack) -> None:
     result = await rerun(live_stack, shortened(LABS.named("group-delay")))
     group = {each.phase.name: float(each.figures["commits per binlog fsync"]) for each in result.phases}
@@ -153,7 +153,7 @@ async def test_a_delay_before_the_fsync_makes_larger_groups(live_stack: LiveStac
     assert min(alone, delayed) >= 20, "the fsync's delay"
 
 
-@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "replexplorer/labs/*.toml", "compose/**/*")
+@pytest.mark.in_full
 async def test_a_quorum_waits_for_its_last_replica(live_stack: LiveStack) -> None:
     """It brings two replicas up, and removes them again."""
     result = await rerun(live_stack, shortened(LABS.named("quorum-of-n")))

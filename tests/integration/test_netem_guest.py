@@ -18,7 +18,7 @@ from tests.guest.machine import Fields
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.content("compose/**/*", "tests/guest/*", "tests/sidecar.py"),
+    pytest.mark.in_full,
 ]
 
 Claim = Callable[[Fields], bool]
