@@ -40,7 +40,6 @@ from replexplorer.engine.observe.lookback import SamplePair
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import Cleared
-from replexplorer.engine.requested import with_record
 from replexplorer.ports import (
     Ability,
     Clock,
@@ -359,7 +358,7 @@ class LiveRig:
     async def owe(self, owed: Owed | None) -> None:
         """See `experiment.rig.Rig`."""
         signed = None if owed is None else replace(owed, writer=self._turns.actor.writer)
-        await self._sight.write(with_record("owed", signed))
+        await self._sight.write(lambda now: replace(now, owed=signed))
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         """See `experiment.rig.Rig`."""

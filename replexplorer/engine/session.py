@@ -52,7 +52,7 @@ from replexplorer.engine.observe.tables import schema_findings
 from replexplorer.engine.outcome import Progress, ProgressCallback, Status
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
-from replexplorer.engine.requested import SharedMark, claim_run, with_marks
+from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
 
@@ -345,7 +345,7 @@ class Session:
         mark = SharedMark(uuid.uuid4().hex, text, self.turns.actor.writer)
         self.controls.drift.marks.add(mark.id)
         with contextlib.suppress(ReplexplorerError):  # it stands on our own charts
-            await self.sight.write(with_marks([mark]))
+            await self.sight.write(lambda now: now.with_marks(mark))
 
     # -- the picture
 

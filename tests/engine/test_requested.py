@@ -20,10 +20,6 @@ from replexplorer.core.wire import Document
 from replexplorer.engine.requested import (
     Requested,
     SharedMark,
-    with_faults,
-    with_knobs,
-    with_marks,
-    with_record,
     write_document,
 )
 from tests.fakes.clock import virtual
@@ -38,8 +34,9 @@ RTT = KnobName("rtt", "db2")
 async def write_requested(
     agent: FakeAgent, values: Mapping[KnobName, Value], writer: str, yes_tx: int | None = None
 ) -> Requested:
-    merge = with_knobs(ROSTER, values, writer=writer, yes_tx_at_enabling=yes_tx)
-    return await write_document(agent, ROSTER, merge)
+    return await write_document(
+        agent, ROSTER, lambda now: now.asking(values, ROSTER, writer, 1000.5).enabling(yes_tx, 1000.5)
+    )
 
 
 async def read_requested(agent: FakeAgent) -> Requested:
@@ -53,7 +50,7 @@ def an_agent(world: World, pid: int = 1) -> FakeAgent:
 @virtual
 async def test_nothing_was_ever_asked() -> None:
     requested = await read_requested(an_agent(World()))
-    assert requested == Requested()
+    assert (requested.version, requested.values) == (0, {})
 
 
 @virtual
@@ -62,7 +59,8 @@ async def test_writes_merge_and_versions_grow() -> None:
     agent = an_agent(world)
     await write_requested(agent, {SYNC: 0}, writer="a", yes_tx=7)
     after = await write_requested(agent, {RTT: 85.0}, writer="b")
-    assert after == Requested(2, {SYNC: 0, RTT: 85.0}, 7, "b")
+    assert (after.version, after.values) == (2, {SYNC: 0, RTT: 85.0})
+    assert (after.yes_tx_at_enabling, after.writer) == (7, "b")
     assert await read_requested(agent) == after
     assert world.document.content["knobs"] == {"sync_binlog": 0, "rtt@db1:db2": 85.0}
 
@@ -150,12 +148,10 @@ async def test_what_is_kept_is_read_as_it_was_written_and_what_cannot_be_read_is
     agent = an_agent(World())
     flap = replace(FAULT, number=4, kind="flap", value="2/0.5", before={}, links=("db1:db2",))
     mark = SharedMark("id", "look here", "tui (pid 7)")
-    await write_document(agent, ROSTER, with_faults(lambda faults: [*faults, FAULT, flap]))
-    await write_document(agent, ROSTER, with_marks([mark]))
-    for key, record in RECORDS:
-        found = await write_document(agent, ROSTER, with_record(key, record))
-        assert getattr(found, key) == record
-    assert (found.faults, found.marks) == ((FAULT, flap), (mark,))
+    kept: dict[str, Any] = {"faults": (FAULT, flap), "marks": (mark,), **dict(RECORDS)}
+    await write_document(agent, ROSTER, lambda now: replace(now, **kept))
+    found = await read_requested(agent)
+    assert {key: getattr(found, key) for key in kept} == kept
     for rubbish in (None, 3, "x", [], {}, [3, {}, {"number": "x"}], {"kind": "merger"}):
         content = dict.fromkeys(("faults", "marks", "owed", "role_change", "alone"), rubbish)
-        assert Requested.read(Document(1, content), ROSTER) == Requested(1)
+        assert Requested.read(Document(1, content), ROSTER) == Requested(version=1)

@@ -12,7 +12,7 @@ from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.outcome import RolledBack, SetResult
-from replexplorer.engine.requested import with_knobs, write_document
+from replexplorer.engine.requested import write_document
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.servers import mysql_9
@@ -800,8 +800,10 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
             await asyncio.sleep(1.0)
             agent, writer = other.fleet.source.agent, other.turns.actor.writer
-            merge = with_knobs(new_roster(), {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
-            await write_document(agent, new_roster(), merge)
+            asked = {KnobName("sync_binlog", SOURCE): 2}
+            await write_document(
+                agent, new_roster(), lambda now: now.asking(asked, new_roster(), writer, 0.0)
+            )
             world.primary.variables["sync_binlog"] = "2"
         await waiting
         assert world.primary.variables["sync_binlog"] == "3"

@@ -16,7 +16,6 @@ from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.server_sample import errant_gtids
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.requested import with_diverged
 
 _WITHIN_S: Final = 2.0
 _DRAINED_WITHIN_S: Final = 10.0
@@ -124,7 +123,7 @@ class Return:
             self._sight.load.acknowledged.judged(uuid)
         known = self._sight.requested.diverged if self._others is None else {}  # who saw more has said why
         if new := {name: why for name, why in found.differs.items() if name not in known}:
-            await self._sight.write(with_diverged(new))
+            await self._sight.write(lambda now: now.differing(new))
         return found
 
     async def _since(self, others: Mapping[str, str], purged: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
 from replexplorer.engine.record.chronicle import Chronicle
-from replexplorer.engine.requested import with_knobs, without_nodes
+from replexplorer.engine.requested import Requested
 
 SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
@@ -219,15 +219,12 @@ class Controls:
         self.drift.noted.update(desired)
 
     async def _write(self, desired: Desired, yes_tx_at_enabling: int | None = None) -> None:
-        await self.sight.write(
-            with_knobs(
-                self.fleet.roster,
-                desired,
-                writer=self.turns.actor.writer,
-                written_s=self.clock.wall(),
-                yes_tx_at_enabling=yes_tx_at_enabling,
-            )
-        )
+        writer, at_s, roster = self.turns.actor.writer, self.clock.wall(), self.fleet.roster
+
+        def asking(now: Requested) -> Requested:
+            return now.asking(desired, roster, writer, at_s).enabling(yes_tx_at_enabling, at_s)
+
+        await self.sight.write(asking)
 
     async def request(self, desired: Desired) -> None:
         """Write a request down and turn nothing: whoever finds its server again applies it."""
@@ -257,7 +254,7 @@ class Controls:
     async def forget_nodes(self, gone: Collection[str]) -> None:
         """Drop what was asked of nodes that the stack has no longer."""
         async with self.turns.alone():
-            await self.sight.write(without_nodes(gone))
+            await self.sight.write(lambda now: now.without_nodes(gone))
 
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have: of their flavour, where that has its own."""

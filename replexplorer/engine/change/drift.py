@@ -11,7 +11,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.requested import SharedMark, with_marks
+from replexplorer.engine.requested import Requested, SharedMark
 
 
 class DriftDetector:
@@ -76,9 +76,17 @@ class DriftDetector:
         by, wall_s = self._turns.actor.writer, self._sight.fleet.outside.clock.wall()
         marks = [SharedMark(uuid.uuid4().hex, line, by, node, wall_s) for line in lines]
         self.marks.update(mark.id for mark in marks)
+
+        def unless_known(now: Requested) -> Requested:
+            is_known = any(
+                each.loss_of == node and each.wall_s >= since_wall_s and each not in marks
+                for each in now.marks
+            )
+            return now if is_known else now.with_marks(*marks)
+
         if marks:
             with contextlib.suppress(StackUnavailable):
-                await self._sight.write(with_marks(marks, unless_since_s=since_wall_s))
+                await self._sight.write(unless_known)
                 if marks[0] not in self._sight.requested.marks:
                     return ()
         return lines

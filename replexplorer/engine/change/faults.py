@@ -7,7 +7,7 @@ injected it may die. Taking back does nothing where nothing is left to be taken 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -44,7 +44,7 @@ from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.server_sample import hole_of
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
-from replexplorer.engine.requested import with_faults, with_record
+from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience, to_the_end
 
 _WRITES_WITHIN_S: Final = 75.0
@@ -260,7 +260,7 @@ class Faults:
         kept = replace(fault, had=had)
         if not self._fleet.system.is_group:
             await self._write(
-                lambda faults: [kept if each.number == kept.number else each for each in faults]
+                lambda faults: tuple(kept if each.number == kept.number else each for each in faults)
             )
         return kept
 
@@ -279,7 +279,7 @@ class Faults:
         executed = await ask(source.poll, source.dialect.executed())
         log = await ask(source.poll, source.dialect.log_state())
         alone = Alone(executed, log.running, source.name, self._controls.clock.wall())
-        await self._sight.write(with_record("alone", alone))
+        await self._sight.write(lambda now: replace(now, alone=alone))
 
     async def _flap(self, fault: Fault, flap: Flap | None) -> None:
         """Let its links flap, or no more; one that ends at a node that is gone went with it."""
@@ -414,7 +414,7 @@ class Faults:
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
         if self._sight.requested.alone is not None and fault.node != self._fleet.source_name:
-            await self._sight.write(with_record("alone", None))
+            await self._sight.write(lambda now: replace(now, alone=None))
         if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set
             await self._let_in()
             return None
@@ -510,10 +510,10 @@ class Faults:
         def is_it(other: Fault) -> bool:
             return replace(other, number=0) == fault
 
-        def added(faults: Sequence[Fault]) -> Sequence[Fault]:
+        def added(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
             if any(map(is_it, faults)):
                 return faults
-            return [*faults, replace(fault, number=max((each.number for each in faults), default=0) + 1)]
+            return (*faults, replace(fault, number=max((each.number for each in faults), default=0) + 1))
 
         await self._write(added)
         numbered = next(filter(is_it, self._sight.requested.faults))
@@ -521,8 +521,11 @@ class Faults:
         return numbered
 
     async def _forget(self, fault: Fault) -> None:
-        await self._write(lambda faults: without(faults, fault))
+        await self._write(lambda faults: tuple(without(faults, fault)))
         self._controls.drift.faults.pop(fault.id, None)
 
-    async def _write(self, change: Callable[[Sequence[Fault]], Iterable[Fault]]) -> None:
-        await self._sight.write(with_faults(change))
+    async def _write(self, change: Callable[[tuple[Fault, ...]], tuple[Fault, ...]]) -> None:
+        def changed(now: Requested) -> Requested:
+            return replace(now, faults=change(now.faults))
+
+        await self._sight.write(changed)

@@ -38,7 +38,7 @@ from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.server_sample import hole_of
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.requested import with_diverged, with_roles_moved
+from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience
 
 _WAIT_EACH_S: Final = 4.0
@@ -102,7 +102,7 @@ async def _note_who_differs(run: RoleRun, source: str, to: Member, lost: str) ->
         why = f"may have {transactions(again)} whose numbers {to.name} uses again"
         differ |= dict.fromkeys(others, why)
     if differ:
-        await run.sight.write(with_diverged(differ))
+        await run.sight.write(lambda now: now.differing(differ))
 
 
 async def _fetch(run: RoleRun, chosen: BestCandidate, donor: str) -> None:
@@ -236,15 +236,13 @@ async def hand_over(run: RoleRun) -> None:
     await asyncio.gather(
         _first_write(run, new), _move_load(run), *(_point(run, member, new) for member in follow)
     )
-    await sight.write(
-        with_roles_moved(
-            replace(run.under_way, step="let the knobs follow"),
-            (to, source),
-            yes_tx_at_enabling=run.yes_tx,
-            written_s=run.clock.wall(),
-            history=run.history,
-        )
-    )
+    change = replace(run.under_way, step="let the knobs follow")
+
+    def moved(now: Requested) -> Requested:
+        enabled = now.with_roles_moved(to, source).enabling(run.yes_tx, run.clock.wall())
+        return replace(enabled, role_change=change, history=run.history or now.history)
+
+    await sight.write(moved)
 
 
 async def _first_write(run: RoleRun, new: Member) -> None:

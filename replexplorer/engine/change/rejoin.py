@@ -15,7 +15,6 @@ from replexplorer.engine.asking import ask
 from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.server_sample import hole_of
-from replexplorer.engine.requested import with_diverged
 from replexplorer.engine.tasks import Patience
 from replexplorer.ports import Ability
 
@@ -60,7 +59,7 @@ async def come_back(
                 databases = await ask(member.control, member.dialect.databases())
                 emptying = (*member.dialect.follow_nobody(), *member.dialect.empty(databases))
                 await run.run(member, emptying, said)
-        await run.sight.write(with_diverged({name: None}))
+        await run.sight.write(lambda now: now.differing({name: None}))
     async with run.step(f"follow {source.name}", name) as said:
         await run.follow(member, source, said)
     await run.sight.look(name)

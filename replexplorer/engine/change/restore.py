@@ -25,7 +25,6 @@ from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.outcome import ExperimentUnderWay, Progress, ProgressCallback
-from replexplorer.engine.requested import with_record
 from replexplorer.ports import UpOptions
 
 _AGAIN: Final = "re-applied: "
@@ -216,7 +215,7 @@ class Restorer:
                 done.append(words)
                 left += [] if is_copied else [node]
         still = replace(owed, before={}, turned={}, differing=tuple(left)) if left else None
-        await self._sight.write(with_record("owed", still))
+        await self._sight.write(lambda now: replace(now, owed=still))
         return done
 
     async def _source_back(self, source: str) -> str:

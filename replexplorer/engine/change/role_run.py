@@ -30,7 +30,6 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.observe.server_sample import answers
-from replexplorer.engine.requested import with_record
 from replexplorer.ports import Ability
 
 ENDS_WITHIN_S: Final = 90.0
@@ -86,7 +85,7 @@ class RoleRun:
 
     async def record(self, under_way: UnderWay | None) -> None:
         """Keep with the stack what is under way; None: nothing."""
-        await self.sight.write(with_record("role_change", under_way))
+        await self.sight.write(lambda now: replace(now, role_change=under_way))
 
     async def forget(self) -> None:
         """It is over."""

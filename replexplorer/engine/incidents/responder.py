@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -28,7 +29,7 @@ from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.requested import SharedMark, with_record
+from replexplorer.engine.requested import SharedMark
 from replexplorer.engine.tasks import Patience
 
 _LET_IN_WITHIN_S: Final = 30.0
@@ -190,7 +191,7 @@ class Responder:
 
     async def silence_seen(self, alone: Alone | None) -> None:
         """Since when no replica answers: kept for whoever looks later, as `status` does."""
-        await self._sight.write(with_record("alone", alone))
+        await self._sight.write(lambda now: replace(now, alone=alone))
 
     def diverged_seen(self, node: str, why: str | None) -> None:
         """A node differs until it is copied, or does not any more."""
