@@ -20,7 +20,7 @@ from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.experiment.rig import Procedure, Rig
-from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.load import Driving
 from replexplorer.engine.outcome import Cleared, Injected, Preview, Progress, ProgressCallback, SetResult
 
 R = TypeVar("R")

@@ -14,12 +14,11 @@ from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
 from replexplorer.engine.incidents.watcher import Watcher
-from replexplorer.engine.load.driver import LoadDriver
-from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.observe.outlook import Outlook
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.load import Driving, LoadDriver
+from replexplorer.engine.observe.predictor import Predictor
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import state_word
-from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.record import EventLog
 from replexplorer.ports import Ability
 
 
@@ -27,12 +26,12 @@ from replexplorer.ports import Ability
 class TickFold:
     """Makes ticks."""
 
-    sight: Sight
+    sight: StackState
     driving: Driving
     load: LoadDriver
-    chronicle: Chronicle
+    chronicle: EventLog
     watcher: Watcher
-    outlook: Outlook
+    outlook: Predictor
     _last: Interval | None = None
     _watch: CeilingWatch = field(default_factory=CeilingWatch)
     _beaten_tps: float | None = None

@@ -12,12 +12,11 @@ from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.engine.live_rig import LiveRig
-from replexplorer.engine.load.driver import LoadDriver, load_knobs, measure
-from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.observe.cost_sample import sample_cost, source_machine
-from replexplorer.engine.observe.lookback import Gathering
-from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.load import Driving, LoadDriver, load_knobs, measure
+from replexplorer.engine.observe.samples import sample_cost, source_machine
+from replexplorer.engine.observe.state import StackState
+from replexplorer.engine.observe.window import Gathering
+from replexplorer.engine.record import EventLog
 from replexplorer.ports import LoadSettings
 
 
@@ -25,10 +24,10 @@ from replexplorer.ports import LoadSettings
 class Foreground:
     """One load of a session, from its first connection to its last interval."""
 
-    sight: Sight
+    sight: StackState
     load: LoadDriver
     driving: Driving
-    chronicle: Chronicle
+    chronicle: EventLog
     rig: LiveRig
     measured: Measurement = field(default_factory=Measurement)
     """What counts of it so far, after the warm-up."""

@@ -33,12 +33,11 @@ from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.experiment.foreground import reckoned
 from replexplorer.engine.experiment.rig import Findings
-from replexplorer.engine.load.driver import LoadDriver, measure
-from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.observe.cost_sample import sample_cost, source_machine
-from replexplorer.engine.observe.lookback import SamplePair
-from replexplorer.engine.observe.outlook import Outlook
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.load import Driving, LoadDriver, measure
+from replexplorer.engine.observe.predictor import Predictor
+from replexplorer.engine.observe.samples import sample_cost, source_machine
+from replexplorer.engine.observe.state import StackState
+from replexplorer.engine.observe.window import SamplePair
 from replexplorer.engine.outcome import Cleared
 from replexplorer.ports import (
     Ability,
@@ -58,7 +57,7 @@ _ATTACHED_WITHIN_S: Final = 30.0
 class LiveLoad:
     """Our load as an experiment drives it (`experiment.rig.Load`)."""
 
-    def __init__(self, sight: Sight, load: LoadDriver, driving: Driving) -> None:
+    def __init__(self, sight: StackState, load: LoadDriver, driving: Driving) -> None:
         self._sight = sight
         self._load = load
         self._driving = driving
@@ -149,7 +148,7 @@ class LiveRig:
         controls: Controls,
         load: LoadDriver,
         driving: Driving,
-        outlook: Outlook,
+        outlook: Predictor,
         faults: Faults,
         roles: RoleChanges,
         restorer: Restorer,

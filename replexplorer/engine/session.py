@@ -43,15 +43,13 @@ from replexplorer.engine.foreground import Foreground
 from replexplorer.engine.incidents.responder import Onlooker, Responder
 from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.live_rig import LiveRig
-from replexplorer.engine.load.driver import LoadDriver
-from replexplorer.engine.load.driving import Driver, Driving
-from replexplorer.engine.observe.outlook import Outlook
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.load import Driver, Driving, LoadDriver
+from replexplorer.engine.observe.predictor import Predictor
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import take_status
 from replexplorer.engine.observe.tables import schema_findings
 from replexplorer.engine.outcome import Progress, ProgressCallback, Status
-from replexplorer.engine.record.chronicle import Chronicle
-from replexplorer.engine.record.recording import Recording
+from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
@@ -77,7 +75,7 @@ class SessionOptions:
     """Of the generator; 0: as many as the load is worth."""
     tick_s: float = 0.5
     heartbeat: bool = False
-    """Write a heartbeat a second while our load runs (observe/heartbeat.py); the dashboard alone does."""
+    """Write a heartbeat a second while our load runs (`load.Heartbeat`); the dashboard alone does."""
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
     watches: bool = False
@@ -102,8 +100,8 @@ class Session:
             files=outside.workload_file,
             new_run=None if logs is None else partial(logs.new_run, self._claim_run),
         )
-        self.chronicle = Chronicle(outside.clock)
-        self.sight = Sight(self.fleet, self.load)
+        self.chronicle = EventLog(outside.clock)
+        self.sight = StackState(self.fleet, self.load)
         self.turns = Turns(self.fleet, Actor(options.holder), self._tell_step)
         self.controls = Controls(self.sight, self.turns, self.load, self.chronicle, self._tell_step)
         driver = Driver(options.holder, options.beside, options.table_size, options.processes)
@@ -117,7 +115,7 @@ class Session:
             self.controls, self.restorer, self.load, self.driving, faults
         )
         self.watcher = Watcher(self.controls, responder, beats=options.heartbeat)
-        self.outlook = Outlook(self.sight, options.calibration)
+        self.outlook = Predictor(self.sight, options.calibration)
         self._picture = TickFold(
             self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
         )

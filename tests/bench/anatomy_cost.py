@@ -11,7 +11,7 @@ from typing import Any
 
 from replexplorer.adapters.docker.client import connect
 from replexplorer.core.dialect.dialect import MYSQL_TIMED
-from replexplorer.engine.load.driver import measure
+from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
 from tests.bench import paired
 from tests.bench.figure import Figure, ratio_figure

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import LEDGER
-from replexplorer.engine.load.driver import measure
+from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, spread
 

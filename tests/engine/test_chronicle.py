@@ -7,7 +7,7 @@ import asyncio
 from replexplorer.core.event import Severity
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.record import EventLog
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import WALL_S
 
@@ -15,7 +15,7 @@ from tests.fakes.facade import WALL_S
 @virtual
 async def test_a_change_is_one_number_in_log_and_ledger() -> None:
     await asyncio.sleep(50)
-    chronicle = Chronicle(VirtualClock())
+    chronicle = EventLog(VirtualClock())
     await asyncio.sleep(10)
     number = chronicle.begin_change("rtt 85")
     await asyncio.sleep(2)
@@ -31,7 +31,7 @@ async def test_a_change_is_one_number_in_log_and_ledger() -> None:
 
 @virtual
 async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
-    chronicle = Chronicle(VirtualClock())
+    chronicle = EventLog(VirtualClock())
     chronicle.change_failed(chronicle.begin_change("sync_binlog 0"), "sync_binlog 0 failed: 1227")
     (event,) = chronicle.take_events()
     assert (event.severity, event.mark) == (Severity.BAD, 1)
@@ -41,7 +41,7 @@ async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
 
 @virtual
 async def test_what_happened_before_keeps_its_time() -> None:
-    chronicle = Chronicle(VirtualClock())
+    chronicle = EventLog(VirtualClock())
     await asyncio.sleep(5)
     chronicle.tell(Severity.INFO, "early", at_s=2)
     chronicle.tell(Severity.INFO, "now")
@@ -53,7 +53,7 @@ async def test_what_happened_before_keeps_its_time() -> None:
 @virtual
 async def test_a_request_newer_than_the_last_look_makes_no_outage_of_what_that_look_saw() -> None:
     """Semi-sync is asked for again while the last look is of when it was off on purpose."""
-    chronicle, clock = Chronicle(VirtualClock()), VirtualClock()
+    chronicle, clock = EventLog(VirtualClock()), VirtualClock()
 
     def see(*, requested: bool, at_s: float) -> bool:
         look = Protection(ProtectionState.OFF, requested=requested)
@@ -72,7 +72,7 @@ async def test_a_request_newer_than_the_last_look_makes_no_outage_of_what_that_l
 @virtual
 async def test_what_was_seen_before_a_change_was_in_force_is_no_outage_of_its_own() -> None:
     """Switching semi-sync off passes through `degraded`, and that look may be folded when all is done."""
-    chronicle, clock = Chronicle(VirtualClock()), VirtualClock()
+    chronicle, clock = EventLog(VirtualClock()), VirtualClock()
 
     def see(state: ProtectionState, at_s: float) -> Protection:
         look = Protection(state, requested=True)

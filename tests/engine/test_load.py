@@ -11,7 +11,7 @@ import pytest
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.knobs.catalogue import CATALOGUE, Backing, Value
 from replexplorer.core.load.interval import Interval
-from replexplorer.engine.load.driver import LoadDriver, measure
+from replexplorer.engine.load import LoadDriver, measure
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.load import PREPARING_S, FakeLoadProcess

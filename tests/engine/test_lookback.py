@@ -13,8 +13,8 @@ from replexplorer.core.server.counters import CommitSample, ServerStatus, Source
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import ApplierSample, CrossCheck, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.observe.lookback import Gathering, Lookback
-from replexplorer.engine.observe.server_sample import NodeSample
+from replexplorer.engine.observe.samples import NodeSample
+from replexplorer.engine.observe.window import Gathering, SampleWindow
 
 TPS = 100
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
@@ -47,9 +47,9 @@ def interval(start_s: float, seconds: float = 0.5, *, tps: float = TPS, workload
     )  # fmt: skip
 
 
-def lookback(seconds: float, *, tps: float = TPS, workload: str = "insert") -> Lookback:
+def lookback(seconds: float, *, tps: float = TPS, workload: str = "insert") -> SampleWindow:
     """So many seconds of both, cut at different moments."""
-    seen = Lookback()
+    seen = SampleWindow()
     halves = int(2 * seconds)
     seen.add_intervals(interval(0.2 + at / 2, tps=tps, workload=workload) for at in range(halves))
     for at in range(halves + 1):
@@ -127,7 +127,7 @@ def test_for_want_of_commits_it_reaches_further_back_but_not_without_end() -> No
     assert _seconds(lookback(20, tps=6)) == pytest.approx(5.0)
 
 
-def _seconds(seen: Lookback, since_s: float = 0.0) -> float:
+def _seconds(seen: SampleWindow, since_s: float = 0.0) -> float:
     found = seen.anatomy(since_s)
     assert found is not None
     return found.duration_s
@@ -161,7 +161,7 @@ def test_what_began_before_a_change_is_of_before_though_it_ended_after() -> None
 
 def test_preparing_the_table_is_no_commits_time() -> None:
     """Its statements are the same account's."""
-    seen = Lookback()
+    seen = SampleWindow()
     seen.add_intervals(
         replace(interval(at / 2), state="preparing" if at < 34 else "running") for at in range(40)
     )
@@ -198,7 +198,7 @@ def test_so_does_one_that_was_away() -> None:
 
 
 def test_without_a_load_there_is_truth_and_no_anatomy() -> None:
-    seen = Lookback()
+    seen = SampleWindow()
     for at in range(10):
         seen.add_sample(sample(at / 2))
     assert seen.anatomy(0.0) is None
@@ -208,7 +208,7 @@ def test_without_a_load_there_is_truth_and_no_anatomy() -> None:
 
 
 def test_a_server_that_does_not_count_waits_still_tells_its_commits() -> None:
-    seen = Lookback()
+    seen = SampleWindow()
     seen.add_intervals(interval(at / 2) for at in range(40))
     for at in range(41):
         seen.add_sample(replace(sample(at / 2), commits=None))
@@ -242,7 +242,7 @@ def test_reads_are_no_commits_and_what_a_users_file_writes_is_unknown() -> None:
 
 
 def test_commits_that_the_server_does_not_know_of_are_a_mismatch() -> None:
-    seen = Lookback()
+    seen = SampleWindow()
     seen.add_intervals(interval(0.2 + at / 2) for at in range(30))
     for at in range(31):
         seen.add_sample(sample(at / 2, tps=0.9 * TPS))

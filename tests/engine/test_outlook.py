@@ -12,7 +12,7 @@ from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
@@ -113,8 +113,8 @@ async def test_commits_that_beat_the_ceiling_are_a_finding(monkeypatch: pytest.M
         honest = await tick_after(session, 15.0)
         assert honest.ceiling is not None
         assert honest.ceiling.beaten_tps is None
-        real = Outlook._rtts_ms
-        monkeypatch.setattr(Outlook, "_rtts_ms", lambda self: [each and each + 10 for each in real(self)])
+        real = Predictor._rtts_ms
+        monkeypatch.setattr(Predictor, "_rtts_ms", lambda self: [each and each + 10 for each in real(self)])
         said: list[str] = []
         async with asyncio.timeout(60):
             async for tick in session.ticks():

@@ -9,7 +9,6 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from replexplorer.engine.record import recording
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.recorder import FakeRecorder
@@ -125,7 +124,7 @@ def warnings(events: list[Event]) -> list[str]:
 
 @virtual
 async def test_a_recorder_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "_MOST_WAITING", 60)
+    monkeypatch.setattr("replexplorer.engine.record._MOST_WAITING", 60)
     world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.started() as session:

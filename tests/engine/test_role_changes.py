@@ -19,7 +19,7 @@ from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, Und
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.console import Command
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
@@ -648,9 +648,9 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(replicas=2)
-    left, effective = KnobName("undo_journal", "db1"), Sight.effective_value
+    left, effective = KnobName("undo_journal", "db1"), StackState.effective_value
     monkeypatch.setattr(
-        Sight, "effective_value", lambda sight, name: "on" if name == left else effective(sight, name)
+        StackState, "effective_value", lambda sight, name: "on" if name == left else effective(sight, name)
     )
     async with world.attached("failover") as session:
         await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")

@@ -10,7 +10,7 @@ import pytest
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import KnobName, Place
 from replexplorer.core.tick import Tick
-from replexplorer.engine.observe.sight import NO_LOAD
+from replexplorer.engine.observe.state import NO_LOAD
 from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration

@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable, TakenAway
 from replexplorer.core.load.interval import Measurement
-from replexplorer.engine.load.driver import measure
+from replexplorer.engine.load import measure
 from tests.fakes.clock import virtual
 from tests.fakes.world import CREATING_S, World, tasks_left
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replexplorer.core.server.counters import ServerStatus
-from replexplorer.engine.observe.server_sample import NodeSample, TimeoutLook
+from replexplorer.engine.observe.samples import NodeSample, TimeoutLook
 from replexplorer.ports import Ability
 from tests.fakes.clock import virtual
 from tests.fakes.world import World

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.engine.load.driver import measure
-from replexplorer.engine.load.driving import is_low, purge_to
+from replexplorer.engine.load import is_low, measure, purge_to
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
 

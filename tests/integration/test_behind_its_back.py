@@ -9,7 +9,7 @@ import pytest
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.observe.server_sample import errant_gtids
+from replexplorer.engine.observe.samples import errant_gtids
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached

@@ -12,7 +12,7 @@ from replexplorer.core.knobs.catalogue import Backing
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.engine.load.driver import measure
+from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack

@@ -14,7 +14,7 @@ from replexplorer.cli import sweep
 from replexplorer.cli.dashboard import learn
 from replexplorer.cli.sweep import Lesson
 from replexplorer.core.errors import UsageError
-from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import (
     load_calibration,
@@ -49,7 +49,7 @@ def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
     own = replace(shipped, is_shipped=False, day="2026-01-31")
     lesson = Lesson("in words", own if teaches else None)
     monkeypatch.setattr(sweep, "learned", lambda _: lesson)
-    outlook = Outlook(cast("Any", None), shipped)
+    outlook = Predictor(cast("Any", None), shipped)
     session = cast("Session", SimpleNamespace(learn=lambda taught: setattr(outlook, "calibration", taught)))
     assert learn(session, cast("Any", None)) == "in words"
     assert outlook.calibration == (own if teaches else shipped)

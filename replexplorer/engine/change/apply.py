@@ -36,8 +36,8 @@ from replexplorer.core.wire import DiskState
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.load.driver import LoadDriver
-from replexplorer.engine.observe.sight import OwnDoing
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.observe.state import OwnDoing
 from replexplorer.engine.outcome import Changed, RolledBack
 from replexplorer.engine.tasks import Patience, to_the_end
 

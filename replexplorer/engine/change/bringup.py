@@ -25,8 +25,7 @@ from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.agent_sample import watch_links
-from replexplorer.engine.observe.server_sample import answers, hole_of, sample_node, standing_of
+from replexplorer.engine.observe.samples import answers, hole_of, sample_node, standing_of, watch_links
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import Patience, all_of, to_the_end
 from replexplorer.ports import Ability, NodeAddress, Report, UpOptions

@@ -14,8 +14,8 @@ from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
 from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.observe.server_sample import errant_gtids
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.samples import errant_gtids
+from replexplorer.engine.observe.state import StackState
 
 _WITHIN_S: Final = 2.0
 _DRAINED_WITHIN_S: Final = 10.0
@@ -24,7 +24,7 @@ _METER: Final = {"power_cut": "power_cut", "kill": "process_dies"}
 """What the exposure meter calls it."""
 
 
-async def had_before(sight: Sight, node: str, fault: str) -> Had:
+async def had_before(sight: StackState, node: str, fault: str) -> Had:
     """What the nodes have now, right before this fault ends the server of one."""
     fleet, member = sight.fleet, sight.fleet.member(node)
     sample = sight.samples.get(node)
@@ -50,7 +50,7 @@ async def seen_last(member: Member, ending: Awaitable[None]) -> str | None:
     return last
 
 
-async def _sets(sight: Sight, nodes: Collection[str]) -> dict[str, str]:
+async def _sets(sight: StackState, nodes: Collection[str]) -> dict[str, str]:
     """What these nodes have executed or received, of those that answer."""
     found = await asyncio.gather(*(_set(sight.fleet.member(name)) for name in nodes))
     return {name: gtids for name, gtids in zip(nodes, found, strict=True) if gtids is not None}
@@ -66,7 +66,7 @@ async def _set(member: Member) -> str | None:
 class Return:
     """One server that is started again; made right before that."""
 
-    def __init__(self, sight: Sight, node: str, had: Had | None) -> None:
+    def __init__(self, sight: StackState, node: str, had: Had | None) -> None:
         self._sight = sight
         self.node = node
         self._had = had or Had()

@@ -33,10 +33,10 @@ from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.apply import Applied, Applier
 from replexplorer.engine.change.drift import DriftDetector
 from replexplorer.engine.change.turns import Turns
-from replexplorer.engine.load.driver import LoadDriver
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
-from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.record import EventLog
 from replexplorer.engine.requested import Requested
 
 SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
@@ -47,10 +47,10 @@ class Controls:
 
     def __init__(
         self,
-        sight: Sight,
+        sight: StackState,
         turns: Turns,
         load: LoadDriver,
-        chronicle: Chronicle,
+        chronicle: EventLog,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`report` is called with what a change waits for."""
@@ -304,7 +304,7 @@ def _told(changed: Sequence[Changed]) -> str:
 # -- values that are set and do nothing: what is asked for again is looked at by its effect
 
 
-def doubtful(sight: Sight) -> frozenset[KnobName]:
+def doubtful(sight: StackState) -> frozenset[KnobName]:
     """Knobs whose value alone does not say that they are in force, as last looked at."""
     names = {name for name in sight.names() if _was_set_by_hand(sight, name)}
     if _semi_sync_doubt(sight) is not None or (
@@ -317,12 +317,12 @@ def doubtful(sight: Sight) -> frozenset[KnobName]:
     return frozenset(names)
 
 
-def switched_off(sight: Sight) -> frozenset[str]:
+def switched_off(sight: StackState) -> frozenset[str]:
     """Replicas that will not register for semi-sync when they next connect."""
     return frozenset(name for name, sample in sight.samples.items() if sample.replica_switch is False)
 
 
-def unmet(sight: Sight, asked: Iterable[KnobName]) -> tuple[str, ...]:
+def unmet(sight: StackState, asked: Iterable[KnobName]) -> tuple[str, ...]:
     """What was asked for and has no effect, each in a line, as last looked at; what follows from
     another request (a cut link, more replicas required than there are) is not among it."""
     names = set(asked)
@@ -335,7 +335,7 @@ def unmet(sight: Sight, asked: Iterable[KnobName]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _was_set_by_hand(sight: Sight, name: KnobName) -> bool:
+def _was_set_by_hand(sight: StackState, name: KnobName) -> bool:
     """A variable that is read when an applier or a session begins, set by somebody else: what runs may
     still have the value before."""
     if name.knob.backing is not Backing.SERVER or name.knob.restart is Restart.NONE:
@@ -344,7 +344,7 @@ def _was_set_by_hand(sight: Sight, name: KnobName) -> bool:
     return effective is not None and not same_value(name.knob, effective, sight.requested_value(name))
 
 
-def _semi_sync_doubt(sight: Sight) -> str | None:
+def _semi_sync_doubt(sight: StackState) -> str | None:
     """Why semi-sync is on and protects nothing; None when it does, or is not on."""
     protection = sight.protection()
     if protection.state in (ProtectionState.OFF, ProtectionState.DOWN, ProtectionState.PROTECTED):
@@ -355,7 +355,7 @@ def _semi_sync_doubt(sight: Sight) -> str | None:
     return f"semi_sync is on and {protection.state}{count}{off}"
 
 
-def _is_unmet_as_asked(sight: Sight) -> bool:
+def _is_unmet_as_asked(sight: StackState) -> bool:
     """Whether what else is asked for leaves too few replicas to acknowledge."""
     required = sight.protection().replicas_required or 1
     open_links = [name for name in sight.fleet.replica_names if not sight.asked_of_link(name).is_silent]

@@ -10,14 +10,14 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
 from replexplorer.engine.change.turns import Turns
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.requested import Requested, SharedMark
 
 
 class DriftDetector:
     """What this session knows the knobs to be, and by whom."""
 
-    def __init__(self, sight: Sight, turns: Turns) -> None:
+    def __init__(self, sight: StackState, turns: Turns) -> None:
         self._sight = sight
         self._turns = turns
         self.noted: dict[KnobName, Value] = {}

@@ -41,7 +41,7 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.server_sample import hole_of
+from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
 from replexplorer.engine.requested import Requested

@@ -14,7 +14,7 @@ from replexplorer.core.link import LinkSettings, directions, installed, wanted
 from replexplorer.core.wire import Flap, LinkState, Shape
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.agent_sample import both, watch_link
+from replexplorer.engine.observe.samples import both, watch_link
 from replexplorer.engine.tasks import Patience, to_the_end
 
 Answered = TypeVar("Answered")

@@ -36,8 +36,8 @@ from replexplorer.core.topology import Standing, in_order, is_pair, link_between
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.observe.server_sample import hole_of
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.samples import hole_of
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience
 
@@ -275,7 +275,7 @@ async def _point(run: RoleRun, member: Member, new: Member) -> None:
         await run.follow(member, new, said)
 
 
-def of_the_source(sight: Sight, to: str, source: str) -> Iterator[tuple[KnobName, Value]]:
+def of_the_source(sight: StackState, to: str, source: str) -> Iterator[tuple[KnobName, Value]]:
     """The variables of the server `to`, a replica still, that are not as is asked of the source, which it
     is about to be, with what is asked; semi-sync comes last, and only where enough other replicas follow."""
     sample = sight.samples[to]
@@ -291,7 +291,7 @@ def of_the_source(sight: Sight, to: str, source: str) -> Iterator[tuple[KnobName
         yield name, value
 
 
-def _enough(sight: Sight, to: str, source: str) -> bool:
+def _enough(sight: StackState, to: str, source: str) -> bool:
     """Whether as many nodes will follow the new source as a commit has to wait for."""
     required = int(sight.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
     views = {name: sample.view for name, sample in sight.samples.items()}
@@ -301,7 +301,7 @@ def _enough(sight: Sight, to: str, source: str) -> bool:
     return len(stays) + is_alive >= required
 
 
-def goes_with_the_roles(sight: Sight, before: Desired, source: str, to: str) -> Desired:
+def goes_with_the_roles(sight: StackState, before: Desired, source: str, to: str) -> Desired:
     """What is to be turned after the roles of `source` and `to` have changed places: `before` is what was
     requested when `source` was the source, read then."""
     names = set(sight.names())
@@ -326,21 +326,21 @@ def goes_with_the_roles(sight: Sight, before: Desired, source: str, to: str) -> 
     return {**not_so_yet(sight), **wanted}
 
 
-def not_so_yet(sight: Sight) -> Desired:
+def not_so_yet(sight: StackState) -> Desired:
     """What is requested and not in force of the nodes that answer and of all links; of a node that was the
     source and follows now, that is what is asked of a replica."""
     wanted = {**sight.lost_values(sight.fleet.members), **_as_replicas(sight)}
     return {name: value for name, value in wanted.items() if _answers(sight, name)}
 
 
-def _answers(sight: Sight, name: KnobName) -> bool:
+def _answers(sight: StackState, name: KnobName) -> bool:
     """Whether the node of a knob answers; what is no node's does."""
     sample = sight.samples.get(sight.fleet.named(name.node))
     is_of_node = name.knob.backing in (Backing.SERVER, Backing.DISK)
     return not is_of_node or (sample is not None and sample.view.reachable)
 
 
-def _as_replicas(sight: Sight) -> Desired:
+def _as_replicas(sight: StackState) -> Desired:
     asked = {name.key for name in sight.requested.values if name.node == SOURCE}
     wanted: dict[KnobName, Value] = {}
     for name in sight.names():

@@ -14,7 +14,7 @@ from replexplorer.core.server.gtid import numbered_by, subtract_gtids, transacti
 from replexplorer.engine.asking import ask
 from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.observe.server_sample import hole_of
+from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.tasks import Patience
 from replexplorer.ports import Ability
 

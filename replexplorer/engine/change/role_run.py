@@ -28,8 +28,8 @@ from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.bringup import until_it_answers
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.observe.server_sample import answers
+from replexplorer.engine.load import Driving
+from replexplorer.engine.observe.samples import answers
 from replexplorer.ports import Ability
 
 ENDS_WITHIN_S: Final = 90.0

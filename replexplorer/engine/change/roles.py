@@ -44,8 +44,8 @@ from replexplorer.engine.change.promotion import (
 from replexplorer.engine.change.rejoin import Consent, come_back
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.observe.agent_sample import watch_links
+from replexplorer.engine.load import Driving
+from replexplorer.engine.observe.samples import watch_links
 from replexplorer.engine.tasks import Patience, to_the_end
 from replexplorer.ports import Ability
 

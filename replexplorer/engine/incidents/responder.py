@@ -27,8 +27,7 @@ from replexplorer.core.wire import Lease
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Restorer
-from replexplorer.engine.load.driver import LoadDriver
-from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.load import Driving, LoadDriver
 from replexplorer.engine.requested import SharedMark
 from replexplorer.engine.tasks import Patience
 

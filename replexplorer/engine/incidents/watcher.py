@@ -15,10 +15,9 @@ from replexplorer.engine.asking import probe
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.incidents.responder import Responder
-from replexplorer.engine.observe.agent_sample import watch_links
-from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
-from replexplorer.engine.observe.heartbeat import Heartbeat
-from replexplorer.engine.observe.server_sample import NodeSample
+from replexplorer.engine.load import EVERY_S as _HEARTBEAT_EVERY_S
+from replexplorer.engine.load import Heartbeat
+from replexplorer.engine.observe.samples import NodeSample, watch_links
 from replexplorer.ports import NodeAddress
 
 _SOURCE_EVERY_S: Final = 0.5

@@ -16,16 +16,16 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
-from replexplorer.engine.observe.agent_sample import watch_link
-from replexplorer.engine.observe.server_sample import (
+from replexplorer.engine.observe.samples import (
     NodeSample,
     answers,
     bare_view,
     errant_gtids,
     hole_of,
     sample_applied,
+    watch_link,
 )
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import DrivenLoad, Status
 from replexplorer.engine.tasks import in_time, to_the_end
 from replexplorer.ports import Ability
@@ -48,7 +48,7 @@ def state_word(nodes: Sequence[NodeView]) -> str:
     return "partial" if any(reachable) else "down"
 
 
-async def take_status(sight: Sight, *, patient: bool = False) -> Status:
+async def take_status(sight: StackState, *, patient: bool = False) -> Status:
     """Look at everything now: what is silent beside the rest is not waited for, unless one is `patient`.
 
     Raises StackUnavailable when there is no stack.
@@ -87,7 +87,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
     )
 
 
-async def _interrupted(sight: Sight) -> str | None:
+async def _interrupted(sight: StackState) -> str | None:
     """The experiment that still has something to give back though nobody runs it any more."""
     owed, keeper = sight.requested.owed, sight.fleet.keeper
     if owed is None:
@@ -101,7 +101,7 @@ async def _interrupted(sight: Sight) -> str | None:
     return None if isinstance(holder, Experiment) else f"{owed.kind} {owed.name}"
 
 
-def _exposure(sight: Sight) -> Exposure:
+def _exposure(sight: StackState) -> Exposure:
     """What a failure would lose. One moment cannot tell since when no replica answers: where nobody has kept
     that, what went unprotected since the first look is a number that says nothing."""
     found = sight.exposures.exposure() or NOT_REACHED
@@ -110,7 +110,7 @@ def _exposure(sight: Sight) -> Exposure:
     return found
 
 
-async def _oldest_commit_s(sight: Sight) -> float | None:
+async def _oldest_commit_s(sight: StackState) -> float | None:
     """How long the oldest commit on the source is under way; one that a full disk holds says no more."""
     sample, source = sight.source_sample, sight.fleet.source
     if sample is None or not sample.view.reachable or source.probed is None or sight.fleet.system.is_group:
@@ -121,7 +121,7 @@ async def _oldest_commit_s(sight: Sight) -> float | None:
         return None
 
 
-async def _look_how_late(sight: Sight, replica: Member) -> None:
+async def _look_how_late(sight: StackState, replica: Member) -> None:
     """Its lag by what its source has and it has not: by its own word one that gets nothing is not behind.
 
     What was on its way is asked for again a while later. The age of the newest that it has applied is then
@@ -149,7 +149,7 @@ async def _look_how_late(sight: Sight, replica: Member) -> None:
 class _Glance:
     """One look at everything at once."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: StackState) -> None:
         self._sight = sight
         self._fleet = sight.fleet
         self._answered: set[str] = set()

@@ -34,7 +34,7 @@ from replexplorer.ui.widgets.anatomy import AnatomyPanel
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.epoch_table import EpochStrip, EpochTable
-from replexplorer.ui.widgets.event_log import EventLog
+from replexplorer.ui.widgets.event_log import EventLogPane
 from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar, Shown
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
@@ -129,7 +129,7 @@ class DashboardView(Screen[None]):
                 yield AnatomyPanel(glyphs=glyphs, id="anatomy")
                 yield EpochTable(glyphs=glyphs, id="epochs")
                 yield EpochStrip(glyphs=glyphs, id="epoch-strip")
-        yield EventLog(glyphs=glyphs, id="events")
+        yield EventLogPane(glyphs=glyphs, id="events")
         if self._player is not None:
             yield PlayerLine(glyphs=glyphs, id="player")
         yield KnobLine(glyphs=glyphs, id="knob-line")
@@ -270,8 +270,8 @@ class DashboardView(Screen[None]):
             for strip in (self.query_one(BigStrip), self.query_one(ValueStrip)):
                 strip.recent = recent
                 strip.tick = tick
-            self.query_one(EventLog).origin_s = picture.origin_s
-            self.query_one(EventLog).events = tuple(picture.log)[-8:]
+            self.query_one(EventLogPane).origin_s = picture.origin_s
+            self.query_one(EventLogPane).events = tuple(picture.log)[-8:]
             self.query_one(Footer).condition = "" if self._is_whole else "down"
             self._draw_epochs(tick)
             self.query_one(AnatomyPanel).tick = tick

@@ -17,10 +17,10 @@ CLOCKS: Final = "elapsed as on the charts, then local time"
 """What the two times of a row are."""
 
 
-class EventLog(Lines):
+class EventLogPane(Lines):
     """A titled list, newest first; one row without a title on a small screen."""
 
-    DEFAULT_CSS = "EventLog { height: 4; }"
+    DEFAULT_CSS = "EventLogPane { height: 4; }"
 
     events: reactive[tuple[Event, ...]] = reactive(())
     """Newest last."""

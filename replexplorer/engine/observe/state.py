@@ -32,10 +32,8 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.topology import Role, Standing, ends_of, in_order, is_pair, role_of
 from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.exposure_watch import ExposureWatch
-from replexplorer.engine.observe.lookback import Lookback
-from replexplorer.engine.observe.server_sample import (
+from replexplorer.engine.observe.samples import (
     NodeSample,
     TimeoutLook,
     bare_view,
@@ -44,11 +42,14 @@ from replexplorer.engine.observe.server_sample import (
     judge_protection,
     sample_applied,
     sample_commits,
+    sample_disk,
+    sample_link,
     sample_node,
     standing_of,
     waits_too_long,
 )
 from replexplorer.engine.observe.transfers import TransferLook
+from replexplorer.engine.observe.window import SampleWindow
 from replexplorer.engine.requested import Merge, Requested, write_document
 from replexplorer.ports import Ability
 
@@ -80,7 +81,7 @@ class OwnDoing:
     """Replicas whose partition is over and whose stream has not moved yet."""
 
 
-class Sight:
+class StackState:
     """The last look at everything; looking changes nothing."""
 
     def __init__(self, fleet: Fleet, load: RunningLoad) -> None:
@@ -111,7 +112,7 @@ class Sight:
         """Whether an agent answered when it was asked for the driver."""
         self.acknowledged = ""
         """GTID set that the clients of the driver's load were answered until they lost their server."""
-        self.lookback = Lookback()
+        self.lookback = SampleWindow()
         self.exposures = ExposureWatch(fleet)
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""

@@ -37,7 +37,7 @@ from replexplorer.core.server.truth import (
     replica_truth,
     server_truth,
 )
-from replexplorer.engine.observe.server_sample import NodeSample
+from replexplorer.engine.observe.samples import NodeSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ LEAST_S: Final = 0.9
 """Two polls of the primary: less says little."""
 
 
-class Lookback:
+class SampleWindow:
     """What was seen in the last KEPT_S; of the load's latency counts, sums and extremes."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from replexplorer.core.model.operating_point import operating_point_of
 from replexplorer.core.model.prediction import measured, predict
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.state import StackState
 
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 """States in which a commit waits for a replica."""
@@ -52,10 +52,10 @@ class AsyncCost:
 
 
 @dataclass(slots=True)
-class Outlook:
+class Predictor:
     """Ceiling and prediction of each tick; keeps what the ceiling has learnt while async."""
 
-    sight: Sight
+    sight: StackState
     calibration: Calibration | None = None
     """What the model was fitted to; None: no prediction."""
     _local: AsyncCost = field(default_factory=AsyncCost)

@@ -1,1 +1,0 @@
-"""What is kept of a session: the chronicle of events, the recording, the replay."""
