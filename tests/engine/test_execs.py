@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.docker.execs import CLOCK_COMMAND, Exec, clock, dial, relay_command
-from replexplorer.adapters.docker.load import ExecProcess
+from replexplorer.adapters.docker.execs import CLOCK_COMMAND, DockerBridge, Exec, clock, dial, relay_command
 from replexplorer.core.errors import StackUnavailable
 
 TWICE = ("python3", "-c", "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)")
@@ -132,28 +131,18 @@ async def test_a_daemon_that_refuses_is_said(tmp_path: Path) -> None:
         await dial(started, "db1")
 
 
-async def test_a_process_elsewhere_has_three_pipes_and_ends_with_its_stdin(tmp_path: Path) -> None:
+async def test_a_process_elsewhere_ends_with_its_stdin_and_what_it_complains_is_kept(tmp_path: Path) -> None:
     async with daemon(tmp_path, TWICE) as started:
-        process = await ExecProcess.start(started, "far")
-        process.stdin.write(b"one\n")
-        await process.stdin.drain()
-        assert await process.stdout.readline() == b"oneone\n"
-        process.stdin.close()
-        assert await process.stdout.read() == b""
-        assert await process.stderr.read() == b""
-        assert await process.wait() == 0
-
-
-async def test_what_a_process_complains_comes_on_its_own_pipe(tmp_path: Path) -> None:
+        process = await DockerBridge.start(started, "far")
+        await process.send("one")
+        lines = process.lines()
+        assert await anext(lines) == "oneone"
+        process.end_input()
+        assert [line async for line in lines] == []
+        assert process.complaint == ""
+        await process.close()
     async with daemon(tmp_path, FAILS) as started:
-        process = await ExecProcess.start(started, "far")
-        assert await process.stderr.read() == b"no such module\n"
-
-
-async def test_a_host_that_goes_away_under_a_process_is_named(tmp_path: Path) -> None:
-    async with daemon(tmp_path, TWICE) as started:
-        process = await ExecProcess.start(started, "far")
-        process.stdin.write(b"one\n")
-        await process.stdout.readline()
-    assert await process.stderr.read() == b"the way to the host far was lost\n"
-    assert await process.wait() == 0
+        process = await DockerBridge.start(started, "far")
+        assert [line async for line in process.lines()] == []
+        assert process.complaint == "no such module"
+        await process.close()

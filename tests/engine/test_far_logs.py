@@ -6,14 +6,15 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.adapters.docker.load import LOGS, FarClientLogs, program
+from replexplorer.adapters.docker.load import LOGS, FarClientLogs, _noted, program
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import (
     ACKNOWLEDGED,
@@ -35,6 +36,31 @@ AHEAD_S = 5000.0
 """Of B's clock."""
 
 
+class Daemon:
+    """The client of a host whose load's container ended with it."""
+
+    def __init__(self, hosts: Hosts, host: str) -> None:
+        self._hosts, self._host = hosts, host
+        self._is_there = False
+
+    def containers(self, **_: Any) -> list[dict[str, str]]:
+        return [{"Id": "load", "State": "exited"}]
+
+    def start(self, container: str) -> None:
+        pass
+
+    def exec_create(self, container: str, command: list[str]) -> dict[str, str]:
+        return {"Id": command[-1]}
+
+    def exec_start(self, path: str, *, demux: bool) -> tuple[bytes | None, bytes | None]:
+        file = self._hosts.path(self._host, path)
+        self._is_there = file.exists()
+        return (file.read_bytes(), None) if self._is_there else (None, b"no such file")
+
+    def exec_inspect(self, path: str) -> dict[str, int]:
+        return {"ExitCode": 0 if self._is_there else 1}
+
+
 class Hosts:
     """Directories as the disks of two hosts, and the logs of a stack on them."""
 
@@ -42,23 +68,21 @@ class Hosts:
         self.disks = {A: directory / "a", B: directory / "b"}
         self.away: set[str] = set()
         self.here = directory / "here"
-        self.logs = FarClientLogs(self.here, self.fetch)
+        self.logs = FarClientLogs(self.here, self)  # type: ignore[arg-type]
+        self.name = "far"
 
     def path(self, host: str, path: str) -> Path:
         return self.disks[host] / Path(path).relative_to(LOGS)
 
-    async def fetch(self, host: str, path: str) -> AsyncIterator[bytes]:
-        """Three bytes at a time: a line comes in pieces."""
+    async def at(self, host: str, work: Callable[[Any], bytes]) -> bytes:
+        """As the stack does work with a host's client."""
         if host in self.away:
             raise StackUnavailable(f"the host {host} is away", "start it")
-        file = self.path(host, path)
-        content = file.read_bytes() if file.exists() else b""
-        for at in range(0, len(content), 3):
-            yield content[at : at + 3]
+        return work(Daemon(self, host))
 
     async def commit(self, run: str, host: str, rows: int, *, told_s: float, ahead_s: float = 0.0) -> Path:
         """A load process there: it notes this many rows, all told at a moment of our clock but the last."""
-        directory, number = self.logs.place(run, host, ahead_s)
+        directory, number = _noted(host, ahead_s, run)
         log = ClientLog(str(self.path(host, directory)), LogHealth([], []), _broken, number)
         client, next_row = log.writer()
         for _ in range(rows):
@@ -106,7 +130,7 @@ async def test_what_a_load_noted_since_is_read_the_next_time(hosts: Hosts) -> No
 
 async def test_a_process_that_never_began_noted_nothing(hosts: Hosts) -> None:
     run = await hosts.logs.new_run(_next)
-    hosts.logs.place(run, B, 0.0)
+    _noted(B, 0.0, run)
     await hosts.commit(run, A, 1, told_s=7.0)
     assert (await hosts.logs.read(run)).standing.attempted == 1
 

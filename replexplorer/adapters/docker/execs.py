@@ -82,15 +82,11 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes
         yield head[0], content
 
 
-def end_input(writer: asyncio.StreamWriter) -> None:
-    """End the process's stdin; harmless when repeated."""
-    with contextlib.suppress(OSError, RuntimeError):
-        if writer.can_write_eof() and not writer.is_closing():
-            writer.write_eof()
-
-
 class DockerBridge:
-    """`ports.Bridge` over one exec."""
+    """`ports.Bridge` over one exec; its process ends with its stdin."""
+
+    pid = 0
+    """It is no process of this machine."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, whose: str) -> None:
         self._reader = reader
@@ -125,9 +121,15 @@ class DockerBridge:
             for line in whole:
                 yield line.decode(errors="replace")
 
+    def end_input(self) -> None:
+        """End the process's stdin; harmless when repeated."""
+        with contextlib.suppress(OSError, RuntimeError):
+            if self._writer.can_write_eof() and not self._writer.is_closing():
+                self._writer.write_eof()
+
     async def close(self) -> None:
         """End the process's stdin and let go of the stream; harmless when repeated."""
-        end_input(self._writer)
+        self.end_input()
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()

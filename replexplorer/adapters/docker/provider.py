@@ -15,7 +15,7 @@ import fcntl
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -43,7 +43,7 @@ from replexplorer.ports import (
     ClientLogs,
     Credentials,
     HostView,
-    LoadProcess,
+    LoadTarget,
     NodeAddress,
     Report,
     ServerProcess,
@@ -51,7 +51,7 @@ from replexplorer.ports import (
 )
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.docker.load import FarClientLogs, LoadHost
+    from replexplorer.adapters.load import Place
 
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
@@ -59,8 +59,6 @@ ACCOUNTS_FILE: Final = "accounts"
 _ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
 _MYSQL_PORT: Final = 3306
 _CLOCK_WITHIN_S: Final = 5.0
-_READ: Final = (0, 1)
-"""How `cat` ends that has written all of a file, or found none: its process never noted anything."""
 
 T = TypeVar("T")
 
@@ -366,51 +364,24 @@ class DockerProvider:
                 return node.machine
         raise StackUnavailable(f"no node of stack {self.name} has the address {address}", "replexplorer up")
 
-    async def load_host(self, host: str, report: Report | None) -> LoadHost:
-        """What the load runs in on a host, made when it is not there; raises ReplexplorerError."""
-        from replexplorer.adapters.docker.load import LoadHost
-
-        say = _to_loop(report)
-        return await self.at(host, lambda client: LoadHost.ready(client, self.name, host, say))
-
     @property
-    def load(self) -> Callable[[Report], LoadProcess] | None:
-        """What makes a load that runs on the host of the source; None: on this machine."""
+    def load_place(self) -> Callable[[LoadTarget], Awaitable[Place]] | None:
+        """Where its load runs, on the host of the source; None: on this machine."""
         if self._daemons.placement is None:
             return None
-        from replexplorer.adapters.docker.load import HostedLoad
+        from replexplorer.adapters.docker.load import beside
 
-        return partial(HostedLoad, self)
+        return partial(beside, self)
 
     @cached_property
     def client_logs(self) -> ClientLogs:
         """Where the clients of its `ledger` loads note what they do: on the disk of the load's host."""
-        if self._daemons.placement is not None:
-            return self.far_logs
-        return client_logs.FileClientLogs(paths.ledgers_directory(self.name))
-
-    @cached_property
-    def far_logs(self) -> FarClientLogs:
-        """Those of a stack on several hosts."""
+        directory = paths.ledgers_directory(self.name)
+        if self._daemons.placement is None:
+            return client_logs.FileClientLogs(directory)
         from replexplorer.adapters.docker.load import FarClientLogs
 
-        return FarClientLogs(paths.ledgers_directory(self.name), self._in_load)
-
-    async def _in_load(self, host: str, path: str) -> AsyncIterator[bytes]:
-        """What a file in the load's container on a host holds; nothing where there is none."""
-        from replexplorer.adapters.docker.load import file_in
-
-        begun = await self.at(host, lambda client: file_in(client, self.name, path))
-        reader, writer = await begun.start(f"the load's container on {host}")
-        try:
-            async for stream, content in execs.frames(reader):
-                if stream == execs.STDOUT:
-                    yield content
-        finally:
-            writer.close()
-        ended = await self.at(host, lambda client: client.exec_inspect(begun.id))
-        if ended["Running"] or ended["ExitCode"] not in _READ:
-            raise StackUnavailable(f"the client log {path} on {host} cannot be read", "try again")
+        return FarClientLogs(directory, self)
 
     async def close(self) -> None:
         """Close the connections to the daemons; a later call opens them again."""

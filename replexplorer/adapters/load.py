@@ -1,0 +1,519 @@
+"""The app's end of the load (`ports.LoadProcess`): one process or several, here or on another
+host.
+
+Laws: a process is started from our own interpreter in a session of its own, so that a terminal's signals
+reach the app only; it is always waited for, and its password goes through its stdin. Clients never move
+between processes; what comes goes where there are fewest. The first process leads: it prepares the tables.
+All clients log in first and begin at one moment, and all processes cut time at the same moments from then
+on, so that their histograms and counts add up exactly. They end together: when one dies the others are
+stopped, since what is left would be another load than the one asked for. What they report goes into one
+queue that loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import Any, Final, Protocol
+
+from replexplorer.core.errors import (
+    MissingPiece,
+    ReplexplorerError,
+    ServerRefused,
+    ServerUnreachable,
+    UsageError,
+)
+from replexplorer.core.load.interval import Interval, ProcessWork, keep_for_reader
+from replexplorer.core.load.pacing import OPEN, processes_for, share_out
+from replexplorer.core.load.processes import Cuts, LoadShare, shares_of
+from replexplorer.core.load.workload import statements_in
+from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Report
+
+COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
+_LINE_BYTES: Final = 1 << 22
+"""The longest line of a process."""
+_STOP_S: Final = 1.5
+"""Commits under way, the last interval and the interpreter's own end."""
+_KILL_S: Final = 1.0
+_KEPT_COMPLAINT_BYTES: Final = 4096
+_BEGIN_IN_S: Final = 0.25
+"""From when all are ready to when they begin: longer than the command takes to the farthest of them."""
+
+
+class LoadEnded(ReplexplorerError):
+    """The load's process ended though nobody asked it to."""
+
+    code = "load"
+
+
+class Process(Bridge, Protocol):
+    """A load process: commands go to its stdin, its reports are the lines of its stdout. `close` kills it."""
+
+    pid: int
+    """Its number on this machine; 0 elsewhere."""
+    complaint: str
+    """What it said last on stderr, or how it ended; empty where that is not known."""
+
+    def end_input(self) -> None:
+        """Let it read the end of its stdin, which ends it; harmless when repeated."""
+        ...
+
+
+class LocalProcess:
+    """`Process` on this machine."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.complaint = ""
+
+    @classmethod
+    async def start(cls, command: Sequence[str] = COMMAND) -> LocalProcess:
+        """Start it with three pipes."""
+        pipe = asyncio.subprocess.PIPE
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, limit=_LINE_BYTES
+            )
+        )
+
+    async def send(self, line: str) -> None:
+        """See `ports.Bridge`; that the process is gone, who reads its lines finds out."""
+        stdin = self._process.stdin
+        assert stdin is not None  # noqa: S101 - a pipe was asked for
+        with contextlib.suppress(OSError):
+            stdin.write(line.encode() + b"\n")
+            await stdin.drain()
+
+    async def lines(self) -> AsyncIterator[str]:
+        """See `ports.Bridge`."""
+        stdout, stderr = self._process.stdout, self._process.stderr
+        assert stdout is not None and stderr is not None  # noqa: S101, PT018 - pipes were asked for
+        complaining = asyncio.create_task(_last_words(stderr))
+        try:
+            while line := await stdout.readline():
+                yield line.decode()
+            words, code = await complaining, await self._process.wait()
+            self.complaint = words or (f"signal {-code}" if code < 0 else f"exit code {code}")
+        finally:
+            complaining.cancel()
+
+    def end_input(self) -> None:
+        """See `Process`."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    async def close(self) -> None:
+        """Kill it and wait for it; harmless when repeated."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+
+async def _last_words(stream: asyncio.StreamReader) -> str:
+    """The last line that a process wrote, however much it wrote."""
+    kept = b""
+    while chunk := await stream.read(_KEPT_COMPLAINT_BYTES):
+        kept = (kept + chunk)[-_KEPT_COMPLAINT_BYTES:]
+    return (kept.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where load processes run."""
+
+    launch: Callable[[], Awaitable[Process]] = LocalProcess.start
+    """Starts a bare process."""
+    cores: int = field(default_factory=_cores)
+    """Of the machine."""
+    host: str = ""
+    """Its name; empty: this machine."""
+    ahead_s: float = 0.0
+    """How far its monotonic clock is ahead of ours."""
+    log_of: Callable[[str], tuple[str, int]] | None = None
+    """Where a process writes the client log of a run: the directory there, the number of the file. None: in
+    the run's directory, whichever number is free."""
+
+
+class _Child:
+    """One process and the commands that it has not answered yet; all times are by this machine's clock."""
+
+    def __init__(
+        self, number: int, process: Process, place: Place, part: LoadShare, report: Report | None
+    ) -> None:
+        self.number = number
+        self.process = process
+        self.part = part
+        self.origin_s = 0.0
+        """Its intervals end at whole intervals after this time."""
+        self.reader: asyncio.Task[None] | None = None
+        """Reads it until it ends."""
+        self.is_stopping = False
+        self._place = place
+        self._log_of = cache(place.log_of) if place.log_of is not None else None
+        self._report = report
+        self._ids = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[float]] = {}
+        self._end: ReplexplorerError | None = None
+
+    async def read(self, take: Callable[[Interval], None]) -> ReplexplorerError:
+        """Take what it reports until it ends; answers why it did."""
+        reason = None
+        try:
+            async for line in self.process.lines():
+                event = json.loads(line)
+                match event["event"]:
+                    case "interval":
+                        take(self._counted(Interval.from_wire(event["interval"])))
+                    case "progress" if self._report is not None:
+                        self._report(event["text"], event["done"])
+                    case "ended":
+                        reason = LoadEnded(f"the load ended: {event['message']}", event["hint"])
+                    case "done" | "failed":
+                        self._take_answer(event)
+            why = self.process.complaint or f"the way to the host {self._place.host} was lost"
+            self._end = reason or LoadEnded(
+                f"the load's process ended by itself ({why})", "start the load again"
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            self._end = LoadEnded(f"the load's process sent what is no report ({error})")
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(self._end)
+        return self._end
+
+    def _counted(self, interval: Interval) -> Interval:
+        """What it reports, by our clock and marked as its own."""
+        seconds, ahead_s = interval.duration_s, self._place.ahead_s
+        work = ProcessWork(
+            self.number,
+            self.part.clients,  # one that ends reports that it has none any more
+            interval.commits,
+            seconds * interval.cpu_percent / 100,
+            seconds,
+        )
+        return replace(
+            interval, work=(work,), start_s=interval.start_s - ahead_s, end_s=interval.end_s - ahead_s
+        )
+
+    def _take_answer(self, event: Mapping[str, Any]) -> None:
+        answer = self._answers.get(event["id"])
+        if answer is None or answer.done():
+            return
+        if event["event"] == "done":
+            answer.set_result(event.get("origin_s", 0.0))
+        else:
+            answer.set_exception(_error(event))
+
+    async def do(self, verb: str, **content: object) -> float:
+        """Send a command and wait for its answer, which says where its intervals are counted from; raises
+        what it answers, or what ended it."""
+        if self._end is not None:
+            raise self._end
+        number = next(self._ids)
+        answer: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        try:
+            await self.process.send(json.dumps({"id": number, "do": verb, **content}))
+            return await answer
+        finally:
+            del self._answers[number]
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, interval_s: float) -> None:
+        """Let it take its part; returns when its clients are ready, or commit where they need not wait."""
+        origin_s = await self.do(
+            "start", target=asdict(target), interval_s=interval_s, **self._content(settings, self.part)
+        )
+        self.origin_s = origin_s - self._place.ahead_s
+
+    async def change(self, settings: LoadSettings, part: LoadShare) -> None:
+        """Let it go on with another part, or by other settings."""
+        await self.do("change", **self._content(settings, part))
+
+    async def go(self, at_s: float) -> None:
+        """Let a part that waits begin at this moment; returns at its first commit."""
+        await self.do("go", at_s=at_s + self._place.ahead_s)
+
+    def _content(self, settings: LoadSettings, part: LoadShare) -> dict[str, object]:
+        """Settings and a part as a command carries them: by the process's clock, with its own client log."""
+        if settings.ledger is not None and self._log_of is not None:
+            directory, number = self._log_of(settings.ledger)
+            settings = replace(settings, ledger=directory, ledger_file=number)
+        ahead_s = self._place.ahead_s
+        if part.origin_s is not None:
+            part = replace(part, origin_s=part.origin_s + ahead_s)
+        if part.phase is not None and part.rate_tps is not None:
+            part = replace(part, phase=(part.phase + ahead_s * part.rate_tps) % 1.0)
+        return {"settings": asdict(settings), "part": asdict(part)}
+
+    async def stop(self) -> None:
+        """End it; what it counted last is taken. Leaves neither process nor task behind. Harmless twice."""
+        self.is_stopping = True
+        self.process.end_input()
+        try:
+            await self._ends(_STOP_S)
+        finally:
+            await asyncio.shield(self._bury())
+
+    async def _ends(self, within_s: float) -> bool:
+        if self.reader is None:
+            return True
+        return bool((await asyncio.wait({self.reader}, timeout=within_s))[0])
+
+    async def _bury(self) -> None:
+        await self.process.close()
+        if self.reader is not None and not await self._ends(_KILL_S):
+            self.reader.cancel()
+            await asyncio.gather(self.reader, return_exceptions=True)
+
+
+def _error(event: Mapping[str, Any]) -> ReplexplorerError:
+    """A process's error as ours."""
+    message, hint = event["message"], event["hint"]
+    match event["code"]:
+        case "refused":
+            return ServerRefused(event["number"], message, hint)
+        case "unreachable":
+            return ServerUnreachable(message, hint)
+        case "usage":
+            return UsageError(message, hint)
+        case "missing":
+            return MissingPiece(message, hint)
+    return ReplexplorerError(message, hint)
+
+
+@dataclass(slots=True)
+class _Load:
+    """What is running."""
+
+    place: Place
+    target: LoadTarget
+    settings: LoadSettings
+    interval_s: float
+    cuts: Cuts
+    children: list[_Child] = field(default_factory=list)
+    has_lost_one: bool = False
+
+
+class Load:
+    """The load in as many processes as it needs; it can be started again after a stop."""
+
+    def __init__(
+        self,
+        report: Report | None = None,
+        place: Place | Callable[[LoadTarget], Awaitable[Place]] | None = None,
+    ) -> None:
+        """`place` is where it runs, or finds that for a target; None: on this machine."""
+        self._report = report
+        self._place = place or Place()
+        self._spare: Process | None = None
+        self._load: _Load | None = None
+        self._intervals: deque[Interval] = deque()
+        self._news = asyncio.Event()
+        self._is_stopping = False
+        self._end: ReplexplorerError | None = None
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes' ids."""
+        return [each.process.pid for each in self._load.children] if self._load is not None else []
+
+    async def spawn(self) -> None:
+        """See `ports.LoadProcess`; nothing where the target says on which host it will run."""
+        if isinstance(self._place, Place) and self._spare is None and self._load is None:
+            self._spare = await self._place.launch()
+
+    async def _placed(self, target: LoadTarget) -> tuple[Place, LoadTarget]:
+        """Where a load of this target runs, and how it reaches it from there."""
+        if isinstance(self._place, Place):
+            return self._place, target
+        return await self._place(target), replace(target, path="direct")
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
+        """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
+        if self._load is not None:
+            raise UsageError("the load runs already")
+        self._is_stopping, self._end = False, None
+        self._intervals.clear()
+        await self._start(*await self._placed(target), settings, interval_s)
+
+    async def _start(
+        self, place: Place, target: LoadTarget, settings: LoadSettings, interval_s: float
+    ) -> None:
+        load = self._load = _Load(place, target, settings, interval_s, Cuts(interval_s))
+        try:
+            clients = share_out(settings.clients, [], self._wanted(load, settings))
+            lead, *others = await self._spawn(
+                load, shares_of(clients, settings.rate_tps, waits=len(clients) > 1)
+            )
+            await lead.start(target, settings, interval_s)  # the tables are ready before anybody needs them
+            if others:
+                await asyncio.gather(*(each.start(target, settings, interval_s) for each in others))
+                at_s = time.monotonic() + _BEGIN_IN_S
+                load.cuts.begin(at_s, len(load.children))
+                await asyncio.gather(*(each.go(at_s) for each in load.children))
+            else:
+                load.cuts.origin_s = lead.origin_s
+        except BaseException:
+            await asyncio.shield(self.stop())
+            raise
+
+    def _wanted(self, load: _Load, settings: LoadSettings) -> int:
+        """How many processes are asked for, or these settings are worth."""
+        if settings.processes:  # a process without a client would do nothing
+            return max(1, min(settings.processes, settings.clients))
+        per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
+        return processes_for(settings.clients, per_s, load.place.cores)
+
+    async def _spawn(self, load: _Load, parts: Sequence[LoadShare]) -> list[_Child]:
+        """Start the bare processes of the parts that are not there yet, and read them."""
+        before = len(load.children)
+        for number, part in enumerate(parts[before:], before + 1):
+            process, self._spare = self._spare or await load.place.launch(), None
+            child = _Child(number, process, load.place, part, self._report if part.leads else None)
+            load.children.append(child)
+            child.reader = asyncio.create_task(self._read(load, child), name="load process")
+        return load.children[before:]
+
+    async def change(self, settings: LoadSettings) -> None:
+        """See `ports.LoadProcess`."""
+        load = self._running()
+        clients = share_out(
+            settings.clients, [each.part.clients for each in load.children], self._wanted(load, settings)
+        )
+        parts = shares_of(clients, settings.rate_tps, load.cuts.origin_s)
+        (lead, lead_part), *others = zip(load.children, parts, strict=False)
+        if _tables(settings) != _tables(load.settings):
+            await asyncio.gather(*(child.do("hold") for child, _ in others))
+        try:
+            await lead.change(settings, lead_part)  # the tables are ready before anybody needs them
+        except ReplexplorerError:
+            await asyncio.gather(*(child.change(load.settings, child.part) for child, _ in others))
+            raise
+        load.settings = settings
+        await asyncio.gather(*(child.change(settings, part) for child, part in others))
+        for child, part in zip(load.children, parts, strict=False):
+            child.part = part
+        before = len(load.children)
+        try:
+            for child in await self._spawn(load, parts):
+                await child.start(load.target, settings, load.interval_s)
+        except BaseException:
+            added = load.children[before:]
+            del load.children[before:]
+            await asyncio.shield(asyncio.gather(*(child.stop() for child in added)))
+            raise
+
+    def _running(self) -> _Load:
+        """What runs; raises what ended it, or UsageError."""
+        if self._load is None or self._end is not None:
+            raise self._end or UsageError("no load runs")
+        return self._load
+
+    async def move(self, target: LoadTarget) -> None:
+        """See `ports.LoadProcess`; to another host by new processes there."""
+        load = self._running()
+        place, target = await self._placed(target)
+        if place.host == load.place.host:
+            load.target = target
+            await asyncio.gather(*(child.do("move", target=asdict(target)) for child in load.children))
+            return
+        try:
+            await self._stop_all(load)
+        except BaseException:
+            await asyncio.shield(self.stop())
+            raise
+        await self._start(place, target, load.settings, load.interval_s)
+
+    async def drain(self) -> None:
+        """See `ports.LoadProcess`."""
+        await asyncio.gather(*(child.do("drain") for child in self._running().children))
+
+    async def intervals(self) -> AsyncIterator[Interval]:
+        """See `ports.LoadProcess`; raises LoadEnded when a process, or its host, goes away by itself."""
+        while True:
+            while self._intervals:
+                yield self._intervals.popleft()
+            if self._is_stopping:
+                return
+            if self._end is not None:
+                raise self._end
+            self._news.clear()
+            await self._news.wait()
+
+    async def _read(self, load: _Load, child: _Child) -> None:
+        """Take one process's intervals until it ends; one that dies ends all."""
+
+        def take(interval: Interval) -> None:
+            for whole in load.cuts.add(child.number - 1, interval):
+                self._keep(whole)
+
+        end = await child.read(take)
+        if child.is_stopping or load.has_lost_one:
+            return
+        load.has_lost_one = True
+        # What the others counted until then stays.
+        others = [each.stop() for each in load.children if each is not child]
+        await asyncio.gather(*others, return_exceptions=True)
+        self._keep_rest(load)
+        if len(load.children) > 1:
+            end = LoadEnded(
+                f"process {child.number} of {len(load.children)}, with {child.part.clients} of the load's"
+                f" {load.settings.clients} clients, is gone, so the others were stopped ({end.message})",
+                end.hint,
+            )
+        self._end = end
+        self._news.set()
+
+    def _keep_rest(self, load: _Load) -> None:
+        rest = load.cuts.rest()
+        if rest is not None:
+            self._keep(rest)
+
+    def _keep(self, interval: Interval) -> None:
+        """Keep an interval until somebody takes it; beyond a bound the newest are merged."""
+        keep_for_reader(self._intervals, interval)
+        self._news.set()
+
+    async def _stop_all(self, load: _Load) -> None:
+        try:
+            await asyncio.gather(*(child.stop() for child in load.children))
+        finally:
+            self._keep_rest(load)
+
+    async def stop(self) -> None:
+        """See `ports.LoadProcess`; the last interval can be read afterwards. Harmless twice."""
+        load, self._load = self._load, None
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await spare.close()
+        if load is None:
+            return
+        try:
+            await self._stop_all(load)
+        finally:
+            self._is_stopping = True
+            self._news.set()
+
+
+def _tables(settings: LoadSettings) -> tuple[int, int, str | None]:
+    """What a change of makes tables be recreated."""
+    return settings.table_size, settings.payload_bytes, settings.script
