@@ -137,7 +137,7 @@ def _cores() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LoadPlace:
     """Where load processes run."""
 
     launch: Callable[[], Awaitable[Process]] = LocalProcess.start
@@ -157,7 +157,7 @@ class _Child:
     """One process and the commands that it has not answered yet; all times are by this machine's clock."""
 
     def __init__(
-        self, number: int, process: Process, place: Place, part: LoadShare, report: Report | None
+        self, number: int, process: Process, place: LoadPlace, part: LoadShare, report: Report | None
     ) -> None:
         self.number = number
         self.process = process
@@ -304,7 +304,7 @@ def _error(event: Mapping[str, Any]) -> ReplexplorerError:
 class _Load:
     """What is running."""
 
-    place: Place
+    place: LoadPlace
     target: LoadTarget
     settings: LoadSettings
     interval_s: float
@@ -313,17 +313,17 @@ class _Load:
     has_lost_one: bool = False
 
 
-class Load:
+class LoadGroup:
     """The load in as many processes as it needs; it can be started again after a stop."""
 
     def __init__(
         self,
         report: Report | None = None,
-        place: Place | Callable[[LoadTarget], Awaitable[Place]] | None = None,
+        place: LoadPlace | Callable[[LoadTarget], Awaitable[LoadPlace]] | None = None,
     ) -> None:
         """`place` is where it runs, or finds that for a target; None: on this machine."""
         self._report = report
-        self._place = place or Place()
+        self._place = place or LoadPlace()
         self._spare: Process | None = None
         self._load: _Load | None = None
         self._intervals: deque[Interval] = deque()
@@ -338,12 +338,12 @@ class Load:
 
     async def spawn(self) -> None:
         """See `ports.LoadProcess`; nothing where the target says on which host it will run."""
-        if isinstance(self._place, Place) and self._spare is None and self._load is None:
+        if isinstance(self._place, LoadPlace) and self._spare is None and self._load is None:
             self._spare = await self._place.launch()
 
-    async def _placed(self, target: LoadTarget) -> tuple[Place, LoadTarget]:
+    async def _placed(self, target: LoadTarget) -> tuple[LoadPlace, LoadTarget]:
         """Where a load of this target runs, and how it reaches it from there."""
-        if isinstance(self._place, Place):
+        if isinstance(self._place, LoadPlace):
             return self._place, target
         return await self._place(target), replace(target, path="direct")
 
@@ -356,7 +356,7 @@ class Load:
         await self._start(*await self._placed(target), settings, interval_s)
 
     async def _start(
-        self, place: Place, target: LoadTarget, settings: LoadSettings, interval_s: float
+        self, place: LoadPlace, target: LoadTarget, settings: LoadSettings, interval_s: float
     ) -> None:
         load = self._load = _Load(place, target, settings, interval_s, Cuts(interval_s))
         try:

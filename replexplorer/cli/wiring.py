@@ -192,14 +192,14 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
     """The adapters around one stack; with `record` its session is recorded."""
     from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.journal import FileJournal
-    from replexplorer.adapters.load import Load
+    from replexplorer.adapters.load import LoadGroup
 
     app = uuid.uuid4().hex
     return Outside(
         provider=stack,
         sql=partial(_connection, stack),
         agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app),
-        load=partial(Load, place=stack.load_place),
+        load=partial(LoadGroup, place=stack.load_place),
         clock=HostClock(),
         recorder=record,
         journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import docker
 
-from replexplorer.adapters.load import Load
+from replexplorer.adapters.load import LoadGroup
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.experiment.foreground import caught_up
@@ -250,7 +250,7 @@ async def stall_honesty(stack: str, target: LoadTarget) -> Figure:
     """The primary paused 5 s under 200 TPS: how many arrivals intended then are late by their share."""
     settings = LoadSettings(4, "update_index", TABLE_SIZE, mode="open", rate_tps=PAUSE_RATE, spacing="even")
     client = docker.from_env(version="auto")
-    group = Load()
+    group = LoadGroup()
     try:
         labels = [f"{LABEL}stack={stack}", f"{LABEL}node=db1", f"{LABEL}role=mysqld"]
         [server] = client.containers.list(filters={"label": labels})
@@ -311,7 +311,7 @@ async def merged(
     target: LoadTarget, settings: LoadSettings, length_s: float, *, tell: bool = False
 ) -> Interval:
     """So many seconds of our load after the warm-up, as one interval; an open one is drained."""
-    group = Load()
+    group = LoadGroup()
     await group.start(target, settings, interval_s=WARM_UP_S)
     if tell:
         print("started", flush=True)
@@ -330,7 +330,7 @@ async def merged(
     return reduce(Interval.followed_by, found)
 
 
-async def _warm(group: Load) -> AsyncIterator[Interval]:
+async def _warm(group: LoadGroup) -> AsyncIterator[Interval]:
     """Intervals after the first that has commits."""
     is_warm = False
     async for interval in group.intervals():

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.load import Load, LoadEnded, LocalProcess, Place
+from replexplorer.adapters.load import LoadEnded, LoadGroup, LoadPlace, LocalProcess
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -72,19 +72,19 @@ if not REFUSES:
 """
 
 
-def a_load(body: str, report: Callable[[str, float | None], None] | None = None) -> Load:
+def a_load(body: str, report: Callable[[str, float | None], None] | None = None) -> LoadGroup:
     """A load of one such child."""
     launch = partial(LocalProcess.start, (sys.executable, "-c", PRELUDE + body))
-    return Load(report, Place(launch, cores=1))
+    return LoadGroup(report, LoadPlace(launch, cores=1))
 
 
-async def start(load: Load, settings: LoadSettings = SETTINGS) -> int:
+async def start(load: LoadGroup, settings: LoadSettings = SETTINGS) -> int:
     """Its first process's number."""
     await load.start(TARGET, settings, interval_s=0.5)
     return load.pids[0]
 
 
-async def rest(load: Load) -> list[Interval]:
+async def rest(load: LoadGroup) -> list[Interval]:
     await load.stop()
     return [each async for each in load.intervals()]
 
@@ -228,8 +228,8 @@ for command in commands():
 
 async def test_asking_without_a_load_is_an_error() -> None:
     with pytest.raises(UsageError, match="no load"):
-        await Load().change(SETTINGS)
-    await Load().stop()
+        await LoadGroup().change(SETTINGS)
+    await LoadGroup().stop()
 
 
 def test_the_target_hides_its_password() -> None:
@@ -248,7 +248,7 @@ class Several:
             ONE_OF_SEVERAL.format((ahead_s, LENGTH_S, each, refusing == at, str(self._told)))
             for at, each in enumerate(commits)
         ]
-        self.load = Load(place=Place(self._launch, ahead_s=ahead_s))
+        self.load = LoadGroup(place=LoadPlace(self._launch, ahead_s=ahead_s))
 
     async def _launch(self) -> LocalProcess:
         body = PRELUDE + self._bodies[len(self.made)]
@@ -344,10 +344,10 @@ async def test_a_source_on_another_host_is_loaded_by_processes_there() -> None:
         pids.append(process.pid)
         return process
 
-    async def place(target: LoadTarget) -> Place:
-        return Place(launch, cores=1, host=target.host)
+    async def place(target: LoadTarget) -> LoadPlace:
+        return LoadPlace(launch, cores=1, host=target.host)
 
-    load = Load(place=place)
+    load = LoadGroup(place=place)
     await load.spawn()
     assert pids == []
     await load.start(TARGET, SETTINGS, interval_s=0.5)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from replexplorer.adapters.load import Load
+from replexplorer.adapters.load import LoadGroup
 from replexplorer.core.load.captured import CapturedWorkload
 from replexplorer.core.load.script import read_script
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -76,7 +76,7 @@ async def _captured(target: LoadTarget, file: Path) -> CapturedWorkload:
 
 async def test_a_known_mix_is_found_and_runs_again(live_stack: LiveStack, tmp_path: Path) -> None:
     file = tmp_path / "captured.sql"
-    group = Load()
+    group = LoadGroup()
     async with attached(live_stack) as session:
         target = await session.driving.target()
         await group.start(target, LoadSettings(4, "mix.sql", script=MIX), interval_s=0.5)
@@ -102,7 +102,7 @@ async def test_a_known_mix_is_found_and_runs_again(live_stack: LiveStack, tmp_pa
         script = read_script(file.read_text(), "captured.sql")
         assert Counter(each.prepared for each in script.workload.statements)[True] == 1
         # The imitation runs on tables of its own, and leaves those that it was captured of alone.
-        other = Load()
+        other = LoadGroup()
         settings = LoadSettings(2, "captured.sql", script=file.read_text())
         await other.start(target, settings, interval_s=0.5)
         async for interval in other.intervals():
@@ -129,7 +129,7 @@ async def test_a_table_that_no_workload_made_is_left_alone(live_stack: LiveStack
         await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.precious (secret INT)")
         await cursor.execute(f"INSERT INTO sandbox.precious VALUES ({SECRET})")
         script = "\\rows 5\nCREATE TABLE precious (id INT PRIMARY KEY);\n\nSELECT * FROM precious"
-        group = Load()
+        group = LoadGroup()
         target = await session.driving.target()
         with pytest.raises(Exception, match=r"sandbox\.precious is there, and no workload made it"):
             await group.start(target, LoadSettings(1, "mine.sql", script=script), interval_s=0.5)

@@ -19,7 +19,7 @@ import pytest
 
 from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.adapters.load import Load, LocalProcess, Place
+from replexplorer.adapters.load import LoadGroup, LoadPlace, LocalProcess
 from replexplorer.adapters.mysql import ControlConnection, connect_address
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
@@ -139,7 +139,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.child = Load(lambda text, done: self.told.append(text))
+        self.child = LoadGroup(lambda text, done: self.told.append(text))
         self.intervals: list[Interval] = []
         self._reader: asyncio.Task[None] | None = None
 
@@ -250,7 +250,7 @@ async def test_a_table_that_was_never_finished_is_made_anew(primary: Primary) ->
         if 0 < (done or 0.0) < 1:
             going.set()
 
-    child = Load(tell)
+    child = LoadGroup(tell)
     starting = asyncio.create_task(child.start(primary.target, settings, interval_s=INTERVAL_S))
     await going.wait()
     starting.cancel()
@@ -346,7 +346,7 @@ async def test_a_read_only_primary_refuses_and_is_named(primary: Primary, load: 
         later = await load.shown(lambda each: each.commits == 0 and each.errors > 0, "refusals only")
         assert later.errors <= 40
         with pytest.raises(ServerRefused) as caught:
-            await Load().start(primary.target, LoadSettings(2, "update_index"), interval_s=INTERVAL_S)
+            await LoadGroup().start(primary.target, LoadSettings(2, "update_index"), interval_s=INTERVAL_S)
         assert caught.value.number == 1290
         await sql.query("SET GLOBAL super_read_only = OFF")
         await sql.query("SET GLOBAL read_only = OFF")
@@ -608,7 +608,7 @@ async def test_a_user_s_file_runs_block_by_block(primary: Primary, load: Watched
 
 async def test_two_processes_are_one_load(primary: Primary) -> None:
     await empty(primary, "sbtest2")
-    group = Load(place=Place(cores=4))
+    group = LoadGroup(place=LoadPlace(cores=4))
     intervals: list[Interval] = []
 
     async def watch() -> None:
@@ -645,7 +645,7 @@ async def test_two_processes_are_one_load(primary: Primary) -> None:
 async def test_processes_that_were_asked_for_begin_and_end_together(primary: Primary) -> None:
     """Open loop, so that a rate divided among them must come out whole; then one is killed."""
     await empty(primary, "sbtest2")
-    group, intervals = Load(), list[Interval]()
+    group, intervals = LoadGroup(), list[Interval]()
 
     async def watch() -> None:
         async for each in group.intervals():
@@ -708,7 +708,7 @@ async def test_the_log_of_a_load_that_was_killed_has_every_row(
     """kill -9 between the statement and its reply, with many clients: a row may be there that its client
     never heard of, and none that it did not mean to write; none that it heard of is missing."""
     run = Path(await client_logs.new_run(unclaimed))
-    clients, child = 64, Load()
+    clients, child = 64, LoadGroup()
 
     async def kill_it_at_work(pid: int) -> None:
         commits = 0
@@ -744,7 +744,7 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(
     """A limit of the file's size refuses a write as a full disk does."""
     run = Path(await client_logs.new_run(unclaimed))
     limited = ("sh", "-c", 'ulimit -f 64 && exec "$0" -P -m replexplorer.load_process', sys.executable)
-    child = Load(place=Place(partial(LocalProcess.start, limited)))
+    child = LoadGroup(place=LoadPlace(partial(LocalProcess.start, limited)))
     await child.start(primary.target, LoadSettings(8, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
     try:
         with pytest.raises(ReplexplorerError) as caught:
@@ -782,7 +782,7 @@ async def test_several_processes_note_under_numbers_of_their_own(
     primary: Primary, client_logs: FileClientLogs
 ) -> None:
     run = Path(await client_logs.new_run(unclaimed))
-    group = Load(place=Place(cores=4))
+    group = LoadGroup(place=LoadPlace(cores=4))
     try:
         await group.start(primary.target, LoadSettings(70, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
         await until(lambda: _sessions(primary, 70), "seventy sessions")
@@ -802,7 +802,7 @@ async def test_wrong_targets_are_one_clear_line(primary: Primary) -> None:
     nobody = LoadTarget("127.0.0.1", 1, target.user, target.password, "published")
     for each in (wrong, nobody):
         with pytest.raises(ServerUnreachable) as caught:
-            await Load().start(each, LoadSettings(1, "foo"), interval_s=INTERVAL_S)
+            await LoadGroup().start(each, LoadSettings(1, "foo"), interval_s=INTERVAL_S)
         assert "\n" not in str(caught.value)
         assert each.password not in str(caught.value)
 
@@ -817,13 +817,13 @@ async def test_the_password_is_nowhere_to_be_read(primary: Primary, load: Watche
 
 PARENT = """
 import asyncio, json, signal, sys
-from replexplorer.adapters.load import Load
+from replexplorer.adapters.load import LoadGroup
 from replexplorer.ports import LoadSettings, LoadTarget
 
 async def main():
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
-    child = Load()
+    child = LoadGroup()
     target = LoadTarget(**json.loads(sys.stdin.readline()))
     await child.start(target, LoadSettings(2, "insert"), interval_s=0.01)
     print(child.pids[0], flush=True)

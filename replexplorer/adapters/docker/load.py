@@ -30,7 +30,7 @@ from replexplorer.adapters.docker.client import archive
 from replexplorer.adapters.docker.execs import DockerBridge, Exec
 from replexplorer.adapters.docker.images import BUILT_WITH, digest, image_id
 from replexplorer.adapters.docker.inventory import HOST, ROLE, STACK
-from replexplorer.adapters.load import Place
+from replexplorer.adapters.load import LoadPlace
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import RunLog, at_another_clock
 from replexplorer.formats.files import read_bytes, whole_binary_file
@@ -186,7 +186,7 @@ def _container(client: Any, stack: str, host: str) -> tuple[str, int]:
     return str(made["Id"]), cores
 
 
-async def beside(stack: DockerProvider, target: LoadTarget) -> Place:
+async def beside(stack: DockerProvider, target: LoadTarget) -> LoadPlace:
     """Where the load of this target runs: on the host of the node that it names."""
     host = stack.host_at(target.host, await stack.nodes())
     (container, cores), clock = await asyncio.gather(
@@ -199,7 +199,7 @@ async def beside(stack: DockerProvider, target: LoadTarget) -> Place:
     async def launch() -> DockerBridge:
         return await DockerBridge.start(await stack.at(host, create), f"the load's container on {host}")
 
-    return Place(launch, cores, host, clock.monotonic_s, partial(_noted, host, clock.monotonic_s))
+    return LoadPlace(launch, cores, host, clock.monotonic_s, partial(_noted, host, clock.monotonic_s))
 
 
 def _noted(host: str, ahead_s: float, run: str) -> tuple[str, int]:

@@ -51,7 +51,7 @@ from replexplorer.ports import (
 )
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.load import Place
+    from replexplorer.adapters.load import LoadPlace
 
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
@@ -365,7 +365,7 @@ class DockerProvider:
         raise StackUnavailable(f"no node of stack {self.name} has the address {address}", "replexplorer up")
 
     @property
-    def load_place(self) -> Callable[[LoadTarget], Awaitable[Place]] | None:
+    def load_place(self) -> Callable[[LoadTarget], Awaitable[LoadPlace]] | None:
         """Where its load runs, on the host of the source; None: on this machine."""
         if self._daemons.placement is None:
             return None
