@@ -22,9 +22,9 @@ from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import LoadedConfiguration
+from replexplorer.formats.files import closest
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.themes import load_themes
-from replexplorer.formats.toml_file import closest
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from replexplorer.core.topology import is_pair, new_roster
 from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
+from replexplorer.formats.files import workload_file
 from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
-from replexplorer.formats.workload_file import workload_file
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

@@ -22,8 +22,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN, POISSON
 from replexplorer.core.text import utc
 from replexplorer.engine.foreground import Foreground
-from replexplorer.formats.files import whole_file
-from replexplorer.formats.workload_file import read_workload
+from replexplorer.formats.files import read_workload, whole_file
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.capture import render as captured_text
 from replexplorer.reports.conditions import again, conditions_of

@@ -97,7 +97,7 @@ def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
     from replexplorer.cli.documents import documents
     from replexplorer.formats.documents import schema as schema_of
-    from replexplorer.formats.toml_file import closest
+    from replexplorer.formats.files import closest
 
     known, wanted = documents(), " ".join(call.args.document)
     if wanted and wanted not in known:

@@ -25,7 +25,7 @@ from replexplorer.core.text import folded
 from replexplorer.core.topology import Roster
 from replexplorer.engine.outcome import Status
 from replexplorer.formats import paths
-from replexplorer.formats.toml_file import closest
+from replexplorer.formats.files import closest
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:

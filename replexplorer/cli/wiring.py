@@ -24,8 +24,8 @@ from replexplorer.engine.keeping import Keeping
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration, LoadedConfiguration, load_configuration
+from replexplorer.formats.files import workload_file
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.workload_file import workload_file
 from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:

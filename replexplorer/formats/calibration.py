@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.model.fitted import Calibration, CalibrationRun
-from replexplorer.formats.files import read_text, whole_file
-from replexplorer.formats.toml_file import first_error
+from replexplorer.formats.files import first_error, read_text, whole_file
 
 VERSION: Final = 3
 """Of the file's shape and of what its parameters mean."""
@@ -64,7 +63,7 @@ def read_calibration(file: Path) -> Calibrated:
         read = _CalibrationFile.model_validate_json(read_text(file, "calibration", MOST_BYTES))
     except ValidationError as error:
         where, what = first_error(error)
-        reason = f"{'.'.join(where)} {what}".strip()
+        reason = f"{'.'.join(map(str, where))} {what}".strip()
         raise UsageError(f"{file} is no calibration of version {VERSION}", reason) from None
     return Calibrated(read.calibration, read.runs, file)
 

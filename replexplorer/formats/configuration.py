@@ -1,7 +1,7 @@
 """The configuration file and the environment over it: each value, and where it came from.
 
 Law: a flag beats `REPLEXPLORER_*`, which beats the file, which beats the default. An error
-names the file (or the variable) and the key. Nothing is read or created at import.
+names the file with its line (or the variable) and the key. Nothing is read or created at import.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.load.pacing import MOST_PROCESSES
 from replexplorer.core.topology import MOST_REPLICAS, node_number
+from replexplorer.formats.files import TomlFile, closest, first_error
 from replexplorer.formats.paths import is_there
-from replexplorer.formats.toml_file import closest, first_error, read_toml
 
 ENV_PREFIX: Final = "REPLEXPLORER_"
 """The prefix of our environment variables."""
@@ -44,12 +44,9 @@ def _ipv4_network(value: str | None) -> str | None:
     return None
 
 
-def _hosts_of_nodes(value: dict[str, str]) -> dict[str, str]:
-    for node, host in value.items():
-        if node_number(node) is None:
-            raise ValueError(f"{node} is no node: db1, db2, ...")
-        if not host.strip():
-            raise ValueError(f"{node} has no host")
+def _node(value: str) -> str:
+    if node_number(value) is None:
+        raise ValueError(f"{value} is no node: db1, db2, ...")
     return value
 
 
@@ -93,7 +90,7 @@ class Configuration(BaseModel):
     """Whether the dashboard, `load` and `lab` write a session file each."""
     sessions_kept: Annotated[int, Field(ge=1, le=100_000)] = 50
     """How many session files are kept; a new one takes the place of the oldest."""
-    hosts: Annotated[dict[str, str], AfterValidator(_hosts_of_nodes)] = {}
+    hosts: dict[Annotated[str, AfterValidator(_node)], Annotated[str, Field(min_length=1)]] = {}
     """Host of each node of a new stack, by its name (`unix:///path`, `tcp://...` or a Docker context); none:
     all on this machine."""
     attach_allowed: tuple[Annotated[str, Field(pattern=PLACE_PATTERN)], ...] = ()
@@ -101,10 +98,6 @@ class Configuration(BaseModel):
     typed, while nobody works on them."""
     workload: WorkloadSettings = WorkloadSettings()
     """The background load's table and its processes."""
-
-
-_HOSTS: Final = f"{ENV_PREFIX}HOSTS_"
-"""Begins the variable of a node's host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +115,7 @@ class LoadedConfiguration:
 
     def flat(self) -> dict[str, Any]:
         """Dotted key to value, in the model's order."""
-        return _flatten(self.values.model_dump())
+        return _flat(self.values.model_dump())
 
 
 def load_configuration(
@@ -133,34 +126,37 @@ def load_configuration(
 ) -> LoadedConfiguration:
     """Merge flags, environment, file and defaults; raise UsageError naming the source and the key.
 
-    `flags` are dotted keys; None means that a flag was not given. A missing file is an error
+    `flags` are keys; None means that a flag was not given. A missing file is an error
     only where the user named it.
     """
-    there = named_by_user or is_there(file)
-    from_file = _flatten(read_toml(file, "configuration file")) if there else {}
-    known = _flatten(Configuration().model_dump())
-    variables = {ENV_PREFIX + key.replace(".", "_").upper(): key for key in known}
-    from_environment: dict[str, Any] = {
-        key: _read(os.environ[name]) for name, key in variables.items() if os.environ.get(name)
-    }
-    if hosts := {name: host for name, host in os.environ.items() if name.startswith(_HOSTS)}:
-        from_environment["hosts"] = {name.removeprefix(_HOSTS).lower(): host for name, host in hosts.items()}
+    toml = TomlFile(file, "configuration file") if named_by_user or is_there(file) else None
+    known = _flat(Configuration().model_dump())
+    variables = {f"{ENV_PREFIX}{key.replace('.', '_').upper()}": key for key in known}
+    told = {key: f"environment: {name}" for name, key in variables.items()}
+    from_environment: dict[str, Any] = {}
+    for name, key in variables.items():
+        if written := os.environ.get(name):
+            *table, last = key.split(".")
+            place = from_environment.setdefault(table[0], {}) if table else from_environment
+            place[last] = _read(written)
     from_flags = {key: value for key, value in (flags or {}).items() if value is not None}
-    merged: dict[str, Any] = {}
-    origins = dict.fromkeys(known, "default")
-    origin_of_key = {key: f"environment: {name}" for name, key in variables.items()}
-    for layer, origin in (
-        (from_file, dict.fromkeys(from_file, f"file: {file}")),
-        (from_environment, origin_of_key),
-        (from_flags, dict.fromkeys(from_flags, "flag")),
-    ):
-        _validated(layer, origin)  # also what another layer covers must be right
-        merged |= layer
-        origins |= {key: origin[key] for key in layer}
-    unknown = sorted(
-        {name for name in os.environ if name.startswith(ENV_PREFIX)} - {*variables, *hosts, *_OTHER_VARIABLES}
-    )
-    return LoadedConfiguration(_validated(merged, origins), origins, file, there, tuple(unknown))
+    origins, merged, workload = dict.fromkeys(known, "default"), dict[str, Any](), dict[str, Any]()
+    layers: list[tuple[dict[str, Any], Callable[[str], str]]] = [
+        (toml.tables if toml else {}, lambda _: f"file: {file}"),
+        (from_environment, lambda key: told.get(key, key)),
+        (from_flags, lambda _: "flag"),
+    ]
+    for layer, origin in layers:
+        try:  # also what another layer covers must be right
+            given = Configuration(**layer).model_dump(exclude_unset=True)
+        except ValueError as error:
+            raise _wrong(error, origin, toml, [*known]) from None
+        origins |= {key: origin(key) for key in _flat(given)}
+        workload |= given.pop("workload", {})
+        merged |= given
+    unknown = {name for name in os.environ if name.startswith(ENV_PREFIX)} - {*variables, *_OTHER_VARIABLES}
+    values = Configuration(**merged, workload=WorkloadSettings(**workload))
+    return LoadedConfiguration(values, origins, file, toml is not None, tuple(sorted(unknown)))
 
 
 def _read(text: str) -> Any:
@@ -171,27 +167,21 @@ def _read(text: str) -> Any:
         return text
 
 
-def _flatten(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted key to value; of the one table that has keys of its own, where it is a table."""
-    flat = dict(table)
-    if isinstance(table.get("workload"), Mapping):
-        flat |= {f"workload.{key}": value for key, value in flat.pop("workload").items()}
-    return flat
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted key to value."""
+    flat = {key: value for key, value in values.items() if key != "workload"}
+    return flat | {f"workload.{key}": value for key, value in values.get("workload", {}).items()}
 
 
-def _validated(flat: Mapping[str, Any], origins: Mapping[str, str]) -> Configuration:
-    nested = {key: value for key, value in flat.items() if not key.startswith("workload.")}
-    workload = {key.partition(".")[2]: value for key, value in flat.items() if key not in nested}
-    try:
-        return Configuration(**({"workload": workload} if workload else {}) | nested)
-    except ValidationError as error:
-        where, words = first_error(error)
-    key = ".".join(where)
-    origin = origins.get(key) or origins[where[0]]
-    if origin == "flag":
-        raise UsageError(f"--{key}", words)
-    known = [*_flatten(Configuration().model_dump())]
+def _wrong(
+    error: ValueError, origin: Callable[[str], str], toml: TomlFile | None, known: Sequence[str]
+) -> UsageError:
+    """What is wrong with a layer, by the name of its source."""
+    where, words = first_error(error)
+    key = ".".join(map(str, where))
     hint = closest(key, known) if words == "no such key" else ""
-    name = origin.removeprefix("environment: ").removeprefix("file: ")
-    told = f"{name}: {key}" if origin.startswith("file: ") else name
-    raise UsageError(told, f"{words}; {hint}" if hint else words)
+    source = origin(".".join(map(str, where[: 2 if where[0] == "workload" else 1])))
+    if toml is not None and source.startswith("file: "):
+        return toml.wrong(where, words, hint)
+    name = f"--{key}" if source == "flag" else source.removeprefix("environment: ")
+    return UsageError(f"{name}: {words}", hint)

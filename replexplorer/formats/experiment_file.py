@@ -42,7 +42,7 @@ from replexplorer.core.knobs.names import KnobName, Place, desired_of, find, par
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import SYSTEMS, system_of
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster, new_roster
-from replexplorer.formats.toml_file import closest, placed, read_tables
+from replexplorer.formats.files import TomlFile, closest
 
 Where = tuple[str | int, ...]
 """The way to a key, as `("phase", 0, "set")`."""
@@ -68,13 +68,13 @@ class ExperimentReader(Generic[T]):
 
     def __init__(self, file: Path, what: str, model: type[T]) -> None:
         """Read it and check its shape; `what` it is called where there is none. Raises UsageError."""
-        self.tables, self._lines = read_tables(file, what, model)
-        self._file = file
+        self._file = TomlFile(file, what)
+        self.tables = self._file.read(model)
         self.name = file.stem
 
     def wrong(self, where: Where, error: UsageError) -> UsageError:
         """The error with its place: `mine.toml:12: relation 1.left: ...`."""
-        return placed(self._file, self._lines, where, error)
+        return self._file.wrong(where, error.message, error.hint)
 
     def at(self, where: Where, read: Callable[..., R], *arguments: object) -> R:
         """What `read` reads; what is wrong with it with its place."""

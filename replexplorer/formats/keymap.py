@@ -1,20 +1,20 @@
-"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not ignored."""
+"""The names of keys, and keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not
+ignored."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.text import one_line
-from replexplorer.formats.files import read_text
+from replexplorer.formats.files import TomlFile
 from replexplorer.formats.paths import is_there
-from replexplorer.formats.toml_file import MOST_TOML_BYTES, WrongToml, line_of, parse_toml
 
-MODIFIERS = ("ctrl", "shift", "alt", "super", "meta", "hyper")
+_MODIFIERS: Final = ("ctrl", "shift", "alt", "super", "meta", "hyper")
 NAMED_KEYS: Final = frozenset((
     "up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete",
     "backspace", "enter", "escape", "tab", "space", "add", "subtract", "multiply", "divide",
@@ -26,19 +26,42 @@ NAMED_KEYS: Final = frozenset((
 ))  # fmt: skip
 """Keys that type no character, as Textual names them."""
 _RENAMED: Final = {
-    "solidus": "slash",
-    "reverse_solidus": "backslash",
-    "commercial_at": "at",
-    "hyphen_minus": "minus",
-    "plus_sign": "plus",
-    "low_line": "underscore",
-}
+    "solidus": "slash", "reverse_solidus": "backslash", "commercial_at": "at", "hyphen_minus": "minus",
+    "plus_sign": "plus", "low_line": "underscore",
+}  # fmt: skip
 """Characters that Textual names otherwise than Unicode."""
 _TAKEN: Final = {
     **dict.fromkeys((*"0123456789", "full_stop"), "it types a value for the selected knob"),
     "ctrl+c": "it quits at once, whatever is open",
 }
 """Keys that no action can have, and what they do instead."""
+_KEY: Final = re.compile(r"((?:[A-Za-z]+\+)*)(\S|\w+)")
+
+
+def _character_name(character: str) -> str:
+    """The name of a character that is not a letter or digit, as Textual spells it."""
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    return _RENAMED.get(name, name)
+
+
+_NAMES: Final = NAMED_KEYS | {_character_name(chr(code)) for code in range(0x20, 0x7F)}
+
+
+def key_name(written: str) -> str:
+    """A key as the terminal library names it: `?` is `question_mark`, `Ctrl+P` is `ctrl+p`. Raises UsageError
+    for what is no key."""
+    found = _KEY.fullmatch(written.strip())
+    held, last = (found[1].lower().split("+")[:-1], found[2]) if found else ([], "")
+    if len(last) == 1:
+        last = last.lower() if {"ctrl", "alt"} & {*held} else last
+        last = last if last.isalnum() else _character_name(last)
+    elif last.lower() in _NAMES:
+        last = last.lower()
+    else:
+        last = ""
+    if not last or len({*held}) < len(held) or not {*held} <= {*_MODIFIERS}:
+        raise UsageError(f"`{written.strip()}` is not a key")
+    return "+".join([*sorted(held), last])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,116 +74,57 @@ class Keymap:
     """One line each, with file, line and key; the rest of the file still counts."""
 
 
-def key_name(written: str) -> str:
-    """A key as the terminal library names it: `?` is `question_mark`, `Ctrl+P` is `ctrl+p`."""
-    text = written.strip()
-    if len(text) == 1:
-        return text if text.isalnum() else _character_name(text)
-    *modifiers, last = text.split("+") if not text.endswith("+") else [*text[:-2].split("+"), "+"]
-    held = {modifier.strip().lower() for modifier in modifiers}
-    last = key_name(last.lower() if held & {"ctrl", "alt"} else last) if len(last) == 1 else last.lower()
-    return "+".join([*(modifier.strip().lower() for modifier in modifiers if modifier), last])
-
-
-def _character_name(character: str) -> str:
-    """The name of a character that is not a letter or digit, as Textual spells it."""
-    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
-    return _RENAMED.get(name, name)
-
-
-def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
-    """Read the file's text; UsageError when it is no TOML, problems for what can be skipped."""
-    try:
-        document = parse_toml(text)
-    except WrongToml as error:
-        key = f"{'.'.join(map(str, error.where))}: " if error.where else ""
-        raise UsageError(f"{source}: {key}{error.words}", "correct the file or move it away") from None
-    lines = text.splitlines()
-
-    def told(where: tuple[str, ...], what: str) -> str:
-        """A problem in one line."""
-        return f"{source}:{line_of(lines, where)}: {one_line('.'.join(where), 100)}: {what}"
-
-    problems = [told((name,), "unknown table, only [keys] is read") for name in document if name != "keys"]
-    table = document.get("keys", {})
-    if not isinstance(table, dict):
-        return Keymap({}, (told(("keys",), "must be a table"), *problems))
-    keys: dict[str, str] = {}
-    for action, written in _flat(table):
-        where = ("keys", action)
-        if action not in defaults:
-            problems.append(told(where, "no such action; `replexplorer keys` lists them"))
-        elif not isinstance(written, str) or not written.strip():
-            problems.append(told(where, 'must be a text such as "up,k"'))
-        elif wrong := next(filter(None, map(why_no_key, written.split(","))), ""):
-            problems.append(told(where, wrong))
-        else:
-            keys[action] = ",".join(key_name(key) for key in written.split(","))
-    return _without_clashes(keys, defaults, told, problems)
-
-
-def why_no_key(written: str) -> str:
-    """Why no action can have this key, in words; "" when one can."""
-    name = key_name(written)
-    if not is_key(name):
-        return f"`{written.strip()}` is not a key"
-    return f"`{written.strip()}` cannot be given away: {_TAKEN[name]}" if name in _TAKEN else ""
-
-
 def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
-    """Read keys.toml; an absent file changes nothing, an unreadable one is a UsageError."""
+    """Read keys.toml; an absent file changes nothing, one that is no TOML is a UsageError."""
     if not is_there(path):
         return Keymap()
-    return parse_keymap(read_text(path, "key bindings", MOST_TOML_BYTES), defaults, str(path))
+    file = TomlFile(path, "key bindings")
+    table = file.tables.get("keys", {})
+    problems = [
+        str(file.wrong((name,), "unknown table, only [keys] is read"))
+        for name in file.tables
+        if name != "keys" or not isinstance(table, dict)
+    ]
+    keys: dict[str, str] = {}
+    for action, written in _flat(table) if isinstance(table, dict) else ():
+        try:
+            keys[action] = _keys_of(action, written, defaults)
+        except UsageError as error:
+            problems.append(str(file.wrong(("keys", action), error.message)))
+    while clash := next(_clashes(keys, defaults), None):
+        action, words = clash
+        problems.append(str(file.wrong(("keys", action), words)))
+        del keys[action]
+    return Keymap(keys, tuple(problems))
 
 
-def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """`knob.undo = "u"` written bare is a nested table in TOML: join the names again."""
-    found: list[tuple[str, object]] = []
     for name, held in table.items():
         if isinstance(held, dict):
-            found += _flat(held, f"{prefix}{name}.")
+            yield from _flat(held, f"{prefix}{name}.")
         else:
-            found.append((prefix + name, held))
-    return found
+            yield prefix + name, held
 
 
-def is_key(name: str) -> bool:
-    """Whether that is the name of a key, with its modifiers."""
-    *modifiers, last = name.split("+")
-    is_one = (len(last) == 1 and last.isalnum()) or last in NAMED_KEYS or _is_character(last)
-    return is_one and all(word in MODIFIERS for word in modifiers)
+def _keys_of(action: str, written: object, defaults: Mapping[str, str]) -> str:
+    """The names of the keys of an action, checked; raises UsageError."""
+    if action not in defaults:
+        raise UsageError("no such action; `replexplorer keys` lists them")
+    if not isinstance(written, str) or not written.strip():
+        raise UsageError('must be a text such as "up,k"')
+    names = [key_name(key) for key in written.split(",")]
+    for name in names:
+        if name in _TAKEN:
+            raise UsageError(f"`{name}` cannot be given away: {_TAKEN[name]}")
+    return ",".join(names)
 
 
-def _is_character(name: str) -> bool:
-    """Whether it is what Textual calls a character: Unicode's name with `_` for blanks, of ASCII also for
-    hyphens."""
-    if any(_character_name(chr(code)) == name for code in range(0x20, 0x7F)):
-        return True
-    try:
-        return bool(unicodedata.lookup(name.replace("_", " ")))
-    except KeyError:
-        return False
-
-
-def _without_clashes(
-    keys: dict[str, str],
-    defaults: Mapping[str, str],
-    told: Callable[[tuple[str, ...], str], str],
-    problems: list[str],
-) -> Keymap:
-    """Give up what would take a key from another action, until nothing clashes."""
-    owners = {
-        key_name(key): action
-        for action, written in defaults.items()
-        if action not in keys
-        for key in written.split(",")
-    }
+def _clashes(keys: Mapping[str, str], defaults: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Actions that would take a key from another one."""
+    kept = {action: written for action, written in defaults.items() if action not in keys}
+    owners = {key_name(key): action for action, written in kept.items() for key in written.split(",")}
     for action, written in keys.items():
-        clash = next((key for key in written.split(",") if owners.get(key, action) != action), None)
-        if clash is not None:
-            problems.append(told(("keys", action), f"`{clash}` already belongs to {owners[clash]}"))
-            rest = {name: kept for name, kept in keys.items() if name != action}
-            return _without_clashes(rest, defaults, told, problems)
-        owners |= dict.fromkeys(written.split(","), action)
-    return Keymap(keys, tuple(problems))
+        for key in written.split(","):
+            if (owner := owners.setdefault(key, action)) != action:
+                yield action, f"`{key}` already belongs to {owner}"

@@ -22,82 +22,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import check_fault, kind_of
 from replexplorer.core.knobs.names import find, parse_value
 from replexplorer.core.play.condition import CONDITION_HINT, Condition, parse_condition, parse_duration
 from replexplorer.core.text import one_line, printable
-from replexplorer.formats.keymap import NAMED_KEYS, is_key, key_name
-
-_LONGEST_LABEL: Final = 120
-_MICROSECOND: Final = 6
-"""Digits of a time."""
-
-
-class CastWriter:
-    """Writes one cast to a stream of text in UTF-8, as it happens."""
-
-    def __init__(
-        self, stream: TextIO, size: tuple[int, int], *, wall_s: float, title: str = "", speed: float = 1.0
-    ) -> None:
-        """Write the header for a terminal of `size` (columns, rows); times are divided by `speed`."""
-        self._stream = stream
-        self._speed = speed
-        self._at_s = 0.0
-        self._output: list[str] = []
-        columns, rows = size
-        header: dict[str, object] = {
-            "version": 2, "width": columns, "height": rows, "timestamp": int(wall_s),
-            "env": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
-        }  # fmt: skip
-        self._line(header | ({"title": title} if title else {}))
-
-    def output(self, at_s: float, data: str) -> None:
-        """What the terminal was sent at this moment; several of one moment become one event."""
-        if at_s > self._at_s:
-            self.flush()
-            self._at_s = at_s
-        self._output.append(data)
-
-    def marker(self, at_s: float, label: str) -> None:
-        """A point that a player can jump to."""
-        self.flush()
-        self._at_s = max(self._at_s, at_s)
-        self._event("m", one_line(label, _LONGEST_LABEL))
-
-    def flush(self, at_s: float = 0.0) -> None:
-        """Write what is left; the cast lasts until `at_s` at least."""
-        data, self._output = "".join(self._output), []
-        if data:
-            self._event("o", data)
-        if at_s > self._at_s:
-            self._at_s = at_s
-            self._event("o", "")
-
-    def _event(self, kind: str, data: str) -> None:
-        self._line([round(self._at_s / self._speed, _MICROSECOND), kind, data])
-
-    def _line(self, document: Mapping[str, object] | list[object]) -> None:
-        self._stream.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
-
+from replexplorer.formats.keymap import NAMED_KEYS, key_name
 
 LARGEST_PLAY_BYTES: Final = 1 << 16
 """Of a file."""
-MOST_STEPS: Final = 2_000
-"""Of a play."""
 WITHIN_S: Final = 60.0
 """How long a condition is waited for that does not say it."""
 _LONGEST_TEXT: Final = 200
 _SHOWN: Final = 60
 """Characters of a line that an error repeats."""
 _WITHIN: Final = re.compile(r"\s+within\s+(\S.*)$", re.IGNORECASE)
-_MODIFIERS: Final = ("ctrl", "alt", "shift")
 _OF_SERVERS: Final = frozenset({"start", "set", "fault", "clear", "reset", "lab", "drill"})
+_WORDS: Final = (
+    "key", "type", "wait", "until", "caption", "mark", "start", "set", "fault", "clear", "reset", "lab",
+    "drill", "hide", "show",
+)  # fmt: skip
+"""What a line begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +101,15 @@ def read_play(text: str, file: str) -> PlayScript:
         if not line or line.startswith("#"):
             continue
         word, _, rest = line.partition(" ")
+        shown = one_line(line, _SHOWN)
         try:
+            if (word.lower() == "title" and title) or (word.lower() in ("title", "start") and lines):
+                raise UsageError(f"{word} comes before all other steps and once", "move it to the top")
             if word.lower() == "title":
-                if title or lines:
-                    raise UsageError("title comes first and once", "move it to the top of the file")
                 title = _said(rest)
-                continue
-            if word.lower() == "start" and lines:
-                raise UsageError("start comes before all other steps and once", "move it to the top")
-            if len(lines) == MOST_STEPS:
-                raise UsageError(f"more than {MOST_STEPS:,} steps", "cut the play in two")
-            step = _step(word.lower(), rest.strip())
-            lines.append(replace(step, number=number, text=one_line(line, _SHOWN)))
+            else:
+                lines.append(replace(_step(word.lower(), rest.strip()), number=number, text=shown))
         except UsageError as error:
-            shown = one_line(line, _SHOWN)
             raise UsageError(
                 f"{file}, line {number}: `{shown}`: {printable(error.message)}", printable(error.hint)
             ) from None
@@ -175,56 +119,71 @@ def read_play(text: str, file: str) -> PlayScript:
 
 
 def _step(word: str, rest: str) -> Step:
-    read = _READERS.get(word)
-    if read is None:
-        near = get_close_matches(word, (*_READERS, "title"), n=1)
-        known = f"a line begins with {', '.join([*_READERS][:-1])} or {[*_READERS][-1]}"
-        raise UsageError(f"{one_line(word, 20)} is no step", f"did you mean {near[0]}?" if near else known)
-    return read(word, rest)
-
-
-def _keys(word: str, rest: str) -> Step:
-    if not rest:
-        raise UsageError("no key is named", "write key s, or key slash r t t enter")
-    return Step(word, rest, tuple(map(_key, rest.split())))
+    step = Step(word, rest)
+    match word:
+        case "key":
+            if not rest:
+                raise UsageError("no key is named", "write key s, or key slash r t t enter")
+            return replace(step, keys=tuple(map(_key, rest.split())))
+        case "type":
+            return _typed(rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] == '"' else rest)
+        case "wait":
+            if not rest:
+                raise UsageError("no duration", "write wait 2s")
+            return replace(step, length_s=parse_duration(rest))
+        case "until":
+            return _until(step)
+        case "caption" | "mark":
+            return Step(word, _said(rest) if rest or word == "mark" else "")
+        case "start" | "set":
+            _check_knobs(word, rest)
+        case "fault":
+            check_fault(rest)
+        case "clear" if rest:
+            kind_of(rest.partition("@")[0].partition("=")[0])
+        case "reset" | "hide" | "show" if rest:
+            raise UsageError(f"nothing follows {word}", f"write {word} alone")
+        case "lab" | "drill":
+            if rest.split()[1:] not in ([], ["quick"]) or not rest:
+                raise UsageError(f"no {word} is named", f"write {word} NAME, or {word} NAME quick")
+            return Step(word, " ".join(rest.split()))
+        case _ if word not in _WORDS:
+            near = get_close_matches(word, (*_WORDS, "title"), n=1)
+            known = f"a line begins with {', '.join(_WORDS)}"
+            raise UsageError(
+                f"{one_line(word, 20)} is no step", f"did you mean {near[0]}?" if near else known
+            )
+    return step
 
 
 def _key(written: str) -> str:
     """A key by its character (`s`, `?`) or its name (`enter`, `shift+right`, `ctrl+p`)."""
-    *held, last = key_name(written).split("+")
-    name = "+".join([*(each for each in _MODIFIERS if each in held), last])
-    if not is_key(name) or name.count("+") != len(held):
+    try:
+        return key_name(written)
+    except UsageError:
         near = get_close_matches(written.lower(), NAMED_KEYS, n=1)
         known = "write a character (s, ?), or enter, escape, space, up, shift+right, ctrl+p, f1"
-        raise UsageError(f"no key {written!r}", f"did you mean {near[0]}?" if near else known)
-    return name
+        raise UsageError(f"no key {written!r}", f"did you mean {near[0]}?" if near else known) from None
 
 
-def _typed(_: str, rest: str) -> Step:
-    text = rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] == '"' else rest
+def _typed(text: str) -> Step:
     if not text or not text.isprintable() or len(text) > _LONGEST_TEXT:
         raise UsageError("no text to type", f"write type 85, at most {_LONGEST_TEXT} characters")
-    return Step("key", text, tuple(key_name(character) or "space" for character in text))
+    return Step("key", text, tuple("space" if each == " " else key_name(each) for each in text))
 
 
-def _wait(word: str, rest: str) -> Step:
-    if not rest:
-        raise UsageError("no duration", "write wait 2s")
-    return Step(word, rest, length_s=parse_duration(rest))
-
-
-def _until(word: str, rest: str) -> Step:
-    within = _WITHIN.search(rest)
-    condition = rest[: within.start()] if within is not None else rest
+def _until(step: Step) -> Step:
+    within = _WITHIN.search(step.rest)
+    condition = step.rest[: within.start()] if within is not None else step.rest
     if not condition or condition.lower().startswith("within "):
         raise UsageError("no condition", CONDITION_HINT)
     length_s = WITHIN_S if within is None else parse_duration(within[1])
     if not length_s:
         raise UsageError("within 0 waits for nothing", "write within 30s")
-    return Step(word, rest, length_s=length_s, condition=parse_condition(condition.strip()))
+    return replace(step, length_s=length_s, condition=parse_condition(condition.strip()))
 
 
-def _turned(word: str, rest: str) -> Step:
+def _check_knobs(word: str, rest: str) -> None:
     if not rest and word == "set":
         raise UsageError("no knob is named", "write set rtt=85ms")
     for each in rest.split():
@@ -232,34 +191,6 @@ def _turned(word: str, rest: str) -> Step:
         if not equals:
             raise UsageError(f"{each!r} is not KEY=VALUE", f"write {word} sync_binlog=0 rtt@db2=85ms")
         parse_value(find(name.partition("@")[0]), value)
-    return Step(word, rest)
-
-
-def _fault(word: str, rest: str) -> Step:
-    check_fault(rest)
-    return Step(word, rest)
-
-
-def _clear(word: str, rest: str) -> Step:
-    if rest:
-        kind_of(rest.partition("@")[0].partition("=")[0])
-    return Step(word, rest)
-
-
-def _experiment(word: str, rest: str) -> Step:
-    if not rest or rest.split()[1:] not in ([], ["quick"]):
-        raise UsageError(f"no {word} is named", f"write {word} NAME, or {word} NAME quick")
-    return Step(word, " ".join(rest.split()))
-
-
-def _alone(word: str, rest: str) -> Step:
-    if rest:
-        raise UsageError(f"nothing follows {word}", f"write {word} alone")
-    return Step(word)
-
-
-def _text(word: str, rest: str) -> Step:
-    return Step(word, "" if word == "caption" and not rest else _said(rest))
 
 
 def _said(text: str) -> str:
@@ -270,21 +201,48 @@ def _said(text: str) -> str:
     return said
 
 
-_READERS: Final[dict[str, Callable[[str, str], Step]]] = {
-    "key": _keys,
-    "type": _typed,
-    "wait": _wait,
-    "until": _until,
-    "caption": _text,
-    "mark": _text,
-    "start": _turned,
-    "set": _turned,
-    "fault": _fault,
-    "clear": _clear,
-    "reset": _alone,
-    "lab": _experiment,
-    "drill": _experiment,
-    "hide": _alone,
-    "show": _alone,
-}
-"""A step's word, and what reads the rest of its line."""
+class CastWriter:
+    """Writes one cast (asciicast version 2) to a stream of text in UTF-8, as it happens."""
+
+    def __init__(
+        self, stream: TextIO, size: tuple[int, int], *, wall_s: float, title: str = "", speed: float = 1.0
+    ) -> None:
+        """Write the header for a terminal of `size` (columns, rows); times are divided by `speed`."""
+        self._stream = stream
+        self._speed = speed
+        self._at_s = 0.0
+        self._output = ""
+        columns, rows = size
+        header: dict[str, object] = {
+            "version": 2, "width": columns, "height": rows, "timestamp": int(wall_s),
+            "env": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        }  # fmt: skip
+        self._line(header | ({"title": title} if title else {}))
+
+    def output(self, at_s: float, data: str) -> None:
+        """What the terminal was sent at this moment; several of one moment become one event."""
+        if at_s > self._at_s:
+            self.flush()
+            self._at_s = at_s
+        self._output += data
+
+    def marker(self, at_s: float, label: str) -> None:
+        """A point that a player can jump to."""
+        self.flush()
+        self._at_s = max(self._at_s, at_s)
+        self._event("m", one_line(label, _LONGEST_TEXT))
+
+    def flush(self, at_s: float = 0.0) -> None:
+        """Write what is left; the cast lasts until `at_s` at least."""
+        data, self._output = self._output, ""
+        if data:
+            self._event("o", data)
+        if at_s > self._at_s:
+            self._at_s = at_s
+            self._event("o", "")
+
+    def _event(self, kind: str, data: str) -> None:
+        self._line([round(self._at_s / self._speed, 6), kind, data])
+
+    def _line(self, document: Any) -> None:
+        self._stream.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")

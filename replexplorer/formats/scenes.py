@@ -21,9 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
 from replexplorer.core.topology import is_pair
-from replexplorer.formats.files import whole_file
+from replexplorer.formats.files import TomlFile, closest, whole_file
 from replexplorer.formats.paths import is_there, toml_files
-from replexplorer.formats.toml_file import closest, placed, read_tables
 
 SHIPPED: Final = ("none", "local", "network", "both")
 """The scenes that ship, in the order of `scene list`."""
@@ -87,7 +86,8 @@ def find_scene(name: str, user_directory: Path) -> Scene:
 
 def read_scene(file: Path) -> Scene:
     """Read and check one scene file; raise UsageError naming the file and the first wrong key."""
-    content, lines = read_tables(file, "scene file", _SceneFile)
+    toml = TomlFile(file, "scene file")
+    content = toml.read(_SceneFile)
     knobs: dict[str, Value] = {}
     for written, value in content.knobs.items():
         key, at, node = written.partition("@")
@@ -96,7 +96,7 @@ def read_scene(file: Path) -> Scene:
             knob = find(key)
             knobs[f"{knob.key}{at}{node.strip()}"] = parse_value(knob, text)
         except UsageError as error:
-            raise placed(file, lines, ("knobs", written), error) from None
+            raise toml.wrong(("knobs", written), error.message, error.hint) from None
     return Scene(file.stem, content.title, "user", file, knobs)
 
 

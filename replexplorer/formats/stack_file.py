@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from replexplorer.core.errors import UsageError
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.topology import node_name, node_number
-from replexplorer.formats.files import read_text
-from replexplorer.formats.toml_file import first_error
+from replexplorer.formats.files import first_error, read_text
 
 LABEL: Final = "dev.replexplorer."
 """The prefix of all our labels."""
@@ -210,7 +209,7 @@ def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> S
         return StackFile.model_validate(_filled(kept, variables or {}))
     except ValidationError as error:
         where, words = first_error(error)
-        raise UsageError(f"{file}: {'.'.join(where)}", words) from None
+        raise UsageError(f"{file}: {'.'.join(map(str, where))}", words) from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
         raise UsageError(f"{file} is not a stack", " ".join(str(error).split())) from None
 

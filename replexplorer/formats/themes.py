@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
+from replexplorer.formats.files import TomlFile
 from replexplorer.formats.paths import shipped, toml_files
-from replexplorer.formats.toml_file import read_tables
 
 BUILT_IN: Final = ("dark", "light", "safe", "projector")
 """Names of the themes that ship, in the order of `theme.next`."""
@@ -100,9 +100,9 @@ class Theme:
 
 def read_theme(file: Path) -> Theme:
     """Read one theme file; raises UsageError naming the file, the line and the first wrong key."""
-    read = read_tables(file, "theme", _WHOLE_FILE)[0]
-    tables = read.model_dump(by_alias=True, include=set(TABLES))
-    tokens = {token: color for table in TABLES for token, color in tables[table].items()}
+    read = TomlFile(file, "theme").read(_WHOLE_FILE)
+    tables = read.model_dump(by_alias=True, include={*TABLES})
+    tokens = {token: color for table in tables.values() for token, color in table.items()}
     return Theme(name=read.name, dark=read.dark, file=file, description=read.description, tokens=tokens)
 
 

@@ -18,7 +18,7 @@ from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.system import DEFAULT, Conditions, MachineFacts, SettingValues, system_of
 from replexplorer.core.text import number, utc, utc_for_people
 from replexplorer.formats.calibration import this_machine
-from replexplorer.formats.workload_file import workload_file
+from replexplorer.formats.files import workload_file
 from replexplorer.reports.report import ReportColumn, numbers
 
 if TYPE_CHECKING:

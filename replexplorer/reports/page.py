@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.text import LAYOUT, printable
 from replexplorer.formats.documents import to_json
-from replexplorer.formats.files import read_text, unwritable, whole_binary_file, whole_file
+from replexplorer.formats.files import MOST_TOML_BYTES, read_text, unwritable, whole_binary_file, whole_file
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.toml_file import MOST_TOML_BYTES
 from replexplorer.reports.report import (
     Report,
     ReportChart,

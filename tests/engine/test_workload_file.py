@@ -10,7 +10,7 @@ import pytest
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.formats.workload_file import workload_file
+from replexplorer.formats.files import workload_file
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
 from tests.turning import sweep, turn

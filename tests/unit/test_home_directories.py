@@ -46,7 +46,7 @@ def test_it_is_wrong_usage_in_one_line(words: list[str], capsys: pytest.CaptureF
 
 
 def test_a_workload_file_is_named_as_any_other(tmp_path: Path) -> None:
-    from replexplorer.formats.workload_file import workload_file
+    from replexplorer.formats.files import workload_file
 
     with pytest.raises(UsageError, match=f"{NOBODY} is nobody's home directory"):
         workload_file(f"{NOBODY}/mine.sql")

@@ -14,11 +14,10 @@ from replexplorer.core.errors import UsageError
 from replexplorer.formats.calibration import read_calibration
 from replexplorer.formats.configuration import load_configuration
 from replexplorer.formats.experiment_file import read_drill, read_lab
+from replexplorer.formats.files import MOST_TOML_BYTES, read_workload
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.scenes import read_scene
 from replexplorer.formats.themes import read_theme
-from replexplorer.formats.toml_file import MOST_TOML_BYTES
-from replexplorer.formats.workload_file import read_workload
 from replexplorer.ui.actions import DEFAULT_KEYS
 from tests.affordable import affordable
 from tests.amount import examples
@@ -28,9 +27,16 @@ FUZZ = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
+
+def read_keys(file: Path) -> None:
+    """Raises what is told of a file that is TOML and not usable."""
+    for problem in load_keymap(file, DEFAULT_KEYS).problems:
+        raise UsageError(problem)
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "config": lambda file: load_configuration(file, named_by_user=True),
-    "keys": lambda file: load_keymap(file, DEFAULT_KEYS),
+    "keys": read_keys,
     "theme": read_theme,
     "scene": read_scene,
     "lab": lambda file: read_lab(file),
@@ -123,23 +129,3 @@ def test_bytes(read: Callable[[Path], object], content: bytes, tmp_path: Path) -
     file = tmp_path / "a.toml"
     file.write_bytes(content)
     answered(read, file)
-
-
-def toml_of(value: object) -> str:
-    """The value as TOML writes it in one line."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return '"' + "".join(_character(each) for each in value) + '"'
-        case list():
-            return f"[{', '.join(map(toml_of, value))}]"
-        case dict():
-            pairs = (f"{toml_of(str(key))} = {toml_of(inner)}" for key, inner in value.items())
-            return f"{{{', '.join(pairs)}}}"
-    return str(value)
-
-
-def _character(each: str) -> str:
-    plain = each.isprintable() and each not in '"\\'
-    return each if plain else f"\\U{0xFFFD if 0xD800 <= ord(each) < 0xE000 else ord(each):08x}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,7 @@ from textual._keyboard_protocol import FUNCTIONAL_KEYS, MODIFIER_FUNCTIONAL_KEYS
 from textual.keys import Keys, _character_to_key
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.keymap import (
-    key_name,
-    load_keymap,
-    parse_keymap,
-    why_no_key,
-)
+from replexplorer.formats.keymap import key_name, load_keymap
 from replexplorer.ui.actions import (
     ACTIONS,
     ATTACHED,
@@ -31,12 +27,21 @@ from replexplorer.ui.actions import (
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
 
 
-def parse(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    found = parse_keymap(text, DEFAULTS, "keys.toml")
-    return dict(found.keys), found.problems
+@pytest.fixture
+def parse(tmp_path: Path) -> Callable[[str], tuple[dict[str, str], tuple[str, ...]]]:
+    def parsed(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
+        file = tmp_path / "keys.toml"
+        file.write_text(text)
+        found = load_keymap(file, DEFAULTS)
+        return dict(found.keys), tuple(each.removeprefix(f"{tmp_path}/") for each in found.problems)
+
+    return parsed
 
 
-def test_ids_may_be_written_quoted_or_bare() -> None:
+Parse = Callable[[str], tuple[dict[str, str], tuple[str, ...]]]
+
+
+def test_ids_may_be_written_quoted_or_bare(parse: Parse) -> None:
     assert parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5, ?x"')[1] == (
         "keys.toml:3: keys.load.toggle: `?x` is not a key",
     )
@@ -64,10 +69,10 @@ def test_ids_may_be_written_quoted_or_bare() -> None:
         ('[keys]\n"knob.undo" = "5"', "`5` cannot be given away: it types a value for the selected knob"),
         ('[keys]\n"knob.undo" = "z,ctrl+c"', "`ctrl+c` cannot be given away: it quits at once"),
         ("[kays]", "kays: unknown table"),
-        ("keys = 3", "keys: must be a table"),
+        ("keys = 3", "keys: unknown table"),
     ],
 )
-def test_each_problem_names_file_and_key(text: str, problem: str) -> None:
+def test_each_problem_names_file_and_key(parse: Parse, text: str, problem: str) -> None:
     keys, problems = parse(text)
     assert len(problems) == 1
     place = re.match(r"keys\.toml:(\d+): ", problems[0])
@@ -77,14 +82,14 @@ def test_each_problem_names_file_and_key(text: str, problem: str) -> None:
     assert len(set(keys.values())) == len(keys)
 
 
-def test_two_actions_may_swap_their_keys() -> None:
+def test_two_actions_may_swap_their_keys(parse: Parse) -> None:
     assert parse('[keys]\n"knob.undo" = "x"\n"load.toggle" = "u"') == (
         {"knob.undo": "x", "load.toggle": "u"},
         (),
     )
 
 
-def test_giving_up_a_clash_gives_the_default_back_to_its_owner() -> None:
+def test_giving_up_a_clash_gives_the_default_back_to_its_owner(parse: Parse) -> None:
     keys, problems = parse('[keys]\n"load.toggle" = "u"\n"knob.undo" = "k"')
     assert keys == {}
     assert len(problems) == 2
@@ -105,14 +110,14 @@ def test_giving_up_a_clash_gives_the_default_back_to_its_owner() -> None:
 )
 def test_keys_are_named_as_the_terminal_library_names_them(written: str, name: str) -> None:
     assert key_name(written) == name
-    assert not why_no_key(name) or name == "full_stop"
 
 
 def test_every_key_that_a_terminal_sends_can_be_named() -> None:
     sent = {each.value for each in Keys if re.fullmatch(r"[a-z0-9_+]+", each.value)} - {"ctrl+c", "return"}
     sent |= set(FUNCTIONAL_KEYS.values()) - set(MODIFIER_FUNCTIONAL_KEYS) - set("0123456789")
     assert len(sent) > 100
-    assert [key for key in sorted(sent) if why_no_key(key)] == []
+    for key in sent:
+        assert key_name(key)
 
 
 def test_a_broken_file_is_a_usage_error_and_an_absent_one_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.play_script import MOST_STEPS, WITHIN_S, read_play
+from replexplorer.formats.play_script import WITHIN_S, read_play
 
 PLAY = """\
 # What an acknowledgement across 85 ms costs.
@@ -59,7 +59,6 @@ def test_each_line_is_one_step_in_the_order_of_the_file() -> None:
         ("key", "no key is named", "write key s"),
         ("key ennter", "no key 'ennter'", "did you mean enter?"),
         ("key ctrl+ctrl+p", "no key 'ctrl+ctrl+p'", "ctrl+p"),
-        ("key hyper+p", "no key 'hyper+p'", "enter"),
         ("type", "no text to type", "write type 85"),
         ("wait", "no duration", "write wait 2s"),
         ("wait long", "'long' is no duration", "write 2s, 500ms or 1.5min"),
@@ -88,7 +87,7 @@ def test_each_line_is_one_step_in_the_order_of_the_file() -> None:
         ("fault killl", "killl", "kill"),
         ("clear nothing@db1", "nothing", "kill"),
         ("reset now", "nothing follows reset", "write reset alone"),
-        ("title too late", "title comes first and once", "top of the file"),
+        ("title too late", "title comes before all other steps and once", "top"),
     ],
 )
 def test_a_mistake_is_one_line_with_file_line_what_was_read_and_what_is_right(
@@ -116,12 +115,6 @@ def test_what_a_terminal_obeys_is_shown_and_not_sent() -> None:
     assert "\x1b" not in str(caught.value)
     with pytest.raises(UsageError, match="no text to type"):
         read_play("type a\x1bb\n", "evil.play")
-
-
-def test_a_play_has_a_bounded_number_of_steps() -> None:
-    assert len(read_play("wait 1s\n" * MOST_STEPS, "long.play").lines) == MOST_STEPS
-    with pytest.raises(UsageError, match=f"line {MOST_STEPS + 1}.*more than 2,000 steps"):
-        read_play("wait 1s\n" * (MOST_STEPS + 1), "long.play")
 
 
 @pytest.mark.parametrize(
