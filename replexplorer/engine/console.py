@@ -193,8 +193,7 @@ class Console:
     async def mark(self, text: str) -> None:
         """Put a numbered mark on the charts and into the log, for all who watch; it begins an epoch as a
         change does."""
-        number = self._chronicle.begin_change(text)
-        self._chronicle.change_effective(number, text, text)
+        self._chronicle.mark(text)
         await self._share_mark(text)
 
     async def select(self, knob: KnobName | None) -> None:

@@ -13,8 +13,8 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
-from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load import Driving, LoadDriver
+from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import state_word
@@ -30,7 +30,7 @@ class TickFold:
     driving: Driving
     load: LoadDriver
     chronicle: EventLog
-    watcher: Watcher
+    monitor: Monitor
     outlook: Predictor
     _last: Interval | None = None
     _watch: CeilingWatch = field(default_factory=CeilingWatch)
@@ -72,7 +72,7 @@ class TickFold:
             ceiling=ceiling,
             predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
-            truth=lookback.truth(since_s, self.watcher.heartbeat.beats_s),
+            truth=lookback.truth(since_s, self.monitor.heartbeat.beats_s),
             exposure=exposure,
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
@@ -113,7 +113,7 @@ class TickFold:
         clients, workload = int(wanted[keys.CLIENTS]), str(wanted[keys.WORKLOAD])
         mode = str(wanted[keys.LOAD_MODE])
         if viewed is not None:
-            rates = self.watcher.server_rates()
+            rates = self.monitor.server_rates()
             return LoadView(
                 clients=0 if viewed.load == {} else clients,
                 connected=0,
@@ -137,7 +137,7 @@ class TickFold:
 
     def _of_server(self) -> LoadView:
         """What other people's clients do, by their server's counters."""
-        rates = self.watcher.server_rates()
+        rates = self.monitor.server_rates()
         return LoadView(
             clients=0,
             connected=0,

@@ -79,6 +79,10 @@ class EventLog:
         self._epochs.effective(number, self.unchanged_since_s, title, from_s=measured_from_s)
         self.tell(Severity.MARK, text, mark=number)
 
+    def mark(self, title: str, text: str = "") -> None:
+        """A change whose effect is seen at once; the log says `text`, or its title."""
+        self.change_effective(self.begin_change(title), title, text or title)
+
     def end_epoch(self, at_s: float | None = None) -> None:
         """The newest epoch ends, now or at this moment; what comes before the next change is nobody's."""
         self._epochs.end(self._clock.monotonic() if at_s is None else at_s)
@@ -101,8 +105,7 @@ class EventLog:
     def set_by_hand(self, node: str, title: str, text: str) -> None:
         """Somebody else set variables of a server: a mark and an epoch as any other change's."""
         self.by_hand.append(SetByHand(self.at_s, node, title))
-        number = self.begin_change(title)
-        self.change_effective(number, title, text)
+        self.mark(title, text)
 
     def follow(self, protection: Protection, counters: Sample, *, enabled: bool) -> Protection:
         """Take what was last seen of the primary; answers the state with when it began and what went

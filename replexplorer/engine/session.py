@@ -40,10 +40,9 @@ from replexplorer.engine.console import Console
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import TickFold
 from replexplorer.engine.foreground import Foreground
-from replexplorer.engine.incidents.responder import Onlooker, Responder
-from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load import Driver, Driving, LoadDriver
+from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import take_status
@@ -111,13 +110,18 @@ class Session:
         self.restorer = Restorer(
             self.controls, faults, self.roles, options.up, reapply=options.reapply, asks=options.asks
         )
-        responder = (Onlooker if options.watches else Responder)(
-            self.controls, self.restorer, self.load, self.driving, faults
+        self.monitor = Monitor(
+            self.controls,
+            self.restorer,
+            self.load,
+            self.driving,
+            faults,
+            beats=options.heartbeat,
+            only_watches=options.watches,
         )
-        self.watcher = Watcher(self.controls, responder, beats=options.heartbeat)
         self.outlook = Predictor(self.sight, options.calibration)
         self._picture = TickFold(
-            self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
+            self.sight, self.driving, self.load, self.chronicle, self.monitor, self.outlook
         )
         self.rig = LiveRig(
             self.controls, self.load, self.driving, self.outlook, faults, self.roles, self.restorer
@@ -126,7 +130,7 @@ class Session:
         self.console = Console(
             self.controls, self.driving, faults, self.roles, self.restorer, self.rig, self._share_mark
         )
-        responder.on_remade = self.console.forget
+        self.monitor.on_remade = self.console.forget
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
@@ -187,7 +191,7 @@ class Session:
             await self.up(progress)
         await self.restorer.catch_up(self.sight.requested.written_s)
         await self._begin_recording()
-        self.watcher.start()
+        self.monitor.start()
         self.driving.begin()
 
     async def watch(self, progress: ProgressCallback) -> None:
@@ -195,7 +199,7 @@ class Session:
         own = self.fleet.can(Ability.OWN)
         progress(Progress("attaching to the running stack" if own else f"connecting to {self.name}"))
         await self.attach()
-        self.watcher.start()
+        self.monitor.start()
 
     async def _begin_recording(self) -> None:
         """Record from here on, where the session is recorded."""
@@ -217,7 +221,7 @@ class Session:
         """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens and
         sees every tick."""
         await self._begin_recording()
-        self.watcher.start()
+        self.monitor.start()
         looking = asyncio.create_task(self._look_on(hear, see), name="look on")
         kept = False
         try:
@@ -243,7 +247,7 @@ class Session:
     ) -> None:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
-        await self.watcher.stop()
+        await self.monitor.stop()
         with contextlib.suppress(ReplexplorerError):
             await self.driving.publish_news()
             await self.sight.refresh()  # the last tick is of the end, not of the look before it
@@ -305,7 +309,7 @@ class Session:
         """End the tasks, the load and the connections, each whatever became of those before."""
         await self.rig.abandon()
         try:
-            await self.watcher.stop()
+            await self.monitor.stop()
             await asyncio.gather(self.turns.abandon(), self.driving.stop())
             await self.recording.end()
         finally:
@@ -353,8 +357,8 @@ class Session:
         A defect that ended the looking is raised here, where somebody sees it: the picture would stand.
         """
         while not self._closed.is_set():
-            if self.watcher.failed is not None:
-                raise self.watcher.failed
+            if self.monitor.failed is not None:
+                raise self.monitor.failed
             self.load.inbox.arrived.clear()
             tick = self._picture.tick()
             self.recording.take(tick)

@@ -95,7 +95,7 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
     """The anatomy's price at one client and at many; the session's knobs are reset afterwards."""
     await turn_knobs(session, *SETTINGS)
     await session.drive(replace(session.load_settings(), clients=CLIENTS[0], workload="update_index"))
-    session.watcher.start()
+    session.monitor.start()
     cpu = ServerCpu(session.outside.provider.name)
     try:
         limit_s, counts = (QUICK_LIMIT_S, CLIENTS[-1:]) if quick else (LIMIT_S, CLIENTS)
@@ -103,6 +103,6 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
     finally:
         cpu.close()
         await switch(session, on=True)
-        await session.watcher.stop()
+        await session.monitor.stop()
         await session.driving.stop()
         await session.console.reset()

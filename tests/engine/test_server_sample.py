@@ -112,7 +112,7 @@ async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
     async with world.started(heartbeat=True) as session:
         await until_tick(session, load_runs)
         await asyncio.sleep(10)
-        beats = session.watcher.heartbeat.beats_s
+        beats = session.monitor.heartbeat.beats_s
         assert 9 <= len(beats) <= 12
         await session.console.toggle_load()
         await asyncio.sleep(1)
@@ -129,7 +129,7 @@ async def test_no_heartbeat_unless_asked_for() -> None:
     async with world.started() as session:
         await until_tick(session, load_runs)
         await asyncio.sleep(5)
-        assert not session.watcher.heartbeat.beats_s
+        assert not session.monitor.heartbeat.beats_s
 
 
 @virtual
@@ -137,7 +137,7 @@ async def test_a_stack_of_before_gets_the_heartbeats_table() -> None:
     world = World()
     world.primary.has_heartbeat_table = False
     async with world.started(heartbeat=True) as session:
-        await until(lambda: bool(session.watcher.heartbeat.beats_s))
+        await until(lambda: bool(session.monitor.heartbeat.beats_s))
         assert world.primary.has_heartbeat_table
 
 
@@ -151,4 +151,4 @@ async def test_one_heartbeat_at_a_time_waits_for_an_acknowledgement() -> None:
         world.primary.acknowledges = False
         await asyncio.sleep(10)
         assert len(world.primary.waits) == 1
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None

@@ -349,7 +349,7 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() 
             world.primary.variables["sync_binlog"] = "0"
             await asyncio.sleep(60)
             assert session.chronicle.by_hand == []
-            assert session.watcher.failed is None
+            assert session.monitor.failed is None
             events = (await until_tick(session, lambda _: True)).events
             assert not any("waiting for" in event.text for event in events)
         await told(session, "sync_binlog 1 → 0, by hand on db1")
@@ -404,7 +404,7 @@ async def test_a_load_that_cannot_follow_is_told() -> None:
         world.trouble_at = len(world.changes)
         event = await told(session, "our load did not follow")
         assert event.severity is Severity.BAD
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None
 
 
 @virtual
@@ -416,7 +416,7 @@ async def test_an_address_that_moves_is_followed() -> None:
         await until(lambda: world.sidecars["db1"].addresses.get("db2") == "10.0.0.99")
         tick = await until_tick(session, lambda tick: tick.nodes[1].host == "10.0.0.99")
         assert tick.state == "up"
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None
 
 
 @virtual
@@ -432,7 +432,7 @@ async def test_everything_dead_is_shown_and_comes_back() -> None:
         assert tick.links[0].fault
         await session.console.repair()
         await until_tick(session, lambda tick: tick.state == "up" and not tick.links[0].fault)
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None
 
 
 @virtual
@@ -446,7 +446,7 @@ async def test_a_stack_that_is_removed_under_us_does_not_kill_the_watcher() -> N
             world.sidecars[node].stop()
         await until_tick(session, lambda tick: tick.state == "down")
         await asyncio.sleep(30)
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None
 
 
 @virtual
@@ -464,7 +464,7 @@ async def test_a_replica_that_was_added_elsewhere_is_watched() -> None:
         await until_tick(session, lambda tick: tick.state == "partial")
         world.servers["db3"].boot()
         await told(session, "re-applied: ")
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None
 
 
 @virtual
@@ -492,7 +492,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> Non
             await session.console.undo()
         await turn(session, "semi_sync=on")
         assert world.primary.enabled
-        assert session.watcher.failed is None
+        assert session.monitor.failed is None
     assert (world.open_connections(), world.open_bridges(), world.running_loads()) == (0, 0, 0)
 
 

@@ -381,7 +381,7 @@ class Faults:
             if is_marked:
                 self._tell(text, Severity.GOOD)
             else:
-                self._chronicle.change_effective(self._chronicle.begin_change(text), text, text)
+                self._chronicle.mark(text)
         return found
 
     async def _take_back(self, fault: Fault) -> bool:

@@ -1,1 +1,0 @@
-"""What happens by itself: noticed, told, and restored where a restart took it."""
