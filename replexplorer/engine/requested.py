@@ -83,7 +83,10 @@ class Requested:
     @classmethod
     def read(cls, document: Document, roster: Roster) -> Self:
         """Read a document of a stack with these nodes."""
-        found = {key: _read(kind, document.content.get(key)) for key, kind in _kept().items()}
+        found = {}
+        for key, content in document.content.items():
+            if content is not None and (kind := _kept().get(key)) is not None:
+                found[key] = _read(kind, content)
         known = {key: value for key, value in found.items() if value is not None}
         return cls(**known, version=document.version).said_from(roster)
 
