@@ -27,10 +27,8 @@ from replexplorer.core.server.comeback import why_to_ask
 from replexplorer.core.server.counters import rates
 from replexplorer.core.server.protection import word_of
 from replexplorer.core.text import table
-from replexplorer.engine.attached_view import AttachedView
 from replexplorer.engine.outcome import RolledBack, SetResult, Status
-from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.engine.spectator import Spectator
+from replexplorer.engine.session import Session, SessionOptions, Spectator
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.formats import paths
 from replexplorer.formats.server_url import ServerUrl, parse_server_url
@@ -124,10 +122,11 @@ def _dashboard(call: Call, servers: AttachedProvider) -> int:
     asyncio.run(ask_for_the_name(call, servers, loaded.values.attach_allowed))
     changes = _Changes(servers, asyncio.run(_begin_journal(call, servers)))
     session = Session(
-        outside_of_attached(servers, changes.journal), SessionOptions(holder="attach", reapply="off")
+        outside_of_attached(servers, changes.journal),
+        SessionOptions(holder="attach", reapply="off", at_close=changes.undo),
     )
     try:
-        code = shown(call, AttachedView(session, changes.undo), settings, "the dashboard")
+        code = shown(call, session, settings, "the dashboard")
     finally:
         undone = asyncio.run(changes.undo())
         changes.journal.close()

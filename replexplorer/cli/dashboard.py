@@ -80,7 +80,7 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
 
 def watch(call: Call) -> int:
     """The dashboard over what others do with the stack; changes nothing."""
-    from replexplorer.engine.spectator import Spectator
+    from replexplorer.engine.session import Spectator
 
     loaded = load_configuration_of(call)
     settings = settings_of(loaded)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Final
 from replexplorer import __version__
 from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.schema import SchemaFinding
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs.names import KnobName, KnobView
@@ -78,7 +78,10 @@ class SessionOptions:
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
     watches: bool = False
-    """Nothing is brought up, driven or restored (`spectator.Spectator`)."""
+    """Nothing is brought up, driven or restored (`Spectator`)."""
+    at_close: Callable[[], Awaitable[object]] | None = None
+    """Awaited to its end when the view is closed, however that ends: gives attached servers back the values
+    that their variables had."""
 
 
 class Session:
@@ -307,13 +310,17 @@ class Session:
 
     async def _let_go(self) -> None:
         """End the tasks, the load and the connections, each whatever became of those before."""
-        await self.rig.abandon()
         try:
+            await self.rig.abandon()
             await self.monitor.stop()
             await asyncio.gather(self.turns.abandon(), self.driving.stop())
             await self.recording.end()
         finally:
-            await self.disconnect()
+            try:
+                await self.disconnect()
+            finally:
+                if self.options.at_close is not None:
+                    await self.options.at_close()
 
     async def disconnect(self) -> None:
         """End a single verb's session."""
@@ -441,3 +448,47 @@ class Session:
         """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
         waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
         return await take_status(self.sight, patient=patient)
+
+
+HOLDER: Final = "view"
+"""How a spectator is called."""
+_AGAIN_S: Final = 1.0
+"""Between two looks for a stack that is waited for."""
+
+
+class Spectator:
+    """What others do with a stack (`view.View`): their load, changes, faults and marks. Nothing is brought
+    up, driven, restored or recorded."""
+
+    console: Final = None
+    """Nothing can be done here."""
+    player: Final = None
+    """Its time goes by itself."""
+
+    def __init__(
+        self, outside: Outside, *, calibration: Calibration | None = None, patient: bool = False
+    ) -> None:
+        """`patient`: a stack that is not there yet is waited for."""
+        options = SessionOptions(holder=HOLDER, reapply="off", calibration=calibration, watches=True)
+        self._patient = patient
+        self._session = Session(replace(outside, recorder=None), options)
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """Attach to the running stack; raises StackUnavailable where there is none, or nobody can log in."""
+        while True:
+            try:
+                return await self._session.watch(progress)
+            except StackUnavailable:
+                if not self._patient:
+                    raise
+            progress(Progress("waiting for the stack"))
+            await self._session.outside.clock.sleep(_AGAIN_S)
+
+    def ticks(self) -> AsyncIterator[Tick]:
+        """See `view.View`."""
+        return self._session.ticks()
+
+    async def close(self, *, keep: bool = False) -> str:
+        """Let go of the stack, which stays as it is; answers nothing."""
+        await self._session.close(keep=True)
+        return ""

@@ -1,6 +1,6 @@
 """What one watches: a live session, a recording that is played.
 
-What one can do with it stands beside it: a console where something can be turned, a player where time
+What one can do with it stands beside it: a console where something can be turned, a replay where time
 can. A view has no methods for what it cannot do. A recording's ticks are those that were recorded: a jump
 begins again at the first one and plays up to its goal without pause, so whoever folds ticks has the same
 picture as at that moment then.
@@ -39,36 +39,6 @@ class PlayerPosition:
     """False while paused, and at the end."""
 
 
-class Player(Protocol):
-    """What one does with time where it is a recording's."""
-
-    @property
-    def position(self) -> PlayerPosition:
-        """Where it stands."""
-        ...
-
-    @property
-    def marks_s(self) -> Sequence[float]:
-        """The marks, in seconds since the recording's first tick."""
-        ...
-
-    def toggle(self) -> None:
-        """Pause, or play on; at the end, play from the beginning."""
-        ...
-
-    def seek(self, by_s: float) -> None:
-        """Jump this many seconds on, or back."""
-        ...
-
-    def step(self, forward: bool) -> None:
-        """Jump to the next mark, or to the one before; past the last, to the end."""
-        ...
-
-    def change_speed(self, faster: bool) -> None:
-        """The next speed."""
-        ...
-
-
 class View(Protocol):
     """A stack, or what was recorded of one, as a picture that moves."""
 
@@ -78,7 +48,7 @@ class View(Protocol):
         ...
 
     @property
-    def player(self) -> Player | None:
+    def player(self) -> Replay | None:
         """Where time can be turned; None where it goes by itself."""
         ...
 
@@ -124,7 +94,7 @@ class Tape(Protocol):
 
 
 class Replay:
-    """A recording that is played (`view.View` and its own `view.Player`)."""
+    """A recording that is played (`View`)."""
 
     console: Final = None
     """Nothing can be turned in a recording."""
@@ -151,8 +121,8 @@ class Replay:
     # -- the player
 
     @property
-    def player(self) -> Player:
-        """It plays itself."""
+    def player(self) -> Replay:
+        """Itself."""
         return self
 
     @property

@@ -18,7 +18,6 @@ from replexplorer.core.errors import MissingPiece, ServerUnreachable, StackUnava
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.load.interval import SERVER
 from replexplorer.core.wire import Document
-from replexplorer.engine.attached_view import AttachedView
 from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import Ability
@@ -119,7 +118,8 @@ async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: P
     async def take_back() -> object:
         return await undo(journal, lambda name: sql(addresses[name], world.credentials)._sql)  # type: ignore[attr-defined]
 
-    visit = AttachedView(session, take_back)
+    session.options = replace(session.options, at_close=take_back)
+    visit = session
     await visit.start(lambda _: None)
     await visit.console.set((visit.console.parse("sync_binlog=100"),))
     assert world.primary.variables["sync_binlog"] == "100"

@@ -12,7 +12,7 @@ from replexplorer.core.errors import NoSuchStack
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.engine.outcome import Progress
-from replexplorer.engine.spectator import Spectator
+from replexplorer.engine.session import Spectator
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World, tasks_left
