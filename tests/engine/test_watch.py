@@ -245,9 +245,9 @@ async def test_an_answer_that_a_busy_machine_delays_is_no_restart() -> None:
     async with world.started() as session:
         await turn(session, "rtt=85")
         heard: list[str] = []
-        for late_s in (0.0, 4.0, 0.1, 2.5, 0.0, 30.0, 0.0):
+        for late_s in (0.0, 4.0, 0.1, 20.0, 0.0):
             world.sidecars["db1"].answers_late_s = late_s
-            ends_s = asyncio.get_running_loop().time() + late_s + 10
+            ends_s = asyncio.get_running_loop().time() + late_s + 5
             async for tick in session.ticks():
                 heard += [event.text for event in tick.events]
                 if asyncio.get_running_loop().time() > ends_s:
