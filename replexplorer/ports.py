@@ -6,11 +6,15 @@ call leaves the old state or the new one, never a half one.
 
 from __future__ import annotations
 
+import os
+import socket
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from replexplorer.core import wire
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.interval import Interval
@@ -29,9 +33,12 @@ from replexplorer.core.wire import (
     Health,
     Lease,
     LinkState,
+    Request,
     SetDisk,
     Shape,
 )
+
+Answered = TypeVar("Answered")
 
 
 class Clock(Protocol):
@@ -108,7 +115,7 @@ class NodeAddress:
     machine: str | None = None
     """The host that it is on, as `up --on` was told; None: this one."""
     keeps: bool = True
-    """Its agent keeps what all apps of the stack share (`Keeper`)."""
+    """Its agent keeps what all apps of the stack share (`Agent`)."""
     also: frozenset[str] = frozenset()
     """Further hosts that are this node: how its replicas were told to reach it."""
 
@@ -306,12 +313,8 @@ class Bridge(Protocol):
         ...
 
 
-class Keeper(Protocol):
-    """What all apps of a stack share: the requested document, and who drives, changes and measures.
-
-    Who died holding something loses it seconds later; until then a taker waits, so that nobody comes in
-    between when an app only lost its way to the stack.
-    """
+class DocumentKeeper(Protocol):
+    """Has the requested document: an agent, or whichever agent of a stack answers."""
 
     async def document(self) -> Document:
         """The requested document."""
@@ -321,92 +324,116 @@ class Keeper(Protocol):
         """Compare and set; None when somebody else wrote meanwhile."""
         ...
 
-    async def take_lease(
-        self,
-        holder: str,
-        *,
-        beside: bool = False,
-        load: Mapping[str, int | float | str] | None = None,
-        selected: str | None = None,
-    ) -> Lease | None:
-        """Take the driver's lease, or say again which `load` is driven (its knobs by key) and which knob
-        is `selected`; None when it is ours now, else the holder that has it."""
-        ...
 
-    async def lease(self) -> Lease | None:
-        """Who drives now."""
-        ...
+class Agent(ABC):
+    """What can be asked of the agent in one node's sidecar; it reconnects its bridge when a call finds it
+    gone. What all apps of a stack share - the requested document, and who drives, changes and measures - each
+    agent keeps; what was taken through one may be released through another.
 
-    async def release_lease(self) -> None:
-        """Give it back; nothing when it is not ours."""
-        ...
-
-    async def take_turn(
-        self, holder: str, *, within_s: float, anyway: bool = False
-    ) -> Lease | Experiment | None:
-        """Wait for our turn to change knobs: None when it is ours, else who has it still, or at once
-        another's experiment that runs, unless `anyway`."""
-        ...
-
-    async def leave_turn(self) -> None:
-        """End our turn, or our waiting for it."""
-        ...
-
-    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """Refuse turns to all others from now on: None when that is so, else whose experiment runs already;
-        harmless twice."""
-        ...
-
-    async def end_experiment(self) -> None:
-        """Our experiment is over; nothing when there is none."""
-        ...
-
-
-class Agent(Keeper, Protocol):
-    """The agent in one node's sidecar; it reconnects its bridge when a call finds it gone. Each is a keeper;
-    what was taken through one may be released through another."""
+    Who died holding something loses it seconds later; until then a taker waits, so that nobody comes in
+    between when an app only lost its way to the stack.
+    """
 
     node: str
 
+    @abstractmethod
+    async def ask(self, request: Request[Answered]) -> Answered:
+        """What answers a request."""
+
+    @abstractmethod
+    async def until_lost(self) -> None:
+        """Return when the bridge in use has ended, at once when there is none."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the bridge; what was taken through it is lost some seconds later."""
+
     async def link(self, peer: str, *, anew: bool = False) -> LinkState:
         """The state of the link to a peer; `anew` forgets what was measured until now."""
-        ...
+        return await self.ask(wire.AskLink(peer, anew))
 
     async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
         """Shape this side of the link to the peer; the default shape removes the rule.
 
         Returns when the rule is in force; the probe's window starts afresh.
         """
-        ...
+        return await self.ask(wire.SetLink(peer, address, shape))
 
     async def set_flap(self, peer: str, address: str, flap: Flap | None) -> LinkState:
         """Let this side of the link go down and up by the clock until another flap, or None, is set; the
         shape stays. Returns when that is in force; the probe's window starts afresh."""
-        ...
+        return await self.ask(wire.SetFlap(peer, address, flap))
 
     async def disk(self, *, probe: bool = False) -> DiskState:
         """The node's disk; `probe` writes to it first (1,000 synchronous writes, 5 s at most)."""
-        ...
+        return await self.ask(wire.AskDisk(probe))
 
     async def set_disk(self, asked: SetDisk) -> DiskState:
         """Change what the node's shim does to its server; MissingPiece when that runs without it."""
-        ...
+        return await self.ask(asked)
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on; measures the base path first when no delay is in force."""
-        ...
-
-    async def until_lost(self) -> None:
-        """Return when the bridge in use has ended, at once when there is none."""
-        ...
+        return await self.ask(wire.Watch(peer, address))
 
     async def health(self) -> Health:
         """Backend, CPU seconds, packets, packets of clients under the rule, disk facts."""
-        ...
+        return await self.ask(wire.AskHealth())
 
-    async def close(self) -> None:
-        """End the bridge; what was taken through it is lost some seconds later."""
-        ...
+    async def document(self) -> Document:
+        """The requested document."""
+        return await self.ask(wire.AskDocument())
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """Compare and set; None when somebody else wrote meanwhile. A bridge lost midway is an error: whether
+        it was written, `document` says."""
+        return (await self.ask(wire.WriteDocument(dict(content), expect_version))).document
+
+    async def take_lease(
+        self,
+        holder: str,
+        *,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
+    ) -> Lease | None:
+        """Take the driver's lease, or say again which `load` is driven (its knobs by key) and which knob
+        is `selected`; None when it is ours now, else the holder that has it."""
+        told = None if load is None else dict(load)
+        wish = Lease(holder, os.getpid(), socket.gethostname(), told, selected)
+        found = await self.ask(wire.TakeLease(wish))
+        return None if found.ours else found.lease
+
+    async def lease(self) -> Lease | None:
+        """Who drives now."""
+        return (await self.ask(wire.AskLease())).lease
+
+    async def release_lease(self) -> None:
+        """Give it back; nothing when it is not ours."""
+        await self.ask(wire.ReleaseLease())
+
+    async def take_turn(
+        self, holder: str, *, within_s: float, anyway: bool = False
+    ) -> Lease | Experiment | None:
+        """Wait for our turn to change knobs: None when it is ours, else who has it still, or at once
+        another's experiment that runs, unless `anyway`."""
+        wish = Lease(holder, os.getpid(), socket.gethostname())
+        found = await self.ask(wire.TakeTurn(wish, within_s, anyway))
+        return found.experiment or (None if found.ours else found.lease)
+
+    async def leave_turn(self) -> None:
+        """End our turn, or our waiting for it."""
+        await self.ask(wire.LeaveTurn())
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """Refuse turns to all others from now on: None when that is so, else whose experiment runs already;
+        harmless twice."""
+        wish = Experiment(kind, name, holder, os.getpid(), socket.gethostname())
+        found = await self.ask(wire.BeginExperiment(wish))
+        return None if found.ours else found.experiment
+
+    async def end_experiment(self) -> None:
+        """Our experiment is over; nothing when there is none."""
+        await self.ask(wire.EndExperiment())
 
 
 @dataclass(frozen=True, slots=True)

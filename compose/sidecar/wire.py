@@ -35,6 +35,14 @@ SHORTEST_FLAP_S: Final = 0.1
 """Of either half: a shorter one is over before both ends have done it."""
 LONGEST_FLAP_S: Final = 3600.0
 
+ANSWERS_WITHIN_S: Final = 5.0
+LETS_GO_S: Final = 5.0
+"""Netem lets what it holds go before its rule does."""
+PROBES_S: Final = 6.0
+"""How long the agent writes for its probe, at the most."""
+COMING_BACK_S: Final = 6.0
+"""How long a claim may wait for the return of an app whose bridge ended (shared.py), and more."""
+
 Declared = TypeVar("Declared")
 Answered = TypeVar("Answered")
 
@@ -348,12 +356,21 @@ class Request(Generic[Answered]):
 
     op: ClassVar[str]
     answered_by: ClassVar[Any]
+    repeatable: ClassVar[bool]
+    """Asked twice it does what it does once."""
+    takes_s: ClassVar[float]
+    """How long the agent may work on it, beside what an answer takes."""
 
-    def __init_subclass__(cls, *, op: str) -> None:
+    def __init_subclass__(cls, *, op: str, repeatable: bool = True, takes_s: float = 0.0) -> None:
         """Know the op by its class."""
-        cls.op = op
+        cls.op, cls.repeatable, cls.takes_s = op, repeatable, takes_s
         cls.answered_by = get_args(cls.__dict__["__orig_bases__"][0])[0]
         REQUESTS[op] = cls
+
+    @property
+    def deadline_s(self) -> float:
+        """When an app gives up waiting for the answer."""
+        return ANSWERS_WITHIN_S + self.takes_s
 
 
 REQUESTS: Final[dict[str, type[Request[Any]]]] = {}
@@ -381,7 +398,7 @@ class AskLink(Request[LinkState], op="link"):
 
 
 @dataclass(frozen=True)
-class SetLink(Request[LinkState], op="set_link"):
+class SetLink(Request[LinkState], op="set_link", takes_s=LETS_GO_S):
     """Shape this side of the link to a peer, answered when in force; the plain shape removes the rule."""
 
     peer: str
@@ -391,7 +408,7 @@ class SetLink(Request[LinkState], op="set_link"):
 
 
 @dataclass(frozen=True)
-class SetFlap(Request[LinkState], op="set_flap"):
+class SetFlap(Request[LinkState], op="set_flap", takes_s=LETS_GO_S):
     """Let this side of the link to a peer go down and up until another flap, or None, is asked; the shape
     stays as it is, and may be changed meanwhile."""
 
@@ -416,6 +433,11 @@ class AskDisk(Request[DiskState], op="disk"):
 
     probe: bool = False
     """Write to it first."""
+
+    @property
+    def deadline_s(self) -> float:
+        """A probe takes its time."""
+        return ANSWERS_WITHIN_S + (PROBES_S if self.probe else 0.0)
 
 
 @dataclass(frozen=True)
@@ -444,7 +466,7 @@ class AskDocument(Request[Document], op="document"):
 
 
 @dataclass(frozen=True)
-class WriteDocument(Request[Written], op="write_document"):
+class WriteDocument(Request[Written], op="write_document", repeatable=False):
     """Compare and set."""
 
     content: Mapping[str, Any]
@@ -452,7 +474,7 @@ class WriteDocument(Request[Written], op="write_document"):
 
 
 @dataclass(frozen=True)
-class TakeLease(Request[LeaseState], op="take_lease"):
+class TakeLease(Request[LeaseState], op="take_lease", takes_s=COMING_BACK_S):
     """Become the driver of the load, or say again what one drives. Some seconds after the bridge ended, in
     which the app can come back through any agent, the lease ends."""
 
@@ -480,6 +502,11 @@ class TakeTurn(Request[LeaseState], op="take_turn"):
     anyway: bool = False
     """Though somebody's experiment runs."""
 
+    @property
+    def deadline_s(self) -> float:
+        """It is waited for."""
+        return ANSWERS_WITHIN_S + self.within_s
+
 
 @dataclass(frozen=True)
 class LeaveTurn(Request[LeaseState], op="leave_turn"):
@@ -487,7 +514,7 @@ class LeaveTurn(Request[LeaseState], op="leave_turn"):
 
 
 @dataclass(frozen=True)
-class BeginExperiment(Request[ExperimentState], op="begin_experiment"):
+class BeginExperiment(Request[ExperimentState], op="begin_experiment", takes_s=COMING_BACK_S):
     """Run an experiment from now on: nobody else turns a knob meanwhile. It ends as the lease does."""
 
     wish: Experiment

@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, Shape
-from replexplorer.ports import Bridge
+from replexplorer.ports import Agent, Bridge
 
 OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
-CALL_DEADLINE_S = 5.0
-LONGEST_DELAY_S = 5.0
-COMING_BACK_S = 6.0
-"""How long a claim may wait for the return of an app whose bridge ended (the agent's `GRACE_S`), and more."""
-PROBE_S = 6.0
-"""How long the agent writes for its probe, at the most."""
 REPAIR = "`replexplorer up` repairs the stack"
 
 OpenBridge = Callable[[str], Awaitable[Bridge]]
@@ -126,8 +117,8 @@ class _Connection:
         await self._bridge.close()
 
 
-class BridgedAgent:
-    """`ports.Agent` over a bridge that is opened when first needed, and again when it was lost."""
+class BridgedAgent(Agent):
+    """An agent over a bridge that is opened when first needed, and again when it was lost."""
 
     def __init__(
         self,
@@ -196,121 +187,28 @@ class BridgedAgent:
             return UsageError(f"the agent of {self.node} refused, {failure.message}")
         return StackUnavailable(f"the agent of {self.node} failed, {failure.message}", REPAIR)
 
-    async def _ask(
-        self,
-        request: wire.Request[Answered],
-        deadline_s: float = CALL_DEADLINE_S,
-        *,
-        repeatable: bool = True,
-    ) -> Answered:
-        """Ask; when the bridge turns out to be lost, ask once more on a new one if that is harmless.
-
-        Raise ReplexplorerError."""
+    async def ask(self, request: wire.Request[Answered]) -> Answered:
+        """See `ports.Agent`; when the bridge turns out to be lost, ask once more on a new one if that is
+        harmless. Raise ReplexplorerError."""
         for attempt in (1, 2):
             connection = await self._connect()
             try:
-                return self._answer(request, await connection.ask(request, deadline_s))
+                return self._answer(request, await connection.ask(request, request.deadline_s))
             except TimeoutError:
                 connection.lose("an answer did not come in time")
                 await connection.close()  # what it gets too late, it must not hold
                 raise StackUnavailable(
-                    f"the agent of {self.node} did not answer within {deadline_s:g} s", REPAIR
+                    f"the agent of {self.node} did not answer within {request.deadline_s:g} s", REPAIR
                 ) from None
             except _BridgeLost as lost:
-                if attempt == 2 or not repeatable:
+                if attempt == 2 or not request.repeatable:
                     raise StackUnavailable(f"the bridge to {self.node} was lost, {lost}", REPAIR) from None
         raise AssertionError("unreachable")
-
-    async def link(self, peer: str, *, anew: bool = False) -> LinkState:
-        """The state of the link to a peer; `anew` forgets what was measured until now."""
-        return await self._ask(wire.AskLink(peer, anew))
-
-    async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
-        """Shape this side of the link; returns when it is in force."""
-        # Netem lets what it holds go before its rule does.
-        deadline_s = CALL_DEADLINE_S + LONGEST_DELAY_S
-        return await self._ask(wire.SetLink(peer, address, shape), deadline_s)
-
-    async def set_flap(self, peer: str, address: str, flap: wire.Flap | None) -> LinkState:
-        """Let this side of the link go down and up; returns when that is in force."""
-        return await self._ask(wire.SetFlap(peer, address, flap), CALL_DEADLINE_S + LONGEST_DELAY_S)
-
-    async def disk(self, *, probe: bool = False) -> DiskState:
-        """The node's disk; `probe` writes to it first."""
-        deadline_s = CALL_DEADLINE_S + (PROBE_S if probe else 0)
-        return await self._ask(wire.AskDisk(probe), deadline_s)
-
-    async def set_disk(self, asked: wire.SetDisk) -> DiskState:
-        """Change what the node's shim does to its server."""
-        return await self._ask(asked)
-
-    async def watch(self, peer: str, address: str) -> LinkState:
-        """Probe the peer from now on."""
-        return await self._ask(wire.Watch(peer, address))
-
-    async def document(self) -> Document:
-        """The requested document."""
-        return await self._ask(wire.AskDocument())
-
-    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """Compare and set. A bridge lost midway is an error: whether it was written, `document` says."""
-        request = wire.WriteDocument(dict(content), expect_version)
-        return (await self._ask(request, repeatable=False)).document
-
-    async def take_lease(
-        self,
-        holder: str,
-        *,
-        beside: bool = False,
-        load: Mapping[str, int | float | str] | None = None,
-        selected: str | None = None,
-    ) -> Lease | None:
-        """Take the lease; the holder when another has it. `beside` does not take it away: the caller
-        that drives beside gets None, and the lease stays where it is."""
-        told = None if load is None else dict(load)
-        wish = Lease(holder, os.getpid(), socket.gethostname(), told, selected)
-        found = await self._ask(wire.TakeLease(wish), CALL_DEADLINE_S + COMING_BACK_S)
-        return None if found.ours or beside else found.lease
-
-    async def lease(self) -> Lease | None:
-        """Who drives now."""
-        return (await self._ask(wire.AskLease())).lease
-
-    async def release_lease(self) -> None:
-        """Give it back; nothing when it is not ours."""
-        await self._ask(wire.ReleaseLease())
-
-    async def take_turn(
-        self, holder: str, *, within_s: float, anyway: bool = False
-    ) -> Lease | Experiment | None:
-        """Wait for our turn to change knobs; the holder when it does not come in time, or the experiment
-        that forbids it."""
-        wish = Lease(holder, os.getpid(), socket.gethostname())
-        found = await self._ask(wire.TakeTurn(wish, within_s, anyway), CALL_DEADLINE_S + within_s)
-        return found.experiment or (None if found.ours else found.lease)
-
-    async def leave_turn(self) -> None:
-        """End our turn, or our waiting for it."""
-        await self._ask(wire.LeaveTurn())
-
-    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """Refuse turns to all others from now on; whose experiment runs when it is not ours."""
-        wish = Experiment(kind, name, holder, os.getpid(), socket.gethostname())
-        found = await self._ask(wire.BeginExperiment(wish), CALL_DEADLINE_S + COMING_BACK_S)
-        return None if found.ours else found.experiment
-
-    async def end_experiment(self) -> None:
-        """Our experiment is over; nothing when there is none."""
-        await self._ask(wire.EndExperiment())
 
     async def until_lost(self) -> None:
         """Return when the bridge in use has ended, at once when there is none."""
         if self._connection is not None:
             await self._connection.ended.wait()
-
-    async def health(self) -> Health:
-        """What the agent costs and counts."""
-        return await self._ask(wire.AskHealth())
 
     async def _drop(self) -> None:
         if self._connection is not None:

@@ -1,4 +1,4 @@
-"""What the stack keeps for all apps, asked of whichever node's agent answers (`ports.Keeper`).
+"""What the stack keeps for all apps, asked of whichever node's agent answers (`ports.Agent`).
 
 Law: no node is special. What this app holds it takes again through another agent as soon as the bridge
 that it was taken through ends; the agents keep its place until then.
@@ -46,11 +46,11 @@ class Keeping:
         self._following: asyncio.Task[None] | None = None
 
     async def document(self) -> Document:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         return await self._ask(lambda agent: agent.document())
 
     async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """See `ports.Keeper`; None also where an agent died of the write and another finds it done."""
+        """See `ports.Agent`; None also where an agent died of the write and another finds it done."""
         return await self._ask(lambda agent: agent.write_document(expect_version, content))
 
     async def take_lease(
@@ -61,22 +61,22 @@ class Keeping:
         load: Mapping[str, int | float | str] | None = None,
         selected: str | None = None,
     ) -> Lease | None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         other = await self._take(_LEASE, lambda agent: agent.take_lease(holder, load=load, selected=selected))
         return None if beside else other
 
     async def lease(self) -> Lease | None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         return await self._ask(lambda agent: agent.lease())
 
     async def release_lease(self) -> None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         await self._give(_LEASE)
 
     async def take_turn(
         self, holder: str, *, within_s: float, anyway: bool = False
     ) -> Lease | Experiment | None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         return await self._take(
             _TURN,
             lambda agent: agent.take_turn(holder, within_s=within_s, anyway=anyway),
@@ -84,15 +84,15 @@ class Keeping:
         )
 
     async def leave_turn(self) -> None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         await self._give(_TURN)
 
     async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         return await self._take(_EXPERIMENT, lambda agent: agent.begin_experiment(kind, name, holder))
 
     async def end_experiment(self) -> None:
-        """See `ports.Keeper`."""
+        """See `ports.Agent`."""
         await self._give(_EXPERIMENT)
 
     async def close(self) -> None:

@@ -151,7 +151,6 @@ async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -
     other = await second.take_lease("load")
     assert isinstance(other, Lease)
     assert other.holder == "tui"
-    assert await second.take_lease("load", beside=True) is None
     assert await second.lease() == other
     await second.release_lease()
     assert await second.lease() == other
@@ -229,11 +228,14 @@ async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> Non
     await no_task_is_left()
 
 
-async def test_a_mute_agent_is_given_up_and_its_bridge_too(sidecar: FakeSidecar) -> None:
+async def test_a_mute_agent_is_given_up_and_its_bridge_too(
+    sidecar: FakeSidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire.AskHealth, "deadline_s", 0.01)
     agent = BridgedAgent("db1", sidecar.open_bridge)
     sidecar.mute.add("health")
     with pytest.raises(StackUnavailable, match="did not answer within"):
-        await agent._ask(wire.AskHealth(), deadline_s=0.01)
+        await agent.health()
     await agent.link("db2")
     assert len(sidecar.bridges) == 2
     await agent.close()

@@ -9,9 +9,10 @@ import asyncio
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
 from replexplorer.core.link import PLAIN_FIELDS
 from replexplorer.core.topology import link_between
@@ -22,12 +23,12 @@ from replexplorer.core.wire import (
     Experiment,
     Flap,
     Health,
-    Lease,
     LinkState,
     SetDisk,
     Shape,
     Volume,
 )
+from replexplorer.ports import Agent
 from tests.fakes.clock import VirtualClock
 from tests.sidecar import load
 
@@ -365,7 +366,7 @@ class FakeSidecar:
         return None if first is None or first.pid == agent.pid else first.wish
 
 
-class FakeAgent:
+class FakeAgent(Agent):
     """One app's bridge to one sidecar (`ports.Agent`)."""
 
     def __init__(self, sidecar: FakeSidecar, pid: int) -> None:
@@ -401,110 +402,74 @@ class FakeAgent:
         loop.call_later(CALL_S / 2, serve)
         return await answer
 
-    async def link(self, peer: str, *, anew: bool = False) -> LinkState:
+    async def ask(self, request: wire.Request[Any]) -> Any:
         """See `ports.Agent`."""
-        return await self._call("link", lambda: self.sidecar.link(peer, anew))
+        box, op = self.sidecar, request.op
+        match request:
+            case wire.AskLink(peer, anew):
+                return await self._call(op, lambda: box.link(peer, anew))
+            case wire.SetLink(peer, address, shape):
+                assert address, "a rule needs the peer's address"
+                return await self._call(op, lambda: box.set_link(peer, shape))
+            case wire.SetFlap(peer, address, flap):
+                assert address, "a rule needs the peer's address"
+                return await self._call(op, lambda: box.set_flap(peer, flap))
+            case wire.AskDisk(probe):
+                return await self._call(op, box.probe_disk if probe else box.disk)
+            case wire.SetDisk():
+                return await self._call(op, lambda: box.set_disk(request))
+            case wire.Watch(peer, address):
+                return await self._call(op, lambda: box.watch(peer, address))
+            case wire.AskDocument():
+                return await self._call(op, box.read)
+            case wire.WriteDocument(content, expected):
+                return wire.Written(await self._call(op, lambda: box.write(expected, content)))
+            case wire.TakeLease(wish):
+                return wire.LeaseState(*await self._hold(op, "lease", wish))
+            case wire.AskLease():
+                return wire.LeaseState(await self._call(op, lambda: box.claims.first("lease")), ours=False)
+            case wire.TakeTurn():
+                return await self._take_turn(request)
+            case wire.BeginExperiment(wish):
+                return wire.ExperimentState(*await self._hold(op, "experiment", wish))
+            case wire.ReleaseLease() | wire.LeaveTurn() | wire.EndExperiment():
+                slot = op.partition("_")[2]
+                return await self._call(op, lambda: box.claims.leave(slot, self))
+        return await self._health()
 
-    async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
-        """See `ports.Agent`."""
-        assert address, "a rule needs the peer's address"
-        return await self._call("set_link", lambda: self.sidecar.set_link(peer, shape))
-
-    async def set_flap(self, peer: str, address: str, flap: Flap | None) -> LinkState:
-        """See `ports.Agent`."""
-        assert address, "a rule needs the peer's address"
-        return await self._call("set_flap", lambda: self.sidecar.set_flap(peer, flap))
-
-    async def disk(self, *, probe: bool = False) -> DiskState:
-        """See `ports.Agent`."""
-        return await self._call("disk", self.sidecar.probe_disk if probe else self.sidecar.disk)
-
-    async def set_disk(self, asked: SetDisk) -> DiskState:
-        """See `ports.Agent`."""
-        return await self._call("set_disk", lambda: self.sidecar.set_disk(asked))
-
-    async def watch(self, peer: str, address: str) -> LinkState:
-        """See `ports.Agent`."""
-        return await self._call("watch", lambda: self.sidecar.watch(peer, address))
-
-    async def document(self) -> Document:
-        """See `ports.Agent`."""
-        return await self._call("document", self.sidecar.read)
-
-    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """See `ports.Agent`."""
-        return await self._call("write_document", lambda: self.sidecar.write(expect_version, content))
-
-    async def take_lease(
-        self,
-        holder: str,
-        *,
-        beside: bool = False,
-        load: Mapping[str, int | float | str] | None = None,
-        selected: str | None = None,
-    ) -> Lease | None:
-        """See `ports.Agent`."""
-        return await self._hold("take_lease", "lease", Lease(holder, self.pid, "here", load, selected))
-
-    async def lease(self) -> Lease | None:
-        """See `ports.Agent`."""
-        return await self._call("lease", lambda: self.sidecar.claims.first("lease"))
-
-    async def release_lease(self) -> None:
-        """See `ports.Agent`."""
-        await self._call("release_lease", lambda: self.sidecar.claims.leave("lease", self))
-
-    async def take_turn(
-        self, holder: str, *, within_s: float, anyway: bool = False
-    ) -> Lease | Experiment | None:
-        """See `ports.Agent`."""
-        wish, claims = Lease(holder, self.pid, "here"), self.sidecar.claims
-        if not anyway and (found := await self._call("forbids", lambda: self.sidecar.forbids(self))):
-            return found
+    async def _take_turn(self, asked: wire.TakeTurn) -> wire.LeaseState:
+        wish, claims = replace(asked.wish, pid=self.pid), self.sidecar.claims
+        if not asked.anyway and (found := await self._call("forbids", lambda: self.sidecar.forbids(self))):
+            return wire.LeaseState(None, ours=False, experiment=found)
         first = await self._call("take_turn", lambda: claims.take("turn", self, wish, wait=True))
-        until_s = asyncio.get_running_loop().time() + within_s
+        until_s = asyncio.get_running_loop().time() + asked.within_s
         while first.pid != self.pid:
             if asyncio.get_running_loop().time() > until_s:
                 claims.leave("turn", self)
-                held: Lease = first.wish
-                return held
+                return wire.LeaseState(first.wish, ours=False)
             await asyncio.sleep(LOOK_EVERY_S)
             if self.ended.is_set():
                 raise StackUnavailable(f"the bridge to {self.node} was lost")
             first = claims.queue("turn")[0]
-        if not anyway and (found := self.sidecar.forbids(self)):
+        if not asked.anyway and (found := self.sidecar.forbids(self)):
             claims.leave("turn", self)
-            return found
-        return None
+            return wire.LeaseState(None, ours=False, experiment=found)
+        return wire.LeaseState(wish, ours=True)
 
-    async def leave_turn(self) -> None:
-        """See `ports.Agent`."""
-        await self._call("leave_turn", lambda: self.sidecar.claims.leave("turn", self))
-
-    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """See `ports.Agent`."""
-        return await self._hold(
-            "begin_experiment", "experiment", Experiment(kind, name, holder, self.pid, "here")
-        )
-
-    async def end_experiment(self) -> None:
-        """See `ports.Agent`."""
-        await self._call("end_experiment", lambda: self.sidecar.claims.leave("experiment", self))
-
-    async def _hold(self, op: str, slot: str, wish: T) -> T | None:
+    async def _hold(self, op: str, slot: str, wish: Any) -> tuple[Any, bool]:
         """Take it, or answer who has it; whoever may come back is waited for."""
+        wish = replace(wish, pid=self.pid, host="here")
         while True:
             first = await self._call(op, lambda: self.sidecar.claims.take(slot, self, wish))
             if first.lost_s is None:
-                return None if first.pid == self.pid else first.wish
+                return first.wish, first.pid == self.pid
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def until_lost(self) -> None:
         """See `ports.Agent`."""
         await self.ended.wait()
 
-    async def health(self) -> Health:
-        """See `ports.Agent`."""
+    async def _health(self) -> Health:
         now_s = asyncio.get_running_loop().time
         told = await self._call(
             "health",

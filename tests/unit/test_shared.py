@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.agent import COMING_BACK_S, BridgedAgent
+from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.wire import Document
+from replexplorer.core.wire import COMING_BACK_S, Document
 from replexplorer.ports import Bridge
 from tests.sidecar import DIRECTORY, load
 

@@ -7,14 +7,13 @@ none of its replicas, whoever listens at its address.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, NoReturn, TypeVar
 
 from replexplorer.adapters.mysql import Address, ControlConnection, Tls
+from replexplorer.core import wire
 from replexplorer.core.dialect.attaching import (
     ACTIVITY,
     DUMPED_TO,
@@ -39,10 +38,11 @@ from replexplorer.core.errors import (
 )
 from replexplorer.core.server.comeback import Bustle
 from replexplorer.core.system import System
-from replexplorer.core.wire import Document, Experiment, Lease
+from replexplorer.core.wire import Document, LeaseState
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
 from replexplorer.ports import (
     Ability,
+    Agent,
     Clock,
     Credentials,
     HostView,
@@ -386,8 +386,9 @@ class _Asked:
             return None
 
 
-class NoSidecar:
-    """`ports.Agent` of a node without a sidecar: no link, no disk, and what this app keeps for itself.
+class NoSidecar(Agent):
+    """What stands in for the agent of a node without a sidecar: no link, no disk, and what this app keeps for
+    itself.
 
     Law: what it keeps, shared by all nodes of `kept`, is kept no longer than the process lives, because who
     ends has undone its changes, and what a killed one left stands in its journal.
@@ -397,48 +398,35 @@ class NoSidecar:
         self.node = node
         self._kept = kept
 
-    async def document(self) -> Document:
-        """See `ports.Keeper`."""
-        return self._kept.get("requested", Document(0, {}))
-
-    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """See `ports.Keeper`."""
-        if expect_version != (await self.document()).version:
-            return None
-        self._kept["requested"] = Document(expect_version + 1, dict(content))
-        return self._kept["requested"]
-
-    async def take_lease(self, holder: str, **_: Any) -> Lease | None:
-        """See `ports.Keeper`; these servers take no load."""
-        return Lease("the servers' own clients", os.getpid(), socket.gethostname())
-
-    async def take_turn(self, holder: str, **_: Any) -> Lease | Experiment | None:
-        """See `ports.Keeper`; who changes these servers holds their journal."""
-        return None
-
-    async def lease(self) -> Lease | None:
-        """See `ports.Keeper`."""
-        return None
-
-    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """See `ports.Keeper`; raises MissingPiece."""
+    async def ask(self, request: wire.Request[Any]) -> Any:
+        """See `ports.Agent`; raises MissingPiece for what needs a sidecar."""
+        now = self._kept.get("requested", Document(0, {}))
+        match request:
+            case wire.AskDocument():
+                return now
+            case wire.WriteDocument(content, expected):
+                if expected != now.version:
+                    return wire.Written(None)
+                self._kept["requested"] = Document(expected + 1, dict(content))
+                return wire.Written(self._kept["requested"])
+            case wire.TakeLease(wish):  # these servers take no load
+                return LeaseState(replace(wish, holder="the servers' own clients"), ours=False)
+            case wire.TakeTurn(wish):  # who changes these servers holds their journal
+                return LeaseState(wish, ours=True)
+            case wire.AskLease() | wire.ReleaseLease() | wire.LeaveTurn() | wire.EndExperiment():
+                return LeaseState(None, ours=False)
+            case wire.BeginExperiment(wish):
+                raise MissingPiece(
+                    f"no {wish.kind} runs on servers that `up` did not make",
+                    "`replexplorer up` makes a stack",
+                )
         raise MissingPiece(
-            f"no {kind} runs on servers that `up` did not make", "`replexplorer up` makes a stack"
+            f"no sidecar stands beside {self.node}", "links and disks are known in a stack that `up` made"
         )
 
     async def until_lost(self) -> None:
         """It never is: nothing is reached through it."""
         await asyncio.Event().wait()
 
-    async def _nothing(self) -> None:
-        """There is nothing to end, to leave or to close."""
-
-    release_lease = leave_turn = end_experiment = close = _nothing
-
-    async def _absent(self, *_: Any, **__: Any) -> NoReturn:
-        """Raises MissingPiece."""
-        raise MissingPiece(
-            f"no sidecar stands beside {self.node}", "links and disks are known in a stack that `up` made"
-        )
-
-    link = set_link = set_flap = disk = set_disk = watch = health = _absent
+    async def close(self) -> None:
+        """There is nothing to close."""
