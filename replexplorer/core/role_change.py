@@ -261,26 +261,6 @@ class UnderWay:
         return f"{self.kind} from {self.source} to {self.to}"
 
 
-class Ending(StrEnum):
-    """How an interrupted change is ended."""
-
-    FINISH = "finish"
-    """The new source takes writes: the rest is done."""
-    TAKE_BACK = "take back"
-    """It does not: the source of before is the source."""
-    LEAVE = "leave"
-    """It does not, and the source of before is away: nothing can be done yet."""
-
-
-def ending_of(change: UnderWay, *, to_takes_writes: bool, source_answers: bool) -> Ending:
-    """How what is left of a change is ended, by what its two nodes are now."""
-    if change.kind is ChangeKind.REJOIN:
-        return Ending.FINISH
-    if to_takes_writes:
-        return Ending.FINISH
-    return Ending.TAKE_BACK if source_answers else Ending.LEAVE
-
-
 @dataclass(frozen=True, slots=True)
 class BootRoles:
     """What the servers of a stack are when they start, whatever they were made as."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.dialect.dialect import Capabilities
+from replexplorer.core.dialect.dialect import Capabilities, Threads
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import (
     MissingPiece,
@@ -23,6 +23,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.knobs.catalogue import Backing, Knob, Restart
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
+from replexplorer.engine.asking import DEADLINE_S, ask, execute
 from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
     Ability,
@@ -117,6 +118,18 @@ class Member:
         """Its server's own, which begins each GTID that it numbers; None where it has none, or was never
         reached."""
         return None if self.probed is None else self.probed.capabilities.server_uuid
+
+    async def run(self, *statements: str, deadline_s: float = DEADLINE_S) -> None:
+        """Run statements in order, each within the deadline; raises at the first that fails."""
+        await execute(self.control, statements, deadline_s=deadline_s)
+
+    async def executed(self) -> str:
+        """GTID set of what its server has executed."""
+        return await ask(self.control, self.dialect.executed())
+
+    async def threads(self) -> Threads | None:
+        """Its replication threads; None where none are configured."""
+        return await ask(self.control, self.dialect.threads())
 
     async def close(self) -> None:
         """Close connections and bridge."""

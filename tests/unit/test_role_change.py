@@ -12,14 +12,11 @@ from replexplorer.core.role_change import (
     BootRoles,
     Candidate,
     ChangeKind,
-    Ending,
     Lineage,
     RecoveryPoint,
     RoleChange,
     RoleStep,
-    UnderWay,
     choose,
-    ending_of,
 )
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
 from replexplorer.ui.screens.faults import change_words
@@ -184,30 +181,6 @@ def test_a_union_holds_both_and_nothing_else(left: list[int], right: list[int]) 
     both = unite_gtids(gtids(left), gtids(right))
     assert gtid_count(both) == len({*left, *right})
     assert subtract_gtids(gtids(left), both) == ""
-
-
-def under_way(kind: ChangeKind) -> UnderWay:
-    return UnderWay(kind, "db1", "db2", "promote", "failover (pid 7)", 1_760_000_000.5)
-
-
-@pytest.mark.parametrize(
-    ("kind", "to_takes_writes", "source_answers", "ending"),
-    [
-        (ChangeKind.FAILOVER, True, False, Ending.FINISH),
-        (ChangeKind.FAILOVER, True, True, Ending.FINISH),
-        (ChangeKind.FAILOVER, False, True, Ending.TAKE_BACK),
-        (ChangeKind.FAILOVER, False, False, Ending.LEAVE),
-        (ChangeKind.SWITCHOVER, True, True, Ending.FINISH),
-        (ChangeKind.SWITCHOVER, False, True, Ending.TAKE_BACK),
-        (ChangeKind.SWITCHOVER, False, False, Ending.LEAVE),
-        (ChangeKind.REJOIN, False, False, Ending.FINISH),
-    ],
-)
-def test_an_interrupted_change_is_finished_only_where_the_new_source_takes_writes(
-    kind: ChangeKind, to_takes_writes: bool, source_answers: bool, ending: Ending
-) -> None:
-    change = under_way(kind)
-    assert ending_of(change, to_takes_writes=to_takes_writes, source_answers=source_answers) is ending
 
 
 def test_boot_roles_are_lines_for_the_start_script() -> None:

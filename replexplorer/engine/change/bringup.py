@@ -169,7 +169,7 @@ async def _until_ready(
     await _while_there(
         fleet,
         watch_links(fleet),
-        *(_until_replicating(fleet, member, ends_s, tell) for member in followers if member not in to_copy),
+        *(until_replicating(fleet, member, ends_s, tell) for member in followers if member not in to_copy),
     )
     return tuple(started), tuple(member.name for member in to_copy)
 
@@ -249,9 +249,7 @@ async def _until_login(fleet: Fleet, member: Member, ends_s: float, news: Transf
         await clock.sleep(_LOOK_EVERY_S)
 
 
-async def _until_replicating(
-    fleet: Fleet, member: Member, ends_s: float, tell: Callable[[str], None]
-) -> None:
+async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: Callable[[str], None]) -> None:
     """Wait until both replication threads run; threads that were stopped are started, and one that
     found its source not listening yet is not left to wait out its retry interval of 1 s. One whose link
     is cut cannot connect, and is not waited for; an IO thread that gave up is started once more."""

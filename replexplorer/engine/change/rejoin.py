@@ -25,19 +25,18 @@ Consent = Callable[[str, str], Awaitable[bool]]
 """Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
-async def come_back(
-    run: RoleRun, member: Member, source: Member, consent: Consent | None, *, anyway: bool = False
-) -> str:
+async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = False) -> str:
     """Let a node follow the source; answers the transactions that it lost for it. It gets the source's
     data in place of its own where it has any such, where it has lost the end of its own log, or differs
     for another reason that is kept, where it lacks what no binlog of the source has any more, and
     `anyway`."""
-    name = member.name
+    member, source = run.old, run.new
+    name, following = member.name, run.followers(source.name, but=member.name)
     if not run.sight.reachable(name):
         async with run.step("start the server", name):
-            await run.keep_roles(source.name, run.followers(source.name, but=name))
+            await run.keep_roles(source.name, following)
             member = await run.start(name)
-    executed = await run.executed(member)
+    executed, dialect = await member.executed(), member.dialect
     position = await ask(source.control, source.dialect.position())
     purged = await ask(source.control, source.dialect.purged())
     errant = subtract_gtids(executed, position.owned, position.executed)
@@ -47,18 +46,21 @@ async def come_back(
         run.warnings.append(f"{name} {why}: it gets a copy of {source.name}")
         run.report(run.warnings[-1])
     if errant or anyway or why or subtract_gtids(purged, executed):
-        if not member.dialect.copies:
-            await _gets_all_back(run, member, source)
+        if not dialect.copies:
+            await _gets_all_back(member, source)
         if errant:
             await consented(consent, name, errant)
-        await _keep_writes_away(run, member, source)
-        if member.dialect.copies:
+        async with run.step("keep writes away", name) as said:
+            await run.keep_roles(source.name, following)
+            if await member.threads() is not None:
+                await run.run(member, said, dialect.stop_threads())
+            await run.run(member, said, *dialect.refuse_clients())
+        if dialect.copies:
             member = await copy(run, member, source)
         else:
             async with run.step("empty it", name) as said:
-                databases = await ask(member.control, member.dialect.databases())
-                emptying = (*member.dialect.follow_nobody(), *member.dialect.empty(databases))
-                await run.run(member, emptying, said)
+                databases = await ask(member.control, dialect.databases())
+                await run.run(member, said, *dialect.follow_nobody(), *dialect.empty(databases))
         await run.sight.write(lambda now: now.differing({name: None}))
     async with run.step(f"follow {source.name}", name) as said:
         await run.follow(member, source, said)
@@ -77,16 +79,22 @@ async def consented(consent: Consent | None, node: str, errant: str) -> None:
 
 async def copy(run: RoleRun, member: Member, source: Member) -> Member:
     """Replace a node's data by a copy of the source's; the node takes no writes of clients already."""
-    fleet, credentials = run.fleet, run.fleet.logins
+    fleet, credentials, dialect = run.fleet, run.fleet.logins, member.dialect
     fleet.need(Ability.STOP_SERVERS)
     async with run.step(f"copy {source.name}", member.name) as said:
         for each in (source, member):
             if not await ask(each.control, each.dialect.can_copy()):
-                await run.run(each, each.dialect.allow_copy(), said)
+                await run.run(each, said, *each.dialect.allow_copy())
         address = SourceAddress(source.name, credentials.control_user, credentials.control_password)
         watching = asyncio.create_task(_tell_copied(run, member), name="watch the copy")
         try:
-            await _copy_from(member, address, said)
+            for question in dialect.copy_from(address):
+                try:
+                    await ask(member.control, question, deadline_s=_COPIES_WITHIN_S)
+                except ServerRefused as refused:
+                    if not dialect.ended_to_restart(refused.number):
+                        raise
+                said.append(question.statement)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -99,21 +107,12 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
     return member
 
 
-async def _keep_writes_away(run: RoleRun, member: Member, source: Member) -> None:
-    async with run.step("keep writes away", member.name) as said:
-        await run.keep_roles(source.name, run.followers(source.name, but=member.name))
-        dialect = member.dialect
-        if await ask(member.control, dialect.threads()) is not None:
-            await run.run(member, (dialect.stop_threads(),), said)
-        await run.run(member, dialect.refuse_clients(), said)
-
-
-async def _gets_all_back(run: RoleRun, member: Member, source: Member) -> None:
+async def _gets_all_back(member: Member, source: Member) -> None:
     """Raises StackUnavailable where a source no longer has its first binlog, or sends a node what it has
     numbered itself, which a server with its `server_id` leaves out."""
     uuid, why = member.server_uuid, None
     first = next(iter(await ask(source.control, source.dialect.binlogs())), ("none", 0))[0]
-    if uuid and (own := numbered_by(uuid, await run.executed(source))):
+    if uuid and (own := numbered_by(uuid, await source.executed())):
         why = f"it leaves out {transactions(own)} that it numbered itself"
     elif int("".join(filter(str.isdigit, first.rpartition(".")[2])) or 0) != 1:
         why = f"the binlogs of {source.name} begin with {first}"
@@ -123,17 +122,6 @@ async def _gets_all_back(run: RoleRun, member: Member, source: Member) -> None:
             f" {source.dialect.capabilities.title} cannot be copied",
             "`replexplorer down` and `up` make a new stack",
         )
-
-
-async def _copy_from(member: Member, address: SourceAddress, said: list[str]) -> None:
-    dialect = member.dialect
-    for question in dialect.copy_from(address):
-        try:
-            await ask(member.control, question, deadline_s=_COPIES_WITHIN_S)
-        except ServerRefused as refused:
-            if not dialect.ended_to_restart(refused.number):
-                raise
-        said.append(question.statement)
 
 
 async def _tell_copied(run: RoleRun, member: Member) -> None:

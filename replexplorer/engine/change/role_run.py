@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
-from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
@@ -19,12 +18,13 @@ from replexplorer.core.role_change import (
     ChangeKind,
     Lineage,
     RecoveryTime,
+    RoleChange,
     RoleStep,
     UnderWay,
 )
 from replexplorer.core.server.comeback import loses_rows
 from replexplorer.core.server.gtid import unite_gtids
-from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.asking import ask
 from replexplorer.engine.change.bringup import until_it_answers
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
@@ -43,16 +43,14 @@ _GONE_WITHIN_S: Final = 5.0
 class RoleRun:
     """One change of roles."""
 
-    def __init__(self, controls: Controls, load: Driving, under_way: UnderWay | None = None) -> None:
-        self.controls = controls
+    def __init__(self, controls: Controls, load: Driving, under_way: UnderWay) -> None:
         self.load = load
         self.sight = controls.sight
         self.fleet = controls.fleet
         self.clock = controls.clock
         self.report = controls.report
-        self._under_way = under_way
-        self.asked = controls.sight.requested.values
-        """What was requested when it began, as it reads while the source of before is the source."""
+        self.under_way = under_way
+        """As it is recorded; its nodes are known once it has begun."""
         self.steps: list[RoleStep] = []
         self.warnings: list[str] = []
         self.history: str | None = None
@@ -67,56 +65,43 @@ class RoleRun:
     # -- the change
 
     @property
-    def under_way(self) -> UnderWay:
-        """As it is recorded."""
-        if self._under_way is None:
-            raise RuntimeError("no change of roles has begun")
-        return self._under_way
+    def old(self) -> Member:
+        """The node that was the source when it began; of a rejoin the node that comes back."""
+        return self.fleet.member(self.under_way.source)
 
-    def begin(self, kind: ChangeKind, source: str, to: str) -> None:
-        """It begins now, with what is requested now."""
-        self.asked = self.sight.requested.values
-        by, self.detected_s = self.controls.turns.actor.writer, self.clock.monotonic()
-        self._under_way = UnderWay(kind, source, to, "", by, self.clock.wall())
+    @property
+    def new(self) -> Member:
+        """The node that is to be the source."""
+        return self.fleet.member(self.under_way.to)
 
-    def promotes(self, node: str) -> None:
-        """This node, and no other, is to be the source."""
-        self._under_way = replace(self.under_way, to=node)
+    def begin(self, source: str, to: str) -> None:
+        """It begins now, between these nodes."""
+        self.detected_s = self.clock.monotonic()
+        self.under_way = replace(self.under_way, source=source, to=to)
 
     async def record(self, under_way: UnderWay | None) -> None:
         """Keep with the stack what is under way; None: nothing."""
         await self.sight.write(lambda now: replace(now, role_change=under_way))
 
-    async def forget(self) -> None:
-        """It is over."""
-        await self.record(None)
-
     @asynccontextmanager
-    async def step(self, name: str, node: str) -> AsyncIterator[list[str]]:
+    async def step(self, name: str, node: str, failure: str = "") -> AsyncIterator[list[str]]:
         """One step: recorded, then done and timed; what runs on the node's server is to be put into the
-        list."""
-        self._under_way = replace(self.under_way, step=name)
-        await self.record(self._under_way)
-        self.report(f"{node}: {name}")
-        began_s, said = self.clock.monotonic(), list[str]()
-        yield said
-        self.did(name, node, said, began_s)
-
-    @contextmanager
-    def at_once(self, name: str, node: str, failure: str) -> Iterator[list[str]]:
-        """One step beside others; what fails in it is a warning, which begins so."""
+        list. One beside others, whose `failure` is a warning that begins so, is not recorded."""
+        if not failure:
+            self.under_way = replace(self.under_way, step=name)
+            await self.record(self.under_way)
+            self.report(f"{node}: {name}")
         began_s, said = self.clock.monotonic(), list[str]()
         try:
             yield said
         except ReplexplorerError as error:
+            if not failure:
+                raise
             self.warnings.append(f"{failure}: {error}")
             if not said:
                 return
-        self.did(name, node, said, began_s)
-
-    def did(self, name: str, node: str, said: Iterable[str], began_s: float) -> None:
-        """A step is done that began at this moment."""
-        self.steps.append(RoleStep(name, node, tuple(said), (self.clock.monotonic() - began_s) * 1000))
+        took_ms = (self.clock.monotonic() - began_s) * 1000
+        self.steps.append(RoleStep(name, node, tuple(said), took_ms))
 
     @property
     def recovery(self) -> RecoveryTime:
@@ -127,6 +112,21 @@ class RoleRun:
             promote_ms=(self.opened_s - self.detected_s) * 1000,
             first_write_ms=None if written_s is None else (written_s - self.opened_s) * 1000,
             total_ms=None if written_s is None else (written_s - self.since_s) * 1000,
+        )
+
+    def done(self, **more: Any) -> RoleChange:
+        """The change, as it was carried out."""
+        change, warnings = self.under_way, tuple(self.warnings)
+        in_group, steps = self.fleet.system.is_group, tuple(self.steps)
+        return RoleChange(
+            change.kind,
+            change.source,
+            change.to,
+            steps,
+            fenced=True,
+            warnings=warnings,
+            in_group=in_group,
+            **more,
         )
 
     # -- looking at the nodes
@@ -162,25 +162,21 @@ class RoleRun:
             raise UsageError(f"no node '{text}' in this stack", f"its nodes are {', '.join(roster.names)}")
         return found
 
-    def wanted(self, to: str | None, source: str) -> str | None:
+    def wanted(self, to: str | None) -> str | None:
         """The node that is to be promoted, checked; None: whichever is best."""
         if to is None:
             return None
-        node = self.node(to)
-        if node == source:
-            others = ", ".join(self.fleet.replica_names)
+        node, others = self.node(to), ", ".join(self.fleet.replica_names)
+        if node == self.fleet.source_name:
             raise UsageError(f"{node} is the source already", f"one of {others}" if others else "")
         return node
 
-    def threads(self, node: str) -> tuple[str | None, str | None]:
-        """The states of its IO and SQL threads at the last look."""
-        view = self.sight.samples[node].view
-        return view.io_thread, view.sql_thread
-
     def followers(self, source: str, *, but: str = "") -> list[str]:
         """The nodes that follow this one, as last seen, `but` one."""
-        names = (name for name in self.fleet.members if name != but)
-        return [name for name in names if self.fleet.standing(name).follows == source]
+        return [name for name in self.fleet.members if self._follows(name) == source and name != but]
+
+    def _follows(self, node: str) -> str | None:
+        return self.fleet.standing(node).follows
 
     async def candidates(self, source: str, *, streaming: bool = False) -> list[Candidate]:
         """The replicas with what they have; `streaming`: both threads must run, and what is executed
@@ -189,47 +185,40 @@ class RoleRun:
         return list(await asyncio.gather(*found))
 
     async def _candidate(self, member: Member, source: str, streaming: bool) -> Candidate:
-        view = self.sight.samples[member.name].view
+        name, view = member.name, self.sight.samples[member.name].view
         if not view.reachable:
-            return Candidate(member.name, "", "is down")
+            return Candidate(name, "", "is down")
         try:
-            has = self.executed(member) if streaming else self.received(member)
-            received = await has
+            has = await (member.executed() if streaming else self.received(member))
         except ReplexplorerError as error:
-            return Candidate(member.name, "", f"does not say what it has ({error.message})")
-        follows = self.fleet.standing(member.name).follows
+            return Candidate(name, "", f"does not say what it has ({error.message})")
         trouble = None
-        if follows != source:
+        if (follows := self._follows(name)) != source:
             trouble = "follows nobody" if follows is None else f"follows {follows}"
         elif view.sql_thread == "error":
             trouble = f"has an applier that ended with an error ({view.replication_fault})"
         elif streaming and (view.io_thread, view.sql_thread) != ("on", "on"):
             trouble = f"does not replicate (IO thread {view.io_thread}, SQL thread {view.sql_thread})"
-        diverged = self.sight.requested.diverged.get(member.name)
-        return Candidate(member.name, received, trouble, member.server_uuid or "", diverged)
+        diverged = self.sight.requested.diverged.get(name)
+        return Candidate(name, has, trouble, member.server_uuid or "", diverged)
 
     async def lineage(self, source: str) -> Lineage:
         """Which transactions are the source's; one that answers says what it has executed, of one that does
         not its replicas know the UUID, and the document what it had when it was promoted."""
         member, history = self.fleet.member(source), self.sight.requested.history
         if self.sight.reachable(source):
-            history = await self.executed(member)
+            history = await member.executed()
         uuid = member.server_uuid
         for name in self.followers(source):
             if uuid is None and self.sight.reachable(name):
-                replica = self.fleet.member(name)
-                threads = await ask(replica.control, replica.dialect.threads())
+                threads = await self.fleet.member(name).threads()
                 uuid = None if threads is None else threads.source_uuid
         return Lineage(uuid or "", history)
-
-    async def executed(self, member: Member) -> str:
-        """GTID set of what a node has executed."""
-        return await ask(member.control, member.dialect.executed())
 
     async def received(self, member: Member) -> str:
         """All that a replica has: what waits in its relay log first, for it only becomes executed."""
         behind = await ask(member.control, member.dialect.behind(""))
-        return unite_gtids((behind.queued or "") if behind else "", await self.executed(member))
+        return unite_gtids((behind.queued or "") if behind else "", await member.executed())
 
     def may_lack_rows(self, source: str) -> bool:
         """Whether a source that ends may lose rows whose GTIDs it keeps, by the setting of its redo log."""
@@ -241,24 +230,21 @@ class RoleRun:
 
     # -- working on the nodes
 
-    async def run(self, member: Member, statements: Iterable[str], said: list[str]) -> None:
+    async def run(self, member: Member, said: list[str], *statements: str) -> None:
         """Run statements, each of which is told once it is done."""
         for statement in statements:
-            await execute(member.control, (statement,), deadline_s=ENDS_WITHIN_S)
+            await member.run(statement, deadline_s=ENDS_WITHIN_S)
             said.append(statement)
-
-    async def ask(self, member: Member, question: Question[None], said: list[str]) -> None:
-        """Ask what changes something, which is told once it is done."""
-        await ask(member.control, question, deadline_s=ENDS_WITHIN_S)
-        said.append(question.statement)
 
     async def follow(self, member: Member, source: Member, said: list[str]) -> None:
         """Point a node at a source, by its position, and start its threads; it takes no writes."""
         credentials, dialect = self.fleet.logins, member.dialect
         address = SourceAddress(source.name, credentials.replication_user, credentials.replication_password)
-        await self.run(member, (dialect.stop_threads(), *dialect.refuse_writes()), said)
-        await self.ask(member, dialect.follow(address), said)
-        await self.run(member, (*dialect.register(), dialect.start_threads()), said)
+        await self.run(member, said, dialect.stop_threads(), *dialect.refuse_writes())
+        pointing = dialect.follow(address)
+        await ask(member.control, pointing, deadline_s=ENDS_WITHIN_S)
+        said.append(pointing.statement)
+        await self.run(member, said, *dialect.register(), dialect.start_threads())
 
     async def start(self, node: str) -> Member:
         """Start a node's server and wait for a login; raises StackUnavailable."""
@@ -272,3 +258,9 @@ class RoleRun:
         """Let servers be this when they start: those that do not follow the source take no writes."""
         others = (name for name in self.fleet.members if name != source and name not in following)
         await self.fleet.outside.provider.keep_roles(BootRoles(source, frozenset(others)))
+
+
+def role_run(controls: Controls, load: Driving, kind: ChangeKind) -> RoleRun:
+    """A change of this kind that has not begun yet."""
+    by, now_s = controls.turns.actor.writer, controls.clock.wall()
+    return RoleRun(controls, load, UnderWay(kind, "", "", "", by, now_s))

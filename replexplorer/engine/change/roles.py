@@ -17,36 +17,32 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, Desired, KnobName
+from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.loss.ledger import reckon
-from replexplorer.core.role_change import (
-    ChangeKind,
-    Ending,
-    RecoveryPoint,
-    RoleChange,
-    UnderWay,
-    choose,
-    ending_of,
-)
+from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
 from replexplorer.engine.asking import ask, ledger_rows
+from replexplorer.engine.change.bringup import until_replicating
 from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.group_roles import refuse_failover, rejoin_group, switchover_in_group
+from replexplorer.engine.change.group_roles import (
+    refuse_where_all_write,
+    rejoin_group,
+    switchover_in_group,
+)
 from replexplorer.engine.change.promotion import (
     block,
     come_near,
-    goes_with_the_roles,
     hand_over,
     not_so_yet,
     promote,
     take_the_place,
 )
 from replexplorer.engine.change.rejoin import Consent, come_back
-from replexplorer.engine.change.role_run import RoleRun
+from replexplorer.engine.change.role_run import RoleRun, role_run
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import watch_links
-from replexplorer.engine.tasks import Patience, to_the_end
+from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Ability
 
 _REPLICATES_WITHIN_S: Final = 30.0
@@ -64,9 +60,6 @@ class RoleChanges:
         self._chronicle = controls.chronicle
         self._fleet = controls.fleet
         self._clock = controls.clock
-
-    def _run(self, under_way: UnderWay | None = None) -> RoleRun:
-        return RoleRun(self._controls, self._load, under_way)
 
     async def failover(
         self,
@@ -86,30 +79,32 @@ class RoleChanges:
         """
         if accept_loss and to is None:
             raise UsageError("failover: a loss is accepted for one node", "--to NODE --accept-loss")
-        refuse_failover(self._fleet)
+        if self._fleet.system.is_group:
+            refuse_where_all_write(self._fleet, "failover")
+            raise UsageError(
+                f"failover: {self._fleet.system.title} elects another primary by itself",
+                "`replexplorer switchover --to NODE` chooses one while a majority answers",
+            )
         self._fleet.need(Ability.STOP_SERVERS)
-        run = self._run()
+        run = role_run(self._controls, self._load, ChangeKind.FAILOVER)
         run.since_s = run.since_s if since_s is None else since_s
         async with self._turns.change(anyway=anyway):
             await run.look()
-            source = self._fleet.source_name
-            wanted = run.wanted(to, source)
+            source, wanted = self._fleet.source_name, run.wanted(to)
             if await run.is_there(source):
                 raise StackUnavailable(
                     f"{source} answers: a failover is for a source that is gone",
                     "`replexplorer switchover` changes the roles while it answers",
                 )
             candidates, lineage = await run.candidates(source), await run.lineage(source)
-            chosen = choose(candidates, lineage, wanted, accept_loss=accept_loss).node
-            run.begin(ChangeKind.FAILOVER, source, chosen)
+            run.begin(source, choose(candidates, lineage, wanted, accept_loss=accept_loss).node)
             async with self._or_back(run) as mark:
-                chosen, accepted = await take_the_place(run, source, wanted, accept_loss=accept_loss)
-                await to_the_end(promote(run, chosen))
+                accepted = await take_the_place(run, wanted, accept_loss=accept_loss)
+                await to_the_end(promote(run))
             await to_the_end(hand_over(run))
         if accepted:
-            run.warnings.append(
-                f"{transactions(accepted)} that other nodes had are lost to {chosen}: {accepted}"
-            )
+            lost_to = f"{transactions(accepted)} that other nodes had are lost to {run.under_way.to}"
+            run.warnings.append(f"{lost_to}: {accepted}")
         after = await to_the_end(self._settle_down(run, mark))
         lost = replace(await self._lost(run.since_s), accepted=accepted)
         return replace(after, rpo=lost, rto=run.recovery)
@@ -120,26 +115,24 @@ class RoleChanges:
         Raises UsageError where there is no such node, StackUnavailable while the source does not answer,
         and where no replica has everything in time; then the source takes writes as before.
         """
-        run = self._run()
+        run = role_run(self._controls, self._load, ChangeKind.SWITCHOVER)
         async with self._turns.change(anyway=anyway):
             await run.look()
             if self._fleet.system.is_group:
                 return self._done(await switchover_in_group(run, to))
-            source = self._fleet.source_name
-            wanted = run.wanted(to, source)
+            source, wanted = self._fleet.source_name, run.wanted(to)
             if not self._sight.reachable(source):
                 raise StackUnavailable(
                     f"{source} does not answer: a switchover needs it", "`replexplorer failover`"
                 )
             lineage = await run.lineage(source)
             candidates = await run.candidates(source, streaming=True)
-            chosen = choose(candidates, lineage, wanted, catches_up=True).node
-            await come_near(run, source, chosen)
-            run.begin(ChangeKind.SWITCHOVER, source, chosen)
-            run.since_s = run.detected_s
+            run.begin(source, choose(candidates, lineage, wanted, catches_up=True).node)
+            await come_near(run)
+            run.since_s = run.detected_s = self._clock.monotonic()
             async with self._or_back(run) as mark:
-                await block(run, source, chosen)
-                await to_the_end(promote(run, chosen))
+                await block(run)
+                await to_the_end(promote(run))
             await to_the_end(hand_over(run))
         after = await to_the_end(self._settle_down(run, mark))
         return replace(after, rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
@@ -154,7 +147,7 @@ class RoleChanges:
         Raises UsageError where there is no such node or it is the source, StackUnavailable where either
         does not answer, or consent is not given.
         """
-        run = self._run()
+        run = role_run(self._controls, self._load, ChangeKind.REJOIN)
         async with self._turns.change(anyway=anyway):
             await run.look()
             if self._fleet.system.is_group:
@@ -167,13 +160,13 @@ class RoleChanges:
                     f"the source {source.name} does not answer",
                     "`replexplorer up` or `replexplorer failover`",
                 )
-            run.begin(ChangeKind.REJOIN, name, source.name)
+            run.begin(name, source.name)
             await self._sight.look_at_gtids()
             differs = self._sight.errant_gtids.get(name) or self._sight.diverged(name)
             if self._follows(name) and not differs and not rebuild:
-                return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True)
+                return run.done()
             async with self._or_back(run) as mark:
-                errant = await come_back(run, self._fleet.member(name), source, consent, anyway=rebuild)
+                errant = await come_back(run, consent, anyway=rebuild)
         after = await to_the_end(self._settle_down(run, mark))
         lost = {name: errant} if errant else {}
         rpo = RecoveryPoint(gtid_count(errant))
@@ -207,13 +200,13 @@ class RoleChanges:
     @asynccontextmanager
     async def _or_back(self, run: RoleRun) -> AsyncIterator[int]:
         """A change under the mark of this number; what fails in it is taken back, as far as can be."""
-        change, began_s = run.under_way, self._clock.monotonic()
-        mark = self._chronicle.begin_change(str(change))
+        began_s = self._clock.monotonic()
+        mark = self._chronicle.begin_change(str(run.under_way))
         try:
             yield mark
         except BaseException as error:
             waited = f"; writes waited {(self._clock.monotonic() - began_s) * 1000:.0f} ms"
-            is_blocking = change.kind is ChangeKind.SWITCHOVER
+            is_blocking = run.under_way.kind is ChangeKind.SWITCHOVER
             self._chronicle.change_failed(
                 mark, f"{run.under_way} failed: {error}{waited if is_blocking else ''}"
             )
@@ -222,11 +215,11 @@ class RoleChanges:
 
     async def _give_up(self, run: RoleRun) -> None:
         """Take back what failed; where that fails too, the record is left for the next start."""
-        if run.under_way.kind is ChangeKind.REJOIN:
-            await run.forget()
-            return
         try:
-            await self._take_back(run)
+            if run.under_way.kind is ChangeKind.REJOIN:
+                await run.record(None)
+            else:
+                await self._take_back(run)
         except ReplexplorerError as error:
             self._chronicle.tell(Severity.BAD, f"{run.under_way} is not rolled back yet: {error}")
 
@@ -237,87 +230,77 @@ class RoleChanges:
         if self._sight.requested.role_change is None:
             return None
         async with self._turns.change(anyway=True):
-            await self._run().look()
+            run = role_run(self._controls, self._load, ChangeKind.REJOIN)
+            await run.look()
             change = self._sight.requested.role_change
             if change is None:  # it was under way, and has ended meanwhile
                 return None
+            run.under_way = change
             told = f"{change}, begun by {change.by}, was interrupted at '{change.step}'"
             try:
-                if self._fleet.system.is_group:  # its members have agreed on what they are
-                    await self._run().forget()
-                else:
-                    told = f"{told}: {await to_the_end(self._end(self._run(change)))}"
+                told += await to_the_end(self._end(run))
             except ReplexplorerError as error:
-                told = f"{told}, and cannot be ended yet: {error}"
+                told += f", and cannot be ended yet: {error}"
         self._chronicle.tell(Severity.WARN, told)
         return told
 
     async def _end(self, run: RoleRun) -> str:
-        """End what somebody was interrupted in; answers how."""
+        """Finish what somebody was interrupted in where the new source takes writes, else take it back;
+        answers which, as the end of a sentence."""
         change = run.under_way
         to = self._sight.samples.get(change.to)
-        match ending_of(
-            change,
-            to_takes_writes=to is not None and to.refuses_writes is False,
-            source_answers=self._sight.reachable(change.source),
-        ):
-            case Ending.LEAVE:
-                raise StackUnavailable(
-                    f"{change.source} is down, and {change.to} was not promoted",
-                    "`replexplorer failover` finishes it, `replexplorer up` rolls it back",
-                )
-            case Ending.TAKE_BACK:
-                await self._take_back(run)
-                return f"rolled back, {change.source} is the source"
-            case Ending.FINISH if change.kind is ChangeKind.REJOIN:
-                await run.forget()
-                return f"`replexplorer rejoin {change.source}` begins it again"
-            case Ending.FINISH:
-                await self._finish(run)
-                return f"finished, {change.to} is the source"
+        if self._fleet.system.is_group or change.kind is ChangeKind.REJOIN:
+            await run.record(None)
+            # A group's members have agreed on what they are.
+            again = f": `replexplorer rejoin {change.source}` begins it again"
+            return "" if self._fleet.system.is_group else again
+        if to is not None and to.refuses_writes is False:
+            await self._finish(run)
+            return f": finished, {change.to} is the source"
+        if not self._sight.reachable(change.source):
+            raise StackUnavailable(
+                f"{change.source} is down, and {change.to} was not promoted",
+                "`replexplorer failover` finishes it, `replexplorer up` rolls it back",
+            )
+        await self._take_back(run)
+        return f": rolled back, {change.source} is the source"
 
     async def _finish(self, run: RoleRun) -> None:
         """The new source takes writes: everybody else follows it, as far as they can."""
-        to = self._fleet.member(run.under_way.to)
+        to = run.new
         if self._fleet.standing(to.name).follows is not None:
-            await run.run(to, (to.dialect.stop_threads(), *to.dialect.follow_nobody()), [])
-        run.history = await run.executed(to)
+            await run.run(to, [], to.dialect.stop_threads(), *to.dialect.follow_nobody())
+        run.history = await to.executed()
         await hand_over(run)
         await run.look()
         await self._keep_roles(run)
-        await run.forget()
+        await run.record(None)
 
     async def _take_back(self, run: RoleRun) -> None:
         """The source of before is the source: it takes writes again where it answers, and who followed it
         follows it again. What cannot be is left for the next start."""
-        change, source = run.under_way, self._fleet.member(run.under_way.source)
-        follow = [
-            each
-            for each in self._fleet.members.values()
-            if each is not source
-            and (each.name == change.to or self._fleet.standing(each.name).follows == source.name)
-        ]
-        await run.keep_roles(source.name, [member.name for member in follow])
+        source = run.old
+        follow = [*run.followers(source.name, but=run.under_way.to), run.under_way.to]
+        await run.keep_roles(source.name, follow)
         if self._sight.reachable(source.name):
             try:
-                await run.run(source, source.dialect.open_for_writes(), [])
-            except (
-                ReplexplorerError
-            ):  # it may refuse the undo of what it refused, and take writes all the same
+                await run.run(source, [], *source.dialect.open_for_writes())
+            except ReplexplorerError:
+                # It may refuse the undo of what it refused, and take writes all the same.
                 if (await ask(source.control, source.dialect.settings())).refuses_writes is not False:
                     raise
-        for member in follow:
+        for name in follow:
             with contextlib.suppress(ReplexplorerError):
-                await self._follow_again(run, member, source)
-        await run.forget()
+                await self._follow_again(run, self._fleet.member(name), source)
+        await run.record(None)
         await run.look()
 
     async def _follow_again(self, run: RoleRun, member: Member, source: Member) -> None:
-        threads, dialect = await ask(member.control, member.dialect.threads()), member.dialect
+        threads, dialect = await member.threads(), member.dialect
         if threads is None or threads.source_host != source.name:
             await run.follow(member, source, [])
         else:
-            await run.run(member, (*dialect.refuse_writes(), dialect.start_threads()), [])
+            await run.run(member, [], *dialect.refuse_writes(), dialect.start_threads())
 
     async def _lost(self, since_s: float) -> RecoveryPoint:
         """What the clients of a `ledger` load were told is committed and the source of now lacks: the log is
@@ -335,50 +318,35 @@ class RoleChanges:
     async def _settle_down(self, run: RoleRun, mark: int) -> RoleChange:
         """What can wait until the roles have changed: links, knobs and what starts from now on; then the
         change is over."""
-        change = run.under_way
-        await self._sight.refresh()
+        sight = self._sight
+        await sight.refresh()
         await self._until_replicating(run)
         await self._demote(run)
         await self._keep_roles(run)
         with contextlib.suppress(ReplexplorerError):
             await watch_links(self._fleet)
-        await self._sight.look_at_links()
-        if change.kind is ChangeKind.REJOIN:
-            wanted = not_so_yet(self._sight)
-        else:
-            wanted = goes_with_the_roles(self._sight, run.asked, change.source, change.to)
+        await sight.look_at_links(self._fleet.roster.pairs)
+        wanted = dict(not_so_yet(sight))
         if unfit := self.too_few_to_acknowledge():
-            wanted = {name: value for name, value in wanted.items() if name.key != keys.SEMI_SYNC}
+            wanted.pop(KnobName(keys.SEMI_SYNC, SOURCE), None)
             run.warnings.append(unfit)
         if wanted:
-            await self._turn(run, wanted)
-        await run.forget()
-        await self._sight.look_at_gtids()
-        self._chronicle.change_effective(mark, str(change), f"{change} is done")
+            failure = "not all that is asked is in force"
+            async with run.step("let links and knobs follow", self._fleet.source_name, failure) as said:
+                result = await self._controls.turn(wanted, "goes with the roles: ", anyway=True)
+                said += [statement for each in result.changed for statement in each.statements]
+                run.warnings += result.warnings
+        await run.record(None)
+        await sight.look_at_gtids()
+        self._chronicle.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
         for warning in run.warnings:
             self._chronicle.tell(Severity.WARN, warning)
-        errant = {node: gtids for node, gtids in self._sight.errant_gtids.items() if gtids}
-        return RoleChange(
-            change.kind,
-            change.source,
-            change.to,
-            tuple(run.steps),
-            errant_gtids=errant,
-            fenced=True,
-            warnings=tuple(run.warnings),
-        )
+        return run.done(errant_gtids={node: gtids for node, gtids in sight.errant_gtids.items() if gtids})
 
     async def _keep_roles(self, run: RoleRun) -> None:
         """Whoever follows the source now may do so again when it starts."""
         source = self._fleet.source_name
         await run.keep_roles(source, list(filter(self._sight.reachable, run.followers(source))))
-
-    async def _turn(self, run: RoleRun, wanted: Desired) -> None:
-        source = self._fleet.source_name
-        with run.at_once("let links and knobs follow", source, "not all that is asked is in force") as said:
-            result = await self._controls.turn(wanted, "goes with the roles: ", anyway=True)
-            said += [statement for each in result.changed for statement in each.statements]
-            run.warnings += result.warnings
 
     def too_few_to_acknowledge(self) -> str | None:
         """Why semi-sync that is asked for is not switched on; None where it is on, not asked for, or can
@@ -396,18 +364,19 @@ class RoleChanges:
 
     async def _until_replicating(self, run: RoleRun) -> None:
         """Wait until the nodes that were pointed at the source replicate; a late one is a warning."""
-        patience, late = Patience(self._clock, _REPLICATES_WITHIN_S), list[str]()
-        while await patience.again():
-            names = list(filter(self._sight.reachable, run.followers(self._fleet.source_name)))
-            await asyncio.gather(*map(self._sight.look, names))
-            late = [
-                name for name in names if run.threads(name) != ("on", "on") and not self._sight.is_cut(name)
-            ]
-            if not late or any("error" in run.threads(name) for name in late):
-                break
-        for name in late:
-            why = self._sight.samples[name].view.replication_fault
-            run.warnings.append(f"{name} does not replicate yet{f': {why}' if why else ''}")
+        names = list(filter(self._sight.reachable, run.followers(self._fleet.source_name)))
+        if run.under_way.kind is ChangeKind.REJOIN:
+            names = [run.under_way.source]
+        ends_s = self._clock.monotonic() + _REPLICATES_WITHIN_S
+
+        async def wait_for(name: str) -> None:
+            try:
+                await until_replicating(self._fleet, self._fleet.member(name), ends_s, run.warnings.append)
+            except ReplexplorerError as error:
+                run.warnings.append(error.message)
+            await self._sight.look(name)
+
+        await asyncio.gather(*map(wait_for, names))
 
     async def _demote(self, run: RoleRun) -> None:
         """A replica whose semi-sync source is on would let its applier wait for acknowledgements."""
@@ -415,5 +384,5 @@ class RoleChanges:
             sample = self._sight.samples.get(member.name)
             if sample is None or not sample.view.reachable or sample.values.get(keys.SEMI_SYNC) != "on":
                 continue
-            with run.at_once("wait for no acknowledgement", member.name, member.name) as said:
-                await run.run(member, (member.dialect.set(keys.SEMI_SYNC, "off"),), said)
+            async with run.step("wait for no acknowledgement", member.name, member.name) as said:
+                await run.run(member, said, member.dialect.set(keys.SEMI_SYNC, "off"))
