@@ -18,13 +18,12 @@ from replexplorer.cli.output import delivered
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import HostClock, composed, load_configuration_of
 from replexplorer.core.errors import LoadTaken, StackUnavailable, UsageError
-from replexplorer.core.history.comparison import ComparedRun, recorded_run
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import ENV_PREFIX
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import expanded
-from replexplorer.reports.compare import compare_report
+from replexplorer.reports.compare import ComparedRun, compare_report, recorded_run
 from replexplorer.reports.page import html
 from replexplorer.reports.report import Report, markdown
 
@@ -253,7 +252,7 @@ def replay(call: Call) -> int:
 
 
 def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
-    from replexplorer.core.history import export as forms
+    from replexplorer.formats import export as forms
 
     match call.args.format:
         case "csv":
@@ -268,22 +267,25 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
         case "html":
             output.write(html(_report(reader)))
         case _:
-            from replexplorer.formats.hdr_log import hdr_log
-
-            output.writelines(f"{line}\n" for line in hdr_log(reader.about.items(), reader.ticks()))
+            output.writelines(f"{line}\n" for line in forms.hdr_log(reader.about.items(), reader.ticks()))
 
 
 def _report(reader: SessionReader) -> Report:
     """The session; its shaded windows are those of the dashboard's charts."""
-    from replexplorer.reports.session_report import SessionStory, ShadedSpan, session_report
+    from replexplorer.reports.session_report import ShadedSpan, session_report
     from replexplorer.ui.state.picture import Picture
 
-    story, picture = SessionStory(reader.last_s - reader.first_s), Picture()
-    for tick in reader.ticks():
-        story.feed(tick)
-        picture.fold(tick)
-    spans = [ShadedSpan(one.start_s, one.end_s, one.word) for one in picture.windows.all()]
-    return session_report(reader.about, story, spans)
+    picture = Picture()
+
+    def seen() -> Iterator[Tick]:
+        for tick in reader.ticks():
+            picture.fold(tick)
+            yield tick
+
+    def spans() -> Iterator[ShadedSpan]:
+        return (ShadedSpan(one.start_s, one.end_s, one.word) for one in picture.windows.all())
+
+    return session_report(reader.about, seen(), reader.last_s - reader.first_s, spans)
 
 
 _DURATION_S: Final = 20.0

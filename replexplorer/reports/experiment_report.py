@@ -28,7 +28,7 @@ from replexplorer.reports.report import (
     numbers,
     words,
 )
-from replexplorer.reports.svg import Series, bar_chart, line_chart
+from replexplorer.reports.svg import Series, Window, bar_chart, line_chart
 
 FAILURES: Final = (
     ("process_dies", "mysqld dies", "p50"),
@@ -185,7 +185,9 @@ def _charts(result: DrillResult, ticks: Sequence[Tick]) -> Iterator[ReportChart]
     if not seen:
         return
     windows = [
-        (each.from_s, result.duration_s if each.to_s is None else each.to_s, f"{each.fault}@{each.node}")
+        Window(
+            each.from_s, result.duration_s if each.to_s is None else each.to_s, f"{each.fault}@{each.node}"
+        )
         for each in result.windows
     ]
 
@@ -375,9 +377,9 @@ def _bars(result: LabResult) -> Iterator[ReportChart]:
         for published in (each.phase.published,)
     ]
     lines = [(each.name, each.tps) for each in result.references]
-    yield ReportChart(bar_chart("Commits by phase", "per second, log", tps, lines, log=True))
+    yield ReportChart(bar_chart("Commits by phase", "per second, log", tps, lines))
     latency = [(each.phase.name, [("measured", each.service.mean_ms)]) for each in measured]
-    yield ReportChart(bar_chart("Mean latency by phase", "ms, log", latency, log=True))
+    yield ReportChart(bar_chart("Mean latency by phase", "ms, log", latency))
 
 
 def _over_time(ticks: Sequence[Tick]) -> Iterator[Block]:

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from replexplorer import __version__
-from replexplorer.core.epochs.table import HEADS, NOTE, ledger_rows
+from replexplorer.core.epochs.table import HEADS, NOTE, figure, ledger_rows
 from replexplorer.core.event import Event
-from replexplorer.core.history.digest import Digest
-from replexplorer.core.history.export import SessionTotals, settings_turned
-from replexplorer.core.history.series import Point
+from replexplorer.core.history.series import Digest, Point
+from replexplorer.core.knobs.names import format_value
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import printable, utc_ms
 from replexplorer.core.tick import Tick
 from replexplorer.reports.report import Block, Report, ReportChart, ReportNotes, ReportTable, words
-from replexplorer.reports.svg import Series, line_chart
+from replexplorer.reports.svg import Series, Window, line_chart
 
 _MOST_EVENTS: Final = 2_000
 """Told in the report, the newest; marks beyond them are on the charts all the same."""
+_COUNTED: Final = ("errors", "unknown", "reconnects")
+LATENCIES: Final = (("p50", "p50", "p50_ms"), ("p95", "p95", "p95_ms"), ("p99", "p99", "p99_ms"))
+_CHARTS: Final = (
+    ("TPS", "commits per second", (
+        ("TPS", "tps", "tps"), ("ceiling", "ceiling", "ceiling_tps"),
+        ("predicted", "predicted", "predicted_tps"),
+    )),
+    ("Latency", "ms, log", LATENCIES),
+    ("At risk", "acknowledged commits that a failure would lose", (
+        ("mysqld dies", "p50", "process_dies"), ("power cut", "p95", "power_cut"),
+        ("source lost", "p99", "source_lost"),
+    )),
+)  # fmt: skip
+"""A title and a unit, then of each line its name, its style and the point's figure."""
 _READ: Final = (
     ("TPS", "tps"), ("ceiling", "ceiling_tps"), ("predicted", "predicted_tps"),
     ("p50 ms", "p50_ms"), ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms"), ("max ms", "max_ms"),
@@ -39,68 +55,94 @@ class ShadedSpan:
     what: str
 
 
-@dataclass(slots=True)
-class SessionStory:
-    """What the report needs, gathered tick by tick."""
-
-    length_s: float
-    """From the first tick to the last."""
-    totals: SessionTotals = field(default_factory=SessionTotals)
-    digest: Digest = field(init=False)
-
-    def __post_init__(self) -> None:
-        """A stretch of the charts is as long as the session's length asks."""
-        self.digest = Digest(self.length_s)
-
-    def feed(self, tick: Tick) -> None:
-        """Take the next tick."""
-        self.totals.add(tick)
-        self.digest.feed(tick)
-
-
-def session_report(about: Mapping[str, str], story: SessionStory, spans: Iterable[ShadedSpan] = ()) -> Report:
-    """The whole session; `spans` are shaded on every chart. Times count from its first tick."""
-    first, last = story.totals.first, story.totals.last
+def session_report(
+    about: Mapping[str, str],
+    ticks: Iterable[Tick],
+    length_s: float,
+    spans: Callable[[], Iterable[ShadedSpan]] = tuple,
+) -> Report:
+    """The whole session of this length; the `spans`, asked for when all ticks were read, are shaded on every
+    chart. Times count from its first tick."""
+    first: Tick | None = None
+    last: Tick | None = None
+    digest, service, measured_s, counts = Digest(length_s), Histogram(), 0.0, Counter[str]()
+    events: list[Event] = []
+    for tick in ticks:
+        first, last = first or tick, tick
+        digest.feed(tick)
+        for event in tick.events:  # some are known only later
+            insort(events, event, key=lambda each: each.at_s)
+        load = tick.load
+        if load is not None and load.service is not None:
+            service.add(load.service)
+            measured_s += load.duration_s
+            counts.update({name: getattr(load, name) for name in _COUNTED})
     if first is None or last is None:
         return Report("Session without a tick", (), ())
     origin_s = first.at_s
     windows = [
-        (one.from_s - origin_s, (last.at_s if one.to_s is None else one.to_s) - origin_s, printable(one.what))
-        for one in spans
+        Window(
+            one.from_s - origin_s,
+            (last.at_s if one.to_s is None else one.to_s) - origin_s,
+            printable(one.what),
+        )
+        for one in spans()
     ]
+    told = service.latency
     facts = [
-        (
-            "",
-            f"Stack {about.get('stack', '?')} ({about.get('servers', 'servers unknown')}), driven by "
-            f"{about.get('holder', '?')}; {last.at_s - origin_s:.0f} s. "
-            f"Times count from its first tick. Written by replexplorer {__version__}.",
-        ),
-        ("", story.totals.words),
+        f"Stack {about.get('stack', '?')} ({about.get('servers', 'servers unknown')}), driven by "
+        f"{about.get('holder', '?')}; {last.at_s - origin_s:.0f} s. "
+        f"Times count from its first tick. Written by replexplorer {__version__}.",
+        f"{service.count:,} commits in {measured_s:.0f} s of load, {counts['errors']:,} errors, "
+        f"{counts['unknown']:,} of unknown outcome, {counts['reconnects']:,} reconnects. Latency of all: "
+        f"mean {figure(told.mean)} ms, p50 {figure(told.p50)}, p95 {figure(told.p95)}, "
+        f"p99 {figure(told.p99)}, max {figure(told.max)} ms.",
     ]
     if (unprotected := last.protection.unprotected) is not None:
-        told = f"Commits that went unprotected while semi-sync was asked for: {unprotected:,}."
-        facts.append(("", told))
+        facts.append(f"Commits that went unprotected while semi-sync was asked for: {unprotected:,}.")
+    marks = [
+        (event.at_s - origin_s, event.mark, printable(event.text))
+        for event in events
+        if event.mark is not None
+    ]
+    points = [point._replace(at_s=point.at_s - origin_s) for point in digest.points]
+    blocks = [*_charts(points, marks, windows), *_tables(last, origin_s, events)]
     return Report(
         f"Session of {utc_ms(first.wall_s)}",
-        [(name, printable(fact)) for name, fact in facts],
-        list(_blocks(story, origin_s, last, windows)),
-        pointer=_pointer(story, origin_s, windows),
+        [("", printable(fact)) for fact in facts],
+        blocks,
+        pointer=_pointer(points, marks, windows),
     )
 
 
-def _blocks(
-    story: SessionStory, origin_s: float, last: Tick, windows: Sequence[tuple[float, float, str]]
-) -> Iterator[Block]:
-    marks = [(event.at_s - origin_s, str(event.mark)) for event in _marked(story)]
-    yield from _charts(story.digest.points, origin_s, marks, windows)
+_Marks = Sequence[tuple[float, int, str]]
+
+
+def _charts(points: Sequence[Point], marks: _Marks, windows: Sequence[Window]) -> Iterator[ReportChart]:
+    """TPS, latency, and what a failure would have lost, over the same seconds."""
+    numbered = [(at_s, str(number)) for at_s, number, _ in marks]
+    for title, unit, lines in _CHARTS:
+        series = [
+            Series(name, style, [(point.at_s, getattr(point, read)) for point in points])
+            for name, style, read in lines
+        ]
+        log = title != "At risk"
+        yield ReportChart(line_chart(title, unit, series, numbered, log=log, windows=windows))
+
+
+def _tables(last: Tick, origin_s: float, events: Sequence[Event]) -> Iterator[Block]:
     yield ReportTable(words(*HEADS), list(ledger_rows(last.epochs, origin_s)), "Each change", NOTE)
     settings = [
-        (f"`{name}`", printable(requested), printable(effective))
-        for name, requested, effective in settings_turned(last)
+        (
+            f"`{name}`",
+            printable(format_value(name.knob, view.requested)),
+            "unknown" if view.effective is None else printable(format_value(name.knob, view.effective)),
+        )
+        for name, view in last.knobs.items()
+        if view.requested != view.default or view.effective not in (None, view.requested)
     ]
     yield ReportTable(words("knob", "requested", "in effect"), settings, "Settings at the end")
     yield ReportNotes([] if settings else ["All at their defaults."], "Settings at the end", "lines")
-    events = story.totals.events
     told = [
         (
             f"{event.at_s - origin_s:.1f} s",
@@ -114,50 +156,15 @@ def _blocks(
     yield ReportTable(words("at", "", ""), told, "Events", note)
 
 
-def _marked(story: SessionStory) -> list[Event]:
-    return [event for event in story.totals.events if event.mark is not None]
-
-
-def _charts(
-    points: Sequence[Point],
-    origin_s: float,
-    marks: Sequence[tuple[float, str]],
-    windows: Sequence[tuple[float, float, str]],
-) -> Iterator[ReportChart]:
-    """TPS, latency, and what a failure would have lost, over the same seconds."""
-
-    def series(name: str, style: str, figure: str) -> Series:
-        return Series(name, style, [(point.at_s - origin_s, getattr(point, figure)) for point in points])
-
-    tps = [
-        series("TPS", "tps", "tps"),
-        series("ceiling", "ceiling", "ceiling_tps"),
-        series("predicted", "predicted", "predicted_tps"),
-    ]
-    yield ReportChart(line_chart("TPS", "commits per second, log", tps, marks, log=True, windows=windows))
-    latency = [series(name, name, f"{name}_ms") for name in ("p50", "p95", "p99")]
-    yield ReportChart(line_chart("Latency", "ms, log", latency, marks, log=True, windows=windows))
-    losses = [
-        series("mysqld dies", "p50", "process_dies"),
-        series("power cut", "p95", "power_cut"),
-        series("source lost", "p99", "source_lost"),
-    ]
-    unit = "acknowledged commits that a failure would lose"
-    yield ReportChart(line_chart("At risk", unit, losses, marks, windows=windows))
-
-
-def _pointer(story: SessionStory, origin_s: float, windows: Sequence[tuple[float, float, str]]) -> str:
+def _pointer(points: Sequence[Point], marks: _Marks, windows: Sequence[Window]) -> str:
     """What the pointer reads, as JSON."""
     document = {
         "names": [name for name, _ in _READ],
         "rows": [
-            [round(point.at_s - origin_s, 2), *(_rounded(getattr(point, name)) for _, name in _READ)]
-            for point in story.digest.points
+            [round(point.at_s, 2), *(_rounded(getattr(point, name)) for _, name in _READ)] for point in points
         ],
-        "marks": [
-            [round(event.at_s - origin_s, 2), event.mark, printable(event.text)] for event in _marked(story)
-        ],
-        "windows": [[round(low, 2), round(high, 2), what] for low, high, what in windows],
+        "marks": [[round(at_s, 2), number, text] for at_s, number, text in marks],
+        "windows": [[round(each.from_s, 2), round(each.to_s, 2), each.what] for each in windows],
     }
     return json.dumps(document, separators=(",", ":"))
 

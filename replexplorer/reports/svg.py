@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from replexplorer.core.experiment.sweep_result import HeatMap, LoadCurve
 
@@ -16,21 +16,13 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _TEMPLATE: Final = Path(__file__).with_name("chart.svg")
-_WIDTH = 880
 _LEFT, _RIGHT, _TOP, _FOOT = 64, 788, 30, 220
 """Where the axes of a line chart are."""
-_BAR_LEFT, _BAR_ROOM = 220, 470
-_BAR_HEIGHT, _BAR_GAP = 15, 12
+_BAR_LEFT, _BAR_ROOM, _BAR_HEIGHT, _BAR_GAP = 220, 470, 15, 12
 _LABEL_HEIGHT = 13
 _LETTER_WIDTH = 6.5
-"""Of a label, about."""
-_MOST_LABEL_ROWS = 8
-"""Rows of labels that stand over each other; a window beyond them has its title alone."""
-_SECONDS = "seconds"
-_FIELD_WIDTH, _FIELD_HEIGHT, _FIELD_TOP = 96, 44, 90
-_FIELD_LETTER_WIDTH = 8.7
-"""Of a value, about: the fonts of systems differ."""
-_LEAST_OPACITY = 0.08
+"""Of a label, about: the fonts of systems differ."""
+_SECONDS: Final = "seconds"
 
 Points = Sequence[tuple[float, float | None]]
 """(seconds, or what the axis is of, and value) in order; None is a gap."""
@@ -47,47 +39,46 @@ class Series:
     has_dots: bool = False
     """Each value was measured by itself, and is a dot on the line."""
 
-    @property
-    def last(self) -> float | None:
-        """The last value that is known."""
-        return next((value for _, value in reversed(self.points) if value is not None), None)
+
+class Window(NamedTuple):
+    """A span of a chart that is shaded; seconds."""
+
+    from_s: float
+    to_s: float
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
-    """Where values and times are on the drawing."""
+class _Scale:
+    """Where values are on a line of the drawing: from `start`, `room` long."""
 
     low: float
     high: float
-    bottom: float
-    top: float
-    log: bool
+    start: float
+    room: float
+    log: bool = False
 
-    def x(self, at: float) -> float:
-        inside = min(max(at, self.low), self.high)
-        return _LEFT + (inside - self.low) / (self.high - self.low) * (_RIGHT - _LEFT)
-
-    def y(self, value: float) -> float:
-        share = value / self.top
+    def at(self, value: float) -> float:
+        """Where this value is, or the end that it is beyond."""
+        inside = min(max(value, self.low), self.high)
+        share = (inside - self.low) / (self.high - self.low)
         if self.log:
-            share = math.log(max(value, self.bottom) / self.bottom) / math.log(self.top / self.bottom)
-        return _FOOT - share * (_FOOT - _TOP)
+            share = math.log(inside / self.low) / math.log(self.high / self.low)
+        return self.start + share * self.room
 
     @property
-    def values(self) -> list[float]:
-        return _log_scale(self.bottom, self.top) if self.log else _linear_scale(self.top)
-
-    @property
-    def places(self) -> list[float]:
-        return _linear_scale(self.high, self.low)
-
-    def path(self, points: Points) -> str:
-        commands, pen = [], False
-        for at, value in points:
-            if value is not None:
-                commands.append(f"{'L' if pen else 'M'}{self.x(at):.1f} {self.y(value):.1f}")
-            pen = value is not None
-        return "".join(commands)
+    def ticks(self) -> list[float]:
+        """About five round values; of a logarithmic one powers of ten, or 1-2-5 where there are few."""
+        if self.log:
+            first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+            factors = (1,) if last - first > 3 else (1, 2, 5)
+            found = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+            return [tick for tick in found if self.low <= tick <= self.high]
+        size = 10.0 ** math.floor(math.log10((self.high - self.low) / 5))
+        step = next(
+            size * factor for factor in (1, 2, 5, 10) if (self.high - self.low) / (size * factor) <= 6
+        )
+        return [step * at for at in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
 def line_chart(
@@ -97,43 +88,53 @@ def line_chart(
     marks: Iterable[tuple[float, str]] = (),
     *,
     log: bool = False,
-    windows: Iterable[tuple[float, float, str]] = (),
+    windows: Iterable[Window] = (),
     over: str = _SECONDS,
 ) -> str:
     """Lines over seconds, or `over` another figure from 0 on; an unknown value is a gap; marks are dashed
-    with their label beside. `windows` (from, to, what) are shaded. Where the axis is on the drawing stands in
-    its data attributes.
-
-    Empty where nothing is known.
-    """
+    with their label beside, windows are shaded. Where the axis is on the drawing stands in its data
+    attributes. Empty where nothing is known."""
     values = [value for each in series for _, value in each.points if value is not None]
     places = [at for each in series for at, _ in each.points]
     if not values:
         return ""
     positive = [value for value in values if value > 0]
     log = log and bool(positive)
-    bottom, top = (min(positive) * 0.9 if log else 0.0), max(values) * 1.08 or 1.0
     first = min(places) if over == _SECONDS else 0.0
-    frame = _Frame(first, max(max(places), first + 1), bottom, top, log)
+    x = _Scale(first, max(max(places), first + 1), _LEFT, _RIGHT - _LEFT)
+    bottom = min(positive) * 0.9 if log else 0.0
+    y = _Scale(bottom, max(values) * 1.08 or 1.0, _FOOT, _TOP - _FOOT, log)
     bands, ends = [], list[float]()
-    for begin, end, what in windows:
-        left, width = frame.x(begin), len(what) * _LETTER_WIDTH
+    for one in windows:
+        left, width = x.at(one.from_s), len(one.what) * _LETTER_WIDTH
         label = max(_LEFT, min(left + 3, _RIGHT - width))
-        row = _free_row(label, label + width, ends)
-        bands.append((left, max(left + 1, frame.x(end)), label, row, what))
-    marked, ends = [], []
+        bands.append(
+            (left, max(left + 1, x.at(one.to_s)), label, _free_row(label, label + width, ends), one.what)
+        )
+    marked, ends = [], list[float]()
     for at, what in marks:
-        if frame.low <= at <= frame.high:
-            x = frame.x(at)
-            marked.append((x, _free_row(x + 3, x + 3 + len(what) * _LETTER_WIDTH, ends), what))
-    taken: list[float] = []
-    lasts = [each.last for each in series]
-    labels = [None if last is None else _apart(frame.y(last) + 4, taken) for last in lasts]
+        if x.low <= at <= x.high:
+            left = x.at(at)
+            marked.append((left, _free_row(left + 3, left + 3 + len(what) * _LETTER_WIDTH, ends), what))
+    lines, taken = [], list[float]()
+    for each in series:
+        last = next((value for _, value in reversed(each.points) if value is not None), None)
+        label_y = None if last is None else _apart(y.at(last) + 4, taken)
+        dots = [(x.at(at), y.at(value)) for at, value in each.points if each.has_dots and value is not None]
+        lines.append((each, _path(each.points, x, y), dots, label_y))
     return _drawn(
-        kind="line", title=title, unit=unit, over=over, frame=frame, windows=bands, marks=marked,
-        lines=[*zip(series, labels, strict=True)],
-        width=_WIDTH, left=_LEFT, right=_RIGHT, top=_TOP, foot=_FOOT, most_label_rows=_MOST_LABEL_ROWS,
+        kind="line", title=title, unit=unit, over=over, x=x, y=y, windows=bands, marks=marked, lines=lines,
+        left=_LEFT, right=_RIGHT, top=_TOP, foot=_FOOT,
     )  # fmt: skip
+
+
+def _path(points: Points, x: _Scale, y: _Scale) -> str:
+    commands, pen = [], False
+    for at, value in points:
+        if value is not None:
+            commands.append(f"{'L' if pen else 'M'}{x.at(at):.1f} {y.at(value):.1f}")
+        pen = value is not None
+    return "".join(commands)
 
 
 def curve_chart(curves: Sequence[LoadCurve]) -> str:
@@ -153,28 +154,24 @@ def curve_chart(curves: Sequence[LoadCurve]) -> str:
 
 def heat_chart(heat: HeatMap) -> str:
     """A figure by two knobs, a field for each pair of values: a stronger colour means more."""
-    longest = max(len(choice.label) for choice in heat.columns.choices)
-    size = max(_FIELD_WIDTH, round(longest * _LETTER_WIDTH * 1.15 + 10))
-    labels = max(len(choice.label) for choice in heat.rows.choices) * _LETTER_WIDTH * 1.15
-    left = round(24 + len(heat.rows.key) * _FIELD_LETTER_WIDTH + 10 + labels + 10)
-
-    def opacity(field: Any) -> float:
-        warmth = heat.warmth(field)
-        return 0.0 if warmth is None else _LEAST_OPACITY + (1 - _LEAST_OPACITY) * warmth
-
+    letter = _LETTER_WIDTH * 1.35
+    size = max(96, round(max(len(choice.label) for choice in heat.columns.choices) * letter + 10))
+    longest = len(heat.rows.key) + max(len(choice.label) for choice in heat.rows.choices)
+    left = round(44 + longest * letter)
+    rows = []
+    for choice, fields in zip(heat.rows.choices, heat.fields, strict=True):
+        warmths = [(each.text, heat.warmth(each)) for each in fields]
+        rows.append(
+            (choice, [(text, 0.0 if warmth is None else 0.08 + 0.92 * warmth) for text, warmth in warmths])
+        )
     return _drawn(
         kind="heat",
         heat=heat,
-        rows=[
-            (choice, [(each.text, opacity(each)) for each in fields])
-            for choice, fields in zip(heat.rows.choices, heat.fields, strict=True)
-        ],
+        rows=rows,
         size=size,
         left=left,
         width=max(left + len(heat.columns.choices) * size + 24, 480),
-        foot=_FIELD_TOP + len(heat.rows.choices) * _FIELD_HEIGHT,
-        note="a stronger colour means more (log scale)"
-        + "; * without cells that do not count" * heat.is_partial,
+        foot=90 + len(rows) * 44,
     )
 
 
@@ -183,39 +180,26 @@ def bar_chart(
     unit: str,
     rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]],
     lines: Sequence[tuple[str, float]] = (),
-    *,
-    log: bool = False,
 ) -> str:
-    """Groups of bars on one scale: (group, [(style, value), ...]); an unknown value has no bar. `lines`
-    (name, value) are drawn across all of them."""
-    values = [value for _, bars in rows for _, value in bars if value is not None]
-    if not values:
+    """Groups of bars on one logarithmic scale: (group, [(style, value), ...]); an unknown value has no bar.
+    `lines` (name, value) are drawn across all of them. Empty where nothing is known."""
+    if not any(value is not None for _, bars in rows for _, value in bars):
         return ""
-    values += [value for _, value in lines]
-    positive = [value for value in values if value > 0]
-    least = 10.0 ** math.floor(math.log10(min(positive)) - 0.01) if log and positive else 0.0
-    most = max(values) or 1.0
-
-    def length(value: float) -> float:
-        if least:
-            return math.log(value / least) / math.log(most / least) * _BAR_ROOM if value > least else 0.0
-        return value / most * _BAR_ROOM
-
+    values = [value for _, value in [*(bar for _, bars in rows for bar in bars), *lines] if value]
+    most = max(values, default=1.0)
+    least = 10.0 ** math.floor(math.log10(min(values, default=1.0)) - 0.01)
+    scale = _Scale(least, most, _BAR_LEFT, _BAR_ROOM, log=True)
     groups, drawn, at = [], [], 34.0
     for name, bars in rows:
         groups.append((at + len(bars) * _BAR_HEIGHT / 2 + 4, name))
         for style, value in bars:
-            drawn.append((at, style, value, max(1.0, length(value or 0.0))))
+            drawn.append((at, style, value, max(1.0, scale.at(value or 0.0) - _BAR_LEFT)))
             at += _BAR_HEIGHT
         at += _BAR_GAP
-    across = [
-        (_BAR_LEFT + length(value), name, value, "middle" if value > least else "start")
-        for name, value in lines
-    ]
+    across = [(scale.at(value), name, value) for name, value in lines]
     return _drawn(
-        kind="bar", title=title, unit=unit, groups=groups, bars=drawn, lines=across,
-        width=_WIDTH, left=_BAR_LEFT, foot=at,
-    )  # fmt: skip
+        kind="bar", title=title, unit=unit, groups=groups, bars=drawn, lines=across, left=_BAR_LEFT, foot=at
+    )
 
 
 def _drawn(**what: Any) -> str:
@@ -228,24 +212,6 @@ def _template() -> Template:
 
     made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return made.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-
-
-def _linear_scale(top: float, bottom: float = 0.0) -> list[float]:
-    """Round values from `bottom` to `top`, about five."""
-    span = top - bottom
-    if span <= 0:
-        return [0.0]
-    size = 10.0 ** math.floor(math.log10(span / 5))
-    step = next(size * factor for factor in (1, 2, 5, 10, 20) if span / (size * factor) <= 6)
-    return [step * number for number in range(math.ceil(bottom / step), math.floor(top / step) + 1)]
-
-
-def _log_scale(bottom: float, top: float) -> list[float]:
-    """Powers of ten between, or 1-2-5 where there are few."""
-    low, high = math.floor(math.log10(bottom)), math.ceil(math.log10(top))
-    factors = (1,) if high - low > 3 else (1, 2, 5)
-    ticks = [factor * 10.0**power for power in range(low, high + 1) for factor in factors]
-    return [tick for tick in ticks if bottom <= tick <= top]
 
 
 def _free_row(left: float, right: float, ends: list[float]) -> int:

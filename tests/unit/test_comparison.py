@@ -9,7 +9,12 @@ import pytest
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.comparison import (
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.tick import Tick
+from replexplorer.reports.compare import (
     ComparedRun,
     KnobDifference,
     changes,
@@ -17,11 +22,6 @@ from replexplorer.core.history.comparison import (
     differences,
     recorded_run,
 )
-from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Tick
 from tests.fakes.facade import make_tick
 
 
@@ -94,10 +94,13 @@ def test_differences_name_what_a_side_lacks() -> None:
 def test_one_change_made_on_both_is_one_row() -> None:
     start, turned = Epoch(0, 0.0, "baseline", None, 1.0), Epoch(1, 20.0, "rtt 0 -> 20 ms", 1.0, 1.0)
     there, other = replace(turned, at_s=11.0), Epoch(2, 30.0, "sync_binlog 1 -> 0", 1.0, 1.0)
-    assert changes((start, turned), (there, other)) == (
+    assert [
+        (one.title, one.a and one.a.epoch, one.b and one.b.epoch)
+        for one in changes((start, turned), (there, other))
+    ] == [
         ("rtt 0 -> 20 ms", turned, there),
         ("sync_binlog 1 -> 0", None, other),
-    )
+    ]
 
 
 def loaded(at_s: float, tps: float, *, state: ProtectionState | None = None, mark: str = "") -> Tick:

@@ -10,14 +10,13 @@ from dataclasses import replace
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.export import CSV_COLUMNS, csv_rows, json_lines
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.formats.hdr_log import hdr_log
+from replexplorer.formats.export import CSV_COLUMNS, csv_rows, hdr_log, json_lines
 from replexplorer.reports.report import markdown
-from replexplorer.reports.session_report import SessionStory, session_report
+from replexplorer.reports.session_report import session_report
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
@@ -44,10 +43,7 @@ def session() -> list[Tick]:
 
 def markdown_of(about: Mapping[str, str], ticks: Sequence[Tick]) -> str:
     """The session's report."""
-    story = SessionStory(10.0)
-    for tick in ticks:
-        story.feed(tick)
-    return markdown(session_report(about, story))
+    return markdown(session_report(about, ticks, 10.0))
 
 
 def test_the_csv_has_a_row_a_tick_and_leaves_unknown_cells_empty() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.formats.hdr_log import SERVICE_TAG, encoded, hdr_log
+from replexplorer.formats.export import SERVICE_TAG, encoded, hdr_log
 from replexplorer.formats.paths import shipped_tour
 from tests.amount import examples
 from tests.fakes.facade import make_tick
@@ -97,7 +97,7 @@ def test_in_the_open_loop_the_response_is_untagged_and_the_service_tagged() -> N
 
 
 def test_a_session_without_a_tick_has_a_header_alone() -> None:
-    assert len(list(hdr_log((), []))) == 1
+    assert len(list(hdr_log((), []))) == 2
 
 
 def test_the_recorded_tour_is_read_by_its_own_tools_with_the_same_percentiles(tmp_path: Path) -> None:

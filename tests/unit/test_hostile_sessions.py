@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters.recording import MOST_BYTES, MOST_EVENTS, MOST_FACTS, SessionReader
 from replexplorer.core.errors import UsageError
-from replexplorer.core.history.export import csv_rows, json_lines
 from replexplorer.formats import paths
+from replexplorer.formats.export import csv_rows, json_lines
 from replexplorer.formats.session_rows import MOST_EPOCHS, UnreadableRow, unpacked
 from tests.affordable import affordable
 from tests.amount import examples

@@ -19,12 +19,12 @@ from replexplorer.cli.output import Output
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.history.export import csv_rows, json_lines
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.text import LAYOUT, json_escaped, one_line, printable, shortened, table
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.formats.documents import to_json
+from replexplorer.formats.export import csv_rows, json_lines
 from replexplorer.formats.themes import Theme
 from tests.fakes.facade import WALL_S, make_tick
 from tests.unit.test_export import markdown_of

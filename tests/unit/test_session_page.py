@@ -15,7 +15,7 @@ from replexplorer.cli import main
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
 from replexplorer.reports.page import html
-from replexplorer.reports.session_report import SessionStory, ShadedSpan, session_report
+from replexplorer.reports.session_report import ShadedSpan, session_report
 from tests.fakes.facade import WALL_S
 from tests.unit.test_export import ABOUT, session
 
@@ -23,10 +23,7 @@ HOSTILE = "</script><script>alert(1)</script><b>"
 
 
 def page_of(ticks: list[Tick], *spans: ShadedSpan) -> str:
-    story = SessionStory(ticks[-1].at_s - ticks[0].at_s)
-    for tick in ticks:
-        story.feed(tick)
-    return html(session_report(ABOUT, story, spans))
+    return html(session_report(ABOUT, ticks, ticks[-1].at_s - ticks[0].at_s, lambda: spans))
 
 
 def told(page: str) -> dict[str, list[list[object]]]:
