@@ -120,6 +120,7 @@ MANY: dict[str, str] = {
 }
 
 
+@pytest.mark.costly("it reads a hundred thousand events")
 @pytest.mark.parametrize("statement", MANY.values(), ids=MANY)
 def test_more_than_any_session_has_is_refused(session: Path, statement: str) -> None:
     altered(session, statement)

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, OPEN
 from replexplorer.core.stats.histogram import Histogram
 
 
+@json_keys(number="process", hide="cpu_s duration_s", show="tps cpu_percent")
 @dataclass(frozen=True, slots=True)
 class ProcessWork:
     """One generator process over some time; sums, so that stretches of it add up exactly."""
