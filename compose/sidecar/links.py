@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import probe
-from kernel import Netem
+from netem import Netem
 from queueing import Nfqueue
 from shared import write_durably
 from tool import Refused
@@ -74,19 +74,18 @@ class Backend(Protocol):
         ...
 
 
-async def choose_backend() -> tuple[Backend, list[str] | None]:
+async def choose_backend() -> tuple[Backend, list[str]]:
     """Netem where the kernel has it, else NFQUEUE; raise Refused with both reasons.
 
-    Answers the addresses that an agent before us delayed as well; None: all that it remembers.
+    Answers the addresses that an agent before us shaped as well.
     """
     try:
-        kernel, left = await Netem.open()
+        return await Netem.open()
     except Refused as no_netem:
         try:
             return await Nfqueue.open(f"{no_netem}")
         except Refused as no_queue:
             raise Refused(f"{no_netem}; no NFQUEUE either: {no_queue}") from no_queue
-    return kernel, None if left else []
 
 
 @dataclass
@@ -104,6 +103,8 @@ class Link:
     window: probe.Window = field(default_factory=probe.Window)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     prober: asyncio.Task[None] | None = None
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    """The prober is to go on at once."""
     flap: Flap | None = None
     is_down: bool = False
     """The flap cuts it now."""
@@ -132,7 +133,6 @@ class Links:
         self._overhead_us = 0.0
         self._socket = probe.Socket()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._woken: dict[str, asyncio.Event] = {}
 
     def start(self) -> None:
         """Answer probes from now on; find the backend meanwhile."""
@@ -197,21 +197,23 @@ class Links:
                 if link.delay_ms and link.address:
                     await self._shape(link, link.wanted)
 
-    async def _adopt(self, left: list[str] | None) -> None:
+    async def _adopt(self, left: list[str]) -> None:
         """Take over what an agent before us had in force in this namespace (rules were found), and go on
-        with its flaps: while one is up there may be no rule, and who asked for it may be gone."""
-        try:
-            saved: dict[str, dict[str, Any]] = json.loads(self._state_path.read_bytes())
-        except (OSError, ValueError):
-            return
+        with its flaps: while one is up there may be no rule, and who asked for it may be gone. Other rules
+        go."""
+        saved: dict[str, dict[str, Any]] = {}
+        with contextlib.suppress(OSError, ValueError):
+            saved = json.loads(self._state_path.read_bytes())
         for peer, fields in saved.items():
-            found = left is None or fields["address"] in left
-            flap = Flap(**fields["flap"]) if fields.get("flap") else None
+            flap, found = Flap(**fields["flap"]) if fields.get("flap") else None, fields["address"] in left
             if found or flap is not None:
                 link = self._link(peer, fields["address"])
                 link.window.base_ms = fields["base_ms"]
                 self._begin_flap(link, flap)
                 await self._install(link, Shape(**fields["asked"]) if found else Shape())
+        for address in {*left} - {link.address for link in self._links.values()}:
+            with contextlib.suppress(Refused):
+                await self._need_backend().shape(address, None)
 
     def _save(self) -> None:
         state = {
@@ -336,7 +338,6 @@ class Links:
             if link.prober is None:
                 if link.asked.is_plain:
                     await self._probe_bare(link)
-                self._woken[peer] = asyncio.Event()
                 link.prober = asyncio.create_task(self._probe(link))
                 self._tasks.add(link.prober)
         return await self.state(peer)
@@ -353,25 +354,20 @@ class Links:
             await asyncio.sleep(BARE_INTERVAL_S)
 
     async def _probe(self, link: Link) -> None:
-        woken = self._woken[link.peer]
         while True:
             now_s = time.monotonic()
             link.window.count_lost(now_s, link.delay_ms)
             self._socket.ask(link.window.send(now_s), link.address)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(link.window.interval_s(now_s)):
-                    await woken.wait()
-            woken.clear()
+                    await link.woken.wait()
+            link.woken.clear()
 
     def measure_anew(self, peer: str) -> None:
         """Forget what was measured: a probe from before both ends changed says nothing."""
         link = self._link(peer)
         link.window.restart(time.monotonic(), link.delay_ms)
-        self._wake(peer)
-
-    def _wake(self, peer: str) -> None:
-        if peer in self._woken:
-            self._woken[peer].set()
+        link.woken.set()
 
     def _receive(self) -> None:
         while (datagram := self._socket.receive()) is not None:
@@ -391,7 +387,7 @@ class Links:
                     generation = link.window.peer_generation
                     link.window.take(echo, time.monotonic(), link.delay_ms)
                     if generation != link.window.peer_generation:
-                        self._wake(link.peer)
+                        link.woken.set()
 
     async def state(self, peer: str, *, anew: bool = False) -> LinkState:
         """What is in force on our side and what the probe of the peer has measured; `anew` forgets that."""

@@ -29,8 +29,8 @@ LOADED_S, LOADED_PER_S = 10.0, 25.0
 PROBER = """
 import json, select, sys, time
 sys.path.insert(0, "/opt/replexplorer")
-import probe, scheduling
-scheduling.ask_for_short_slices()
+import agent, probe
+agent.ask_for_short_slices()
 peer, seconds, pace_s = sys.argv[1], float(sys.argv[2]), 1 / float(sys.argv[3])
 asks = probe.Socket(47123)
 asks._port = probe.PORT

@@ -15,20 +15,26 @@ shared, Shape = load("shared"), load("wire").Shape
 server = load("server")
 
 
-def test_netem_command_lines() -> None:
-    text = [
-        " ".join(argv)
-        for argv in (
-            netem.root_argv("eth0"),
-            netem.shape_argv("eth0", 0, Shape(42.45)),
-            netem.shape_argv("eth0", 1, Shape(42.45, 5, loss_percent=1.5, bandwidth_bps=20_000_000)),
-            netem.shape_argv("eth0", 1, Shape(cut=True, loss_percent=1.5)),
-            netem.filter_argv("eth0", 0, "172.18.0.3"),
-            netem.unfilter_argv("eth0", 12),
-            netem.remove_argv("eth0", 12),
-            netem.clear_argv("eth0"),
-        )
-    ]
+async def test_netem_command_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    text: list[str] = []
+
+    async def run(argv: list[str]) -> tuple[int, str, str]:
+        text.append(" ".join(argv))
+        return 0, "", ""
+
+    monkeypatch.setattr(netem, "run", run)
+    await netem.Netem()._root("eth0")
+    for slot, shape in (
+        (0, Shape(42.45)),
+        (1, Shape(42.45, 5, loss_percent=1.5, bandwidth_bps=20_000_000)),
+        (1, Shape(cut=True, loss_percent=1.5)),
+        (2, Shape(5_000)),
+    ):
+        await netem._install("eth0", slot, shape)
+    await netem._take_in("eth0", 0, "172.18.0.3")
+    await netem._filter("del", "eth0", 12)
+    await netem._qdisc("del", "eth0", *netem._place(12))
+    await netem._clear("eth0")
     assert text == [
         "tc qdisc replace dev eth0 root handle 1: prio bands 16 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
         "tc qdisc replace dev eth0 parent 1:4 handle 40: netem limit 1698 delay 42450us rate 100000000000bit",
@@ -36,37 +42,13 @@ def test_netem_command_lines() -> None:
         " distribution normal loss 1.5% rate 20000000bit",
         "tc qdisc replace dev eth0 parent 1:5 handle 41: netem limit 1000 delay 0us loss 100%"
         " rate 100000000000bit",
+        "tc qdisc replace dev eth0 parent 1:6 handle 42: netem limit 200000 delay 5000000us"
+        " rate 100000000000bit",
         "tc filter add dev eth0 parent 1: protocol ip prio 10 u32 match ip dst 172.18.0.3/32 flowid 1:4",
         "tc filter del dev eth0 parent 1: protocol ip prio 22",
         "tc qdisc del dev eth0 parent 1:10 handle 4c:",
         "tc qdisc del dev eth0 root",
     ]
-
-
-def test_netem_has_room_for_a_bounded_number_of_peers_and_sizes_its_queue() -> None:
-    with pytest.raises(ValueError, match="13 peers"):
-        netem.band(13)
-    assert netem.packet_limit(Shape(0.1)) == 1000
-    assert netem.packet_limit(Shape(5_000)) == 200_000
-    assert netem.packet_limit(Shape(bandwidth_bps=1_000_000)) == 10_000
-
-
-@pytest.mark.parametrize(
-    ("text", "meaning"),
-    [
-        ("Error: Specified qdisc kind is unknown.", "no netem"),
-        ("Error: Specified qdisc not found.", "no netem"),
-        ("RTNETLINK answers: No such file or directory", "no netem"),
-        ("RTNETLINK answers: Operation not supported", "no netem"),
-        ("RTNETLINK answers: Operation not permitted", "no permission"),
-        ('Cannot find device "eth0"', "no device"),
-        ("RTNETLINK answers: File exists", "leftover"),
-        ("Error: Cannot delete qdisc with handle of zero.", "already clean"),
-        ("Segmentation fault", "other"),
-    ],
-)
-def test_refusals_of_tc_are_recognised(text: str, meaning: str) -> None:
-    assert netem.diagnosis(text) == meaning
 
 
 def test_netem_counters_are_read_by_slot() -> None:
