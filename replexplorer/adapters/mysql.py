@@ -14,7 +14,6 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer.core.dialect.question import LOOK_AT_ONCE, Row
@@ -64,33 +63,14 @@ def tls_failure(error: BaseException) -> str | None:
     return str(getattr(cause, "verify_message", "") or cause.reason or cause).lower().replace("_", " ")
 
 
-ANY_KEY: Final = "*"
-"""Whatever RSA key a server sends is taken, as with --get-server-public-key of MySQL's own clients."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What protects a login to a server that somebody else made: TLS, or an RSA key."""
+    """What protects a login to a server that somebody else made."""
 
     mode: str
     """One of `SSL_MODES`."""
     ca: str | None = None
     """A file of certificates instead of the system's."""
-    key: str | None = None
-    """Without TLS the password goes encrypted by the server's RSA public key: that of this file, or
-    `ANY_KEY`; None: by none, for whoever answers could have sent it."""
-
-    def public_key(self) -> bytes | None:
-        """The key of the file, None where none is named; raises UsageError where it cannot be read."""
-        if self.key in (None, ANY_KEY):
-            return None
-        try:
-            key = Path(str(self.key)).read_bytes()
-        except OSError as error:
-            raise UsageError(f"--server-public-key-path={self.key}", str(error.strerror).lower()) from None
-        if b"BEGIN PUBLIC KEY" not in key:
-            raise UsageError(f"--server-public-key-path={self.key}", "is no public key in PEM")
-        return key
 
     def context(self) -> Any:
         """For the driver, None where TLS is disabled; raises UsageError for a broken file of certificates."""
@@ -333,8 +313,7 @@ async def log_in(
             return await again(tls=replace(tls, mode="DISABLED"))
     try:
         context = None if tls is None else tls.context()
-        takes_any_key = tls is None or tls.key == ANY_KEY
-        connecting = (asyncmy.connect if takes_any_key else _connect_by_known_key)(
+        connecting = (asyncmy.connect if tls is None else _connect_without_rsa)(
             host=host,
             port=port,
             user=user,
@@ -347,7 +326,6 @@ async def log_in(
             client_flag=SESSION_TRACK if tracks else 0,
             ssl=context,
             auth_plugin_map=_REFUSED_IN_THE_CLEAR if context is None else None,
-            server_public_key=None if tls is None else tls.public_key(),
         )
         connection = await _connected(connecting)
         if first is not None:
@@ -388,28 +366,25 @@ _REFUSED_IN_THE_CLEAR: Final = dict.fromkeys(("mysql_clear_password", "dialog"),
 allowed, the driver obeys whoever answers."""
 
 
-async def _connect_by_known_key(**settings: Any) -> Any:
-    """As the driver connects, but a server's RSA key is taken only where it is the one that was given: the
-    driver encrypts the password by whatever key comes, and so whoever sent it can read it."""
+async def _connect_without_rsa(**settings: Any) -> Any:
+    """As the driver connects, but the password is encrypted by no RSA key: the driver takes whatever key
+    comes, and so whoever sent it can read it."""
     from asyncmy.connection import Connection
 
-    class KnownKey(Connection):
+    class WithoutKey(Connection):
         @property
         def _server_public_key(self) -> bytes | None:
-            return self._known_key
+            return None
 
         @_server_public_key.setter
         def _server_public_key(self, key: bytes | None) -> None:
-            known = getattr(self, "_known_key", key)
-            if key is not None and (known is None or key.strip() != known.strip()):
+            if key is not None:
                 raise ServerUnreachable(
                     "the server wants the password encrypted by an RSA key that is not known here",
-                    "--ssl-mode=REQUIRED encrypts by TLS; --server-public-key-path=FILE names the key, and"
-                    " --get-server-public-key takes whichever comes",
+                    "--ssl-mode=REQUIRED encrypts by TLS",
                 )
-            self._known_key = known
 
-    connection = KnownKey(**settings)  # type: ignore[no-untyped-call]
+    connection = WithoutKey(**settings)  # type: ignore[no-untyped-call]
     await connection.connect()
     return connection
 

@@ -20,10 +20,9 @@ from replexplorer.cli.render import losses_shortly, render_set
 from replexplorer.cli.running import can_ask, run_async, typed
 from replexplorer.cli.server_login import Known, known_login
 from replexplorer.cli.stack import print_status
-from replexplorer.cli.wiring import HostClock, load_configuration_of, outside_of_attached
+from replexplorer.cli.wiring import load_configuration_of, outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
-from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.server.comeback import why_to_ask
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.server.counters import rates
 from replexplorer.core.server.protection import word_of
 from replexplorer.core.text import table
@@ -44,7 +43,7 @@ _LOOK_EVERY_S: Final = 1.0
 _UNDONE_WITHIN_S: Final = 20.0
 """How long restoring the settings may take after the terminal is gone; what is left by then stays in the
 journal."""
-_LOGIN_FLAGS: Final = ("ssl_mode", "defaults_file", "ssl_ca", "public_key")
+_LOGIN_FLAGS: Final = ("ssl_mode", "defaults_file", "ssl_ca")
 """What the journal keeps of how one logged in; never a password."""
 
 
@@ -72,7 +71,7 @@ def attach(call: Call) -> int:
     known = known_login(args, call.console)
     from replexplorer.adapters.attached.provider import AttachedProvider
 
-    servers = AttachedProvider(known.source, replicas, known.login, HostClock(), writes=args.allow_changes)
+    servers = AttachedProvider(known.source, replicas, known.login, writes=args.allow_changes)
     if shows:
         return _dashboard(call, servers)
     if args.set:
@@ -87,21 +86,10 @@ def is_wanted(call: Call) -> bool:
 
 
 async def _found(call: Call, servers: AttachedProvider) -> tuple[str, ...]:
-    """Find the servers; returns what is to be said of them and of the account. Raises MissingPiece where it
-    may not see replication itself: an unknown state would look like a bad one."""
-    from replexplorer.core.dialect.attaching import lacking
-
+    """Find the servers; returns what is to be said of them."""
     call.console.progress(f"connecting to {servers.name}")
     await servers.nodes()
-    account = await servers.account()
-    lacks = lacking(account.server, account.grants)
-    if lacks.to_see:
-        raise MissingPiece(
-            f"{account.account} lacks {', '.join(lacks.to_see)} at {servers.name}", "grant it to the account"
-        )
-    watch = f"{account.account} lacks {', '.join(lacks.to_watch)} at {servers.name}"
-    dim = (f"{watch}, and what needs that is unknown",) if lacks.to_watch else ()
-    return (*dim, *servers.warnings)
+    return tuple(servers.warnings)
 
 
 def _dashboard(call: Call, servers: AttachedProvider) -> int:
@@ -119,7 +107,7 @@ def _dashboard(call: Call, servers: AttachedProvider) -> int:
     )
     if not call.args.allow_changes:
         return shown(call, Spectator(outside_of_attached(servers, None)), settings, "the dashboard")
-    asyncio.run(ask_for_the_name(call, servers, loaded.values.attach_allowed))
+    asyncio.run(ask_for_the_name(call, servers.name, loaded.values.attach_allowed))
     changes = _Changes(servers, asyncio.run(_begin_journal(call, servers)))
     session = Session(
         outside_of_attached(servers, changes.journal),
@@ -218,19 +206,18 @@ class _Changes:
         return self._undone
 
 
-async def ask_for_the_name(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> None:
-    """Let the name be typed of what may be in use; raises StackUnavailable where it is not."""
-    call.console.progress(f"looking at what goes on at {servers.name}")
-    place, bustle = await servers.bustle()
-    why = why_to_ask(place if bustle.is_busy else servers.name, bustle, allowed)
-    if why is None:
+async def ask_for_the_name(call: Call, source: str, allowed: tuple[str, ...]) -> None:
+    """Let the name of a source be typed that may be in use; raises StackUnavailable where it is not."""
+    if source in allowed:
         return
+    why = f"{source} is not among `attach_allowed` in the configuration"
     if not can_ask(call.console):
-        listed = f'attach_allowed = ["{servers.name}"] in the configuration, where nobody depends on it'
-        hint = "run it on a terminal, where its name can be typed" if bustle.is_busy else listed
-        raise StackUnavailable(f"{why}: its name has to be typed", hint)
+        raise StackUnavailable(
+            f"{why}: its name has to be typed",
+            f'attach_allowed = ["{source}"] in the configuration, where nobody depends on it',
+        )
     call.console.narrate(f"{why}. Its settings are about to be changed, and every client feels it.")
-    if await typed(call.console, f"Type {servers.name} to go on:") != servers.name:
+    if await typed(call.console, f"Type {source} to go on:") != source:
         raise StackUnavailable("that is not its name: nothing was changed", "try again")
 
 
@@ -276,7 +263,7 @@ def _login_flags(call: Call) -> dict[str, Any]:
 
 
 async def _change(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> int:
-    await ask_for_the_name(call, servers, allowed)
+    await ask_for_the_name(call, servers.name, allowed)
     changes = _Changes(servers, await _begin_journal(call, servers))
     undone: Sequence[TakenBack] = ()
     report: SetResult | None = None

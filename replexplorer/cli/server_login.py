@@ -96,14 +96,10 @@ def _asked(whom: str, console: Output) -> str:
 def _login(args: Namespace, options: Mapping[str, str], user: str, password: str) -> Login:
     """The login that flags and options say; raises UsageError for a mode that is none."""
     from replexplorer.adapters.attached.provider import Login
-    from replexplorer.adapters.mysql import ANY_KEY, SSL_MODES
+    from replexplorer.adapters.mysql import SSL_MODES
 
     mode = args.ssl_mode or options.get("ssl-mode", "").upper() or None
     if mode is not None and mode not in SSL_MODES:
         raise UsageError(f"ssl-mode={mode} in the option file", f"is one of {', '.join(SSL_MODES)}")
     ca = args.ssl_ca or options.get("ssl-ca") or None
-    key = args.public_key or options.get("server-public-key-path") or None
-    if key is None and options.get("get-server-public-key", "0").upper() in ("", "1", "ON", "TRUE"):
-        key = ANY_KEY
-    files = (each if each in (None, ANY_KEY) else str(expanded(each).absolute()) for each in (ca, key))
-    return Login(user, password, mode, *files)
+    return Login(user, password, mode, None if ca is None else str(expanded(ca).absolute()))

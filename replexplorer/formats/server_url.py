@@ -86,10 +86,7 @@ def node_names(places: list[ServerUrl]) -> list[str]:
     ]
 
 
-OPTIONS: Final = (
-    "host", "port", "user", "password", "ssl-mode", "ssl-ca",
-    "server-public-key-path", "get-server-public-key",
-)  # fmt: skip
+OPTIONS: Final = ("host", "port", "user", "password", "ssl-mode", "ssl-ca")
 """What is read."""
 _GROUPS: Final = ("client", "client-server", "client-mariadb", "replexplorer")
 _MOST_BYTES: Final = 1 << 16

@@ -7,7 +7,6 @@ import io
 import os
 import re
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,37 +14,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
-from replexplorer.adapters.attached.provider import Account, AttachedProvider, Login, Met, Tree
+from replexplorer.adapters.attached.provider import Met, Tree
 from replexplorer.cli import attach
 from replexplorer.cli.entry import Call
 from replexplorer.cli.output import Output
 from replexplorer.cli.server_login import known_login
-from replexplorer.cli.wiring import HostClock
 from replexplorer.core.change.journalled import Fate, after_set, before_set, fate_of, outstanding
 from replexplorer.core.dialect.attaching import (
-    ACTIVITY,
     DUMPED_TO,
     FOLLOWED,
-    GRANTS,
     GROUP_OF,
     MEMBERS_OF,
     REGISTERED,
     WHO,
     Followed,
     Whereabouts,
-    granted,
     is_read,
-    lacking,
     same_setting,
     set_back,
     setting_of,
     value_of,
 )
-from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect
 from replexplorer.core.dialect.mariadb import MariaDb
-from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.server.comeback import Bustle, why_to_ask
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.formats.server_url import (
     ServerUrl,
     node_names,
@@ -53,7 +45,6 @@ from replexplorer.formats.server_url import (
     read_option_files,
     standard_files,
 )
-from replexplorer.ports import NodeAddress
 from tests.fakes.servers import MARIADB, mysql_9
 
 # -- statements
@@ -93,7 +84,7 @@ def test_what_is_not_known_to_be_a_read_is_none(statement: str, reads: bool) -> 
 
 
 BLANKS = st.sampled_from([" ", "\t", "\n", "/**/", "/*x*/ ", "-- \n", "#\n"])
-LOOKS = st.sampled_from([WHO.statement, GRANTS.statement, ACTIVITY.statement, IDENTITY.statement, "SELECT 1"])
+LOOKS = st.sampled_from([WHO.statement, FOLLOWED.statement, IDENTITY.statement, "SELECT 1"])
 CLAUSES = ("INTO OUTFILE '/tmp/x'", "INTO DUMPFILE 'x'", "INTO @a", "FOR UPDATE", "FOR SHARE OF t",
            "LOCK IN SHARE MODE", "PROCEDURE ANALYSE()", "/*!50000 INTO*/ @a", "/*M! FOR*/ UPDATE",
            "; DELETE FROM t", "AND @a:=1", "UNION SELECT NEXT VALUE FOR s")  # fmt: skip
@@ -319,7 +310,7 @@ def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
 
 
 def flags(**more: object) -> Namespace:
-    wanted = {"url": None, "defaults_file": None, "ssl_mode": None, "ssl_ca": None, "public_key": None}
+    wanted = {"url": None, "defaults_file": None, "ssl_mode": None, "ssl_ca": None}
     return Namespace(**wanted | more)
 
 
@@ -344,26 +335,7 @@ def test_where_a_login_comes_from(tmp_path: Path) -> None:
         known_login(named, quiet, home)
 
 
-# -- grants and guards
-
-MYSQL = Capabilities("mysql", (9, 7, 4), "9.7.4")
-MARIA = Capabilities("mariadb", (11, 8, 3), "11.8.3-MariaDB")
-
-
-def test_grants_say_what_is_lacking() -> None:
-    answer = ["GRANT PROCESS, REPLICATION CLIENT ON *.* TO `d'ba`@`%`", "GRANT `role`@`%` TO `dba`@`%`"]
-    found = lacking(MYSQL, answer)
-    assert found.to_see == ()
-    assert found.to_watch == ("REPLICATION SLAVE ON *.*", "SELECT ON performance_schema.*")
-    assert lacking(MYSQL, []).to_see == ("REPLICATION CLIENT ON *.*",)
-    assert lacking(MARIA, []).to_see == ("SLAVE MONITOR ON *.*", "BINLOG MONITOR ON *.*")
-    for server in (MYSQL, MARIA):
-        found = lacking(server, ["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"])
-        assert (found.to_see, found.to_watch) == ((), ())
-    assert not lacking(MYSQL, ["GRANT SUPER ON *.* TO `a`@`%`"]).to_see
-    assert ("SLAVE MONITOR", "*.*") in granted(["GRANT REPLICA MONITOR ON *.* TO `a`@`%`"])
-    sight = lacking(MYSQL, ["GRANT SELECT ON `performance_schema`.* TO `a`@`%`"]).to_watch
-    assert sight == ("PROCESS ON *.*", "REPLICATION SLAVE ON *.*")
+# -- finding
 
 
 def test_servers_are_found_once_each_behind_those_that_they_follow() -> None:
@@ -398,32 +370,6 @@ def test_members_of_a_group_are_where_one_of_them_says(
     assert MEMBERS_OF[system].read(rows) == places
     assert is_read(MEMBERS_OF[system].statement)
     assert is_read(GROUP_OF[system].statement)
-
-
-class Poor(AttachedProvider):
-    """Servers at which the account may see how busy they are and nothing else."""
-
-    async def account(self) -> Account:
-        """See `AttachedProvider`."""
-        return Account(MYSQL, "poor@%", ("GRANT PROCESS ON *.* TO `poor`@`%`",))
-
-    async def nodes(self) -> Sequence[NodeAddress]:
-        """See `AttachedProvider`."""
-        return ()
-
-
-async def test_an_account_that_cannot_see_replication_is_told_so() -> None:
-    servers = Poor(ServerUrl("db"), (), Login("poor", "x"), HostClock(), writes=False)
-    with pytest.raises(MissingPiece, match=r"poor@% lacks REPLICATION CLIENT ON \*\.\* at db:3306: grant it"):
-        await attach.watch(Call(flags(watch=False), Output(err=io.StringIO())), servers)
-
-
-def test_a_name_is_asked_for_unless_the_server_is_allowed_and_quiet() -> None:
-    quiet, busy = Bustle(1, 2.0), Bustle(1, 500.0)
-    assert why_to_ask("db:1", quiet, ("db:1",)) is None
-    assert "is not among `attach_allowed`" in str(why_to_ask("db:1", quiet, ()))
-    assert "looks busy: 1 session and 500 statements" in str(why_to_ask("db:1", busy, ("db:1",)))
-    assert Bustle(5, 0.0).is_busy
 
 
 @pytest.mark.parametrize(
@@ -479,7 +425,7 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         dialect.settings(), dialect.setting("sync_binlog"), dialect.status(), dialect.waits(),
         dialect.timeouts(), dialect.executed(), dialect.position(), dialect.sent("h"), dialect.behind(""),
         dialect.log_state(), dialect.received_gtids(), dialect.threads(), IDENTITY, ALIVE, WHO, FOLLOWED,
-        REGISTERED, DUMPED_TO, ACTIVITY, GRANTS, value_of("sync_binlog"), dialect.commits("a"),
+        REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.commits("a"),
         dialect.commits(None),
     ]  # fmt: skip
     for question in questions:
@@ -490,18 +436,8 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
     assert all(setting_of(statement) is not None for statement in dialect.register())
 
 
-class Busy:
-    """Servers of which nothing is asked but how busy they are."""
-
-    name = "db:3306"
-
-    async def bustle(self) -> tuple[str, Bustle]:
-        """See `AttachedProvider`."""
-        return self.name, Bustle(3, 400.0)
-
-
 @pytest.mark.parametrize(("answer", "goes_on"), [("db:3306", True), ("yes", False), ("", False)])
-async def test_a_busy_server_is_changed_after_its_name_was_typed(
+async def test_a_server_is_changed_after_its_name_was_typed(
     answer: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -514,14 +450,15 @@ async def test_a_busy_server_is_changed_after_its_name_was_typed(
     monkeypatch.setattr(attach, "typed", typed)
     err = io.StringIO()
     call = Call(flags(), Output(err=err))
-    asking = attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+    asking = attach.ask_for_the_name(call, "db:3306", ("other:3306",))
     if goes_on:
         await asking
     else:
         with pytest.raises(StackUnavailable, match="that is not its name: nothing was changed"):
             await asking
     assert asked == ["Type db:3306 to go on:"]
-    assert "db:3306 looks busy: 3 sessions and 400 statements a second of others" in err.getvalue()
+    assert "db:3306 is not among `attach_allowed`" in err.getvalue()
+    await attach.ask_for_the_name(call, "db:3306", ("db:3306",))
     monkeypatch.setattr(attach, "can_ask", lambda _: False)
-    with pytest.raises(StackUnavailable, match="has to be typed: run it on a terminal"):
-        await attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+    with pytest.raises(StackUnavailable, match="has to be typed: attach_allowed = "):
+        await attach.ask_for_the_name(call, "db:3306", ())

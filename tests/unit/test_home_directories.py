@@ -77,7 +77,7 @@ def test_who_has_no_home_has_no_login_paths_there_and_the_root_is_the_disk(
 
     assert user_home() is None
     monkeypatch.setattr("sys.stdin", None)
-    words = ("defaults_file", "ssl_mode", "ssl_ca", "public_key")
+    words = ("defaults_file", "ssl_mode", "ssl_ca")
     args = Namespace(url="mysql://watcher@127.0.0.1:1", **dict.fromkeys(words))
     console = Output(out=io.StringIO(), err=io.StringIO())
     assert known_login(args, console, {}).login.password == ""

@@ -15,10 +15,8 @@ from typing import Any, Final, NoReturn, TypeVar
 from replexplorer.adapters.mysql import Address, ControlConnection, Tls
 from replexplorer.core import wire
 from replexplorer.core.dialect.attaching import (
-    ACTIVITY,
     DUMPED_TO,
     FOLLOWED,
-    GRANTS,
     GROUP_OF,
     MEMBERS_OF,
     REGISTERED,
@@ -26,7 +24,7 @@ from replexplorer.core.dialect.attaching import (
     Followed,
     Identity,
 )
-from replexplorer.core.dialect.dialect import Capabilities, system_of_server
+from replexplorer.core.dialect.dialect import system_of_server
 from replexplorer.core.dialect.flavours import IDENTITY
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import (
@@ -36,14 +34,12 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.server.comeback import Bustle
 from replexplorer.core.system import System
 from replexplorer.core.wire import Document, LeaseState
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
 from replexplorer.ports import (
     Ability,
     Agent,
-    Clock,
     Credentials,
     HostView,
     NodeAddress,
@@ -56,7 +52,6 @@ _LOGIN_WITHIN_S: Final = 10.0
 """Across an ocean with TLS a login takes eight round trips."""
 _FIND_WITHIN_S: Final = 4.0
 """How long an address that the source names may take."""
-_BUSTLE_S: Final = 1.0
 _MOST_LEVELS: Final = 4
 """How far replicas of replicas are looked for."""
 
@@ -70,8 +65,6 @@ class Login:
     ssl_mode: str | None = None
     """One of `mysql.SSL_MODES`; None: verified but on the loopback, where it is used if the server has it."""
     ssl_ca: str | None = None
-    public_key: str | None = None
-    """The file of the servers' RSA public key, or `mysql.ANY_KEY`; None: none is known."""
 
     def mode_at(self, host: str) -> str:
         """What holds at this host."""
@@ -93,18 +86,8 @@ def connection_to(url: ServerUrl, name: str, login: Login) -> ControlConnection:
         url.user or login.user,
         login.password,
         connect_timeout_s=_LOGIN_WITHIN_S,
-        tls=Tls(login.mode_at(url.host), login.ssl_ca, login.public_key),
+        tls=Tls(login.mode_at(url.host), login.ssl_ca),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What one server says of the account and of itself."""
-
-    server: Capabilities
-    account: str
-    """`user@host` as the server took it."""
-    grants: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +130,7 @@ class AttachedProvider:
     """One source with its replicas."""
 
     def __init__(
-        self, source: ServerUrl, replicas: Sequence[ServerUrl], login: Login, clock: Clock, *, writes: bool
+        self, source: ServerUrl, replicas: Sequence[ServerUrl], login: Login, *, writes: bool
     ) -> None:
         self.name = source.place
         self.abilities = frozenset({Ability.WRITE} if writes else ())
@@ -156,7 +139,6 @@ class AttachedProvider:
         self.warnings: list[str] = []
         """What was found and is not as one would expect, in words."""
         self._named = list(replicas)
-        self._clock = clock
         self._nodes: list[NodeAddress] = []
         self._urls: dict[str, ServerUrl] = {}
 
@@ -183,6 +165,12 @@ class AttachedProvider:
                     "leave --allow-changes out",
                 )
             identity = await source.ask(WHO)
+            try:
+                await source.ask(FOLLOWED)
+            except ServerRefused as refused:  # an unknown state would look like a bad one
+                raise MissingPiece(
+                    f"replication cannot be seen at {refused.message}", "grant it to the account"
+                ) from None
         found = Tree(identity.server_id, self.source)
         if system.is_group:
             await self._meet_members(found, system)
@@ -291,34 +279,6 @@ class AttachedProvider:
         """Where a node is, and as whom one logs in there."""
         url = self._urls[node]
         return replace(url, user=url.user or self.login.user)
-
-    async def account(self) -> Account:
-        """What the account may do at the source."""
-        async with _Asked(self.source, self.source.place, self.login) as source:
-            variables = await source.ask(IDENTITY, within_s=_LOGIN_WITHIN_S)
-            identity = await source.ask(WHO)
-            return Account(Capabilities.of(variables, {}), identity.account, await source.ask(GRANTS))
-
-    async def bustle(self) -> tuple[str, Bustle]:
-        """The server at which others do most, by name, looked at for a second."""
-        nodes = await self.nodes()
-        found = await asyncio.gather(*(self._bustle_of(node) for node in nodes))
-        return max(found, key=lambda each: (each[1].is_busy, each[1].qps, each[1].sessions))
-
-    async def _bustle_of(self, node: NodeAddress) -> tuple[str, Bustle]:
-        url = self._urls[node.name]
-        async with _Asked(url, node.name, self.login) as server:
-            before = await server.ask(ACTIVITY, within_s=_LOGIN_WITHIN_S)
-            dumps = await server.known(DUMPED_TO) or ()
-            began_s = self._clock.monotonic()
-            await self._clock.sleep(_BUSTLE_S)
-            after = await server.ask(ACTIVITY)
-            passed_s = max(_BUSTLE_S, self._clock.monotonic() - began_s)
-        own = 2  # the look at the processes, and this one
-        return url.place, Bustle(
-            max(0, after.connected - 1 - len(dumps)),
-            max(0, after.questions - before.questions - own) / passed_s,
-        )
 
     # -- what a provider is
 

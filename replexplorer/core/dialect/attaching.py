@@ -1,22 +1,19 @@
-"""What is asked of a server that somebody else made before it is known: what it is, who replicates from it,
-how busy it is; and which statements change something.
+"""What is asked of a server that somebody else made before it is known - what it is, who replicates from
+it - and which statements change something.
 
 Law: what is not known to be a read is none. A statement that sets a global variable is understood to the
 letter or refused, because it has to be undone by its variable alone.
-
-Which privileges an account needs to watch a server that this program did not make, and which it lacks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.mysql import in_new_words
-from replexplorer.core.dialect.question import Question, Row, listed, read_pairs, whole
+from replexplorer.core.dialect.question import Question, Row, read_pairs, whole
 from replexplorer.core.system import GALERA, GROUP
 
 _QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
@@ -54,8 +51,6 @@ class Identity:
 
     server_id: int
     hostname: str
-    account: str
-    """The account that we are logged in as, as `user@host`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +69,6 @@ class Whereabouts:
     host: str
     """Empty where the replica does not say (`report_host`)."""
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What goes on at a server."""
-
-    connected: int
-    """Sessions, ours and those of replicas included."""
-    questions: int
-    """Statements since its start."""
 
 
 def is_read(statement: str) -> bool:
@@ -156,10 +141,10 @@ def _read_dumps(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 WHO: Final = Question(
-    "SELECT @@GLOBAL.server_id AS server_id, @@hostname AS hostname, CURRENT_USER() AS account",
-    lambda rows: Identity(int(rows[0]["server_id"]), str(rows[0]["hostname"]), str(rows[0]["account"])),
+    "SELECT @@GLOBAL.server_id AS server_id, @@hostname AS hostname",
+    lambda rows: Identity(int(rows[0]["server_id"]), str(rows[0]["hostname"])),
 )
-"""Which server this is, and as whom one is there."""
+"""Which server this is."""
 
 FOLLOWED: Final[Question[Followed | None]] = Question(
     "SHOW REPLICA STATUS",
@@ -200,66 +185,3 @@ MEMBERS_OF: Final[Mapping[str, Question[tuple[Whereabouts, ...]]]] = {
     ),
 }
 """By system, where the members may be reached, as one of them knows it."""
-
-_ACTIVITY: Final = ("Threads_connected", "Questions")
-ACTIVITY: Final = Question(
-    f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(_ACTIVITY)})",
-    lambda rows: Activity(*(whole(read_pairs(rows).get(name.lower())) or 0 for name in _ACTIVITY)),
-)
-"""How busy a server is: asked twice, the difference of the questions is its rate."""
-
-GRANTS: Final = Question("SHOW GRANTS", lambda rows: tuple(str(next(iter(row.values()))) for row in rows))
-"""What the account may do, as statements."""
-
-
-EVERYTHING: Final = "*.*"
-_ALL: Final = ("ALL", "ALL PRIVILEGES")
-_GRANT: Final = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>\S+\.\S+) TO ", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """Privileges that an account does not have, each as `PRIVILEGE ON place`."""
-
-    to_see: tuple[str, ...]
-    """Replication itself: without these nothing that is said of a source or a replica would be true."""
-    to_watch: tuple[str, ...]
-    """What finds replicas, and tells what commits wait for."""
-
-
-def lacking(server: Capabilities, grants: Iterable[str]) -> Lacking:
-    """What an account lacks that has what SHOW GRANTS says (manuals of both flavours, "Privileges Provided";
-    measured on MySQL 9.7 and MariaDB 11.8)."""
-    see, watch = ["REPLICATION CLIENT"], ["PROCESS", "REPLICATION SLAVE"]
-    if server.flavor == "mariadb":
-        see, watch = ["SLAVE MONITOR", "BINLOG MONITOR"], ["PROCESS", "REPLICATION MASTER ADMIN"]
-    has = granted(grants)
-
-    def missing(words: Iterable[str], where: str, *instead: str) -> tuple[str, ...]:
-        places = (EVERYTHING, where)
-        if any((word, place) in has for word in (*_ALL, *instead) for place in places):
-            return ()
-        return tuple(
-            f"{word} ON {where}" for word in words if not any((word, place) in has for place in places)
-        )
-
-    return Lacking(
-        missing(see, EVERYTHING, "SUPER"),
-        missing(watch, EVERYTHING) + missing(("SELECT",), "performance_schema.*"),
-    )
-
-
-def granted(statements: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """Privileges with where they hold, from the answer to SHOW GRANTS, in the words of `lacking`."""
-    found: set[tuple[str, str]] = set()
-    for statement in statements:
-        match = _GRANT.match(statement)
-        if match is not None:
-            where = match["where"].replace("`", "").replace('"', "").lower()
-            found.update((_word(each), where) for each in match["what"].split(","))
-    return frozenset(found)
-
-
-def _word(privilege: str) -> str:
-    word = " ".join(privilege.upper().split()).replace("REPLICA MONITOR", "SLAVE MONITOR")
-    return word.replace("REPLICATION REPLICA", "REPLICATION SLAVE")

@@ -6,8 +6,6 @@ Law: what the server executed at its start counts, not what it has by now, for a
 it lost to other transactions at once. Where that is not known a lost transaction may look like one that is
 there, never the other way round.
 
-Whether somebody works on a server: then its settings are not changed without asking.
-
 Why a server ended while it started, by what it wrote into its log.
 
 Law: the first error is the cause; those after it are what came of it, down to `Aborting`.
@@ -357,37 +355,6 @@ def compare(
         node, True, lost, {name: gtids for name, gtids in only_on.items() if gtids}, binlog_lost,
         had.binlog_bytes, replication, differs, rows, of_lost, wrote, rows_apart,
     )  # fmt: skip
-
-
-BUSY_SESSIONS: Final = 5
-"""Of others, replicas left out: a pool of an application has more."""
-BUSY_QPS: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Bustle:
-    """What others do at a server."""
-
-    sessions: int
-    qps: float
-    """Statements a second."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it looks as if people depend on it."""
-        return self.sessions >= BUSY_SESSIONS or self.qps >= BUSY_QPS
-
-    def __str__(self) -> str:
-        """In words."""
-        sessions = "1 session" if self.sessions == 1 else f"{self.sessions} sessions"
-        return f"{sessions} and {self.qps:.0f} statements a second of others"
-
-
-def why_to_ask(place: str, bustle: Bustle, allowed: tuple[str, ...]) -> str | None:
-    """Why somebody has to type the name of a server before it is changed; None where nobody has to."""
-    if bustle.is_busy:
-        return f"{place} looks busy: {bustle}"
-    return None if place in allowed else f"{place} is not among `attach_allowed` in the configuration"
 
 
 _ERROR: Final = re.compile(r"\[ERROR\]\s*(.+)")
