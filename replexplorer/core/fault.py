@@ -14,7 +14,7 @@ from typing import Any, Final
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.text import utc
-from replexplorer.core.topology import Roster, ends_of
+from replexplorer.core.topology import Roster
 from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap
 
 
@@ -30,7 +30,7 @@ class FaultPart(Enum):
 
 
 @json_keys(
-    hide="on_replicas source_too values unit part do undo caption isolates loses_commits",
+    hide="on_replicas source_too values unit part caption isolates loses_commits",
     show="form without_node",
     key="kind",
 )
@@ -48,10 +48,6 @@ class FaultKind:
     caption: str
     """One that has just begun, in a sentence with `{node}`, `{source}` and `{value}`, or a line of that for
     each of its values."""
-    do: tuple[str, ...] = ()
-    """What is carried out beside the knobs that it turns, line by line, with `{node}`, `{value}`, `{link}` (a
-    line for each), and the statements `{stop}` and `{start}` of its thread."""
-    undo: tuple[str, ...] = ()
     on_replicas: bool = False
     """Without `@NODE` it hits every replica; else the source."""
     source_too: bool = False
@@ -100,7 +96,6 @@ PARTITION_FAULT: Final = "partition"
 """The kind that a link's own chip and window show."""
 FLAP_FAULT: Final = "flap"
 """The kind that stands in the agents at both ends of its links."""
-_RECOVERS: Final = ("start mysqld of {node}, wait for crash recovery and a login",)
 
 KINDS: Final = (
     FaultKind(
@@ -109,8 +104,6 @@ KINDS: Final = (
         "starts the server, which recovers",
         FaultPart.SERVER,
         "mysqld of {node} was killed: what it wrote is still in the page cache",
-        ("SIGKILL to mysqld of {node}",),
-        _RECOVERS,
         loses_commits=True,
     ),
     FaultKind(
@@ -119,8 +112,6 @@ KINDS: Final = (
         "starts the server",
         FaultPart.SERVER,
         "mysqld of {node} was shut down in order",
-        ("SIGTERM to mysqld of {node}",),
-        ("start mysqld of {node}, wait for a login",),
     ),
     FaultKind(
         "pause",
@@ -128,8 +119,6 @@ KINDS: Final = (
         "lets it go on",
         FaultPart.SERVER,
         "mysqld of {node} is frozen: connections stay open and nothing answers",
-        ("freeze mysqld of {node}: no instruction of it runs",),
-        ("unfreeze mysqld of {node}",),
     ),
     FaultKind(
         "power_cut",
@@ -139,11 +128,6 @@ KINDS: Final = (
         "power comes back: starts the server, which recovers, and heals its links",
         FaultPart.SERVER,
         "the machine of {node} lost its power: what no fsync made durable is gone",
-        (
-            "SIGKILL to mysqld of {node}",
-            "roll its files back to what was fsynced: powercut.py --mode {value}",
-        ),
-        _RECOVERS,
         isolates=True,
         loses_commits=True,
         values=("strict", "aged", "torn"),
@@ -175,8 +159,6 @@ KINDS: Final = (
         "the link stays up",
         FaultPart.LINK,
         "the line to {node} goes down and comes up, over and over",
-        ("link {link}: {down} s down, {up} s up, over and over",),
-        ("link {link}: stays up",),
         on_replicas=True,
         source_too=True,
         unit="s/s",
@@ -188,8 +170,6 @@ KINDS: Final = (
         "starts the applier",
         FaultPart.THREAD,
         "{node} receives and acknowledges every commit and applies none",
-        ("{node}: {stop}",),
-        ("{node}: {start}",),
         on_replicas=True,
     ),
     FaultKind(
@@ -198,8 +178,6 @@ KINDS: Final = (
         "starts the receiver",
         FaultPart.THREAD,
         "{node} receives nothing any more, and acknowledges nothing",
-        ("{node}: {stop}",),
-        ("{node}: {start}",),
         on_replicas=True,
     ),
     FaultKind(
@@ -208,8 +186,6 @@ KINDS: Final = (
         "the disk is as fast as before",
         FaultPart.DISK,
         "each fsync of {node} takes {value} ms longer now",
-        ("disk of {node}: each fsync takes {value} ms longer",),
-        ("disk of {node}: each fsync takes as long as before",),
         unit="ms",
     ),
     FaultKind(
@@ -218,8 +194,6 @@ KINDS: Final = (
         "there is room again, and the server tries to write within a minute; starts one that it ended",
         FaultPart.DISK,
         "the disk of {node} is full: its writes fail",
-        ("disk of {node}: each write that would extend a file fails with ENOSPC",),
-        ("disk of {node}: files can grow again; start mysqld of {node} if it has ended",),
     ),
 )
 _UNKNOWN: Final = FaultKind("", "", "", FaultPart.LINK, "something was done to {node} on purpose")
@@ -311,17 +285,6 @@ def begun_words(kind: FaultKind, value: str | None, node: str, source: str) -> s
     words = kind.caption.splitlines()
     place = kind.values.index(value) if len(words) > 1 and value in kind.values else 0
     return words[place].format(node=node, value=value, source=source)
-
-
-def acts(
-    lines: Sequence[str], node: str, value: str | None, links: Sequence[str], statements: tuple[str, str]
-) -> list[str]:
-    """A kind's `do` or `undo` as it is carried out, with what stops and starts its thread."""
-    down_s, _, up_s = str(value).partition("/")
-    ends = [" <-> ".join(ends_of(link)) for link in links] or [""]
-    figures = {"node": node, "value": value, "down": down_s, "up": up_s}
-    stop, start = statements
-    return [line.format(**figures, link=link, stop=stop, start=start) for line in lines for link in ends]
 
 
 def written(kind: str, value: str | None) -> str:
@@ -424,7 +387,7 @@ def given_back(fault: Fault, faults: Sequence[Fault]) -> dict[str, float | int |
     return {text: value for text, value in fault.before.items() if text not in later}
 
 
-def without(faults: Sequence[Fault], ended: Fault) -> list[Fault]:
+def without(faults: Sequence[Fault], ended: Fault) -> tuple[Fault, ...]:
     """The faults in force without this one; a later fault that turned the same gives back from then on what
     was before both."""
     left = dict(ended.before)
@@ -433,7 +396,7 @@ def without(faults: Sequence[Fault], ended: Fault) -> list[Fault]:
         if each.number > ended.number and (shared := left.keys() & each.before.keys()):
             each = replace(each, before={**each.before, **{text: left.pop(text) for text in shared}})
         remain.append(each)
-    return [each for each in remain if each.number != ended.number]
+    return tuple(each for each in remain if each.number != ended.number)
 
 
 def clears(fault: Fault, text: str | None, roster: Roster) -> bool:

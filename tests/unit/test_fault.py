@@ -118,7 +118,7 @@ def test_what_two_faults_turned_is_given_back_by_the_one_that_is_cleared_last() 
     assert given_back(remain[0], remain) == {}
     [last] = without(remain, remain[0])
     assert given_back(last, [last]) == {link: "none"}
-    assert without(faults, third) == [first, second]
+    assert without(faults, third) == (first, second)
 
 
 LINKS = ("db1:db2", "db1:db3", "db2:db3")
@@ -127,9 +127,9 @@ LINKS = ("db1:db2", "db1:db3", "db2:db3")
 @given(st.lists(st.sets(st.sampled_from(LINKS), min_size=1), max_size=5), st.randoms())
 def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str]], order: Random) -> None:
     state = dict.fromkeys(LINKS, "none")
-    faults: list[Fault] = []
+    faults: tuple[Fault, ...] = ()
     for number, links in enumerate(cut, 1):
-        faults.append(replace(FAULT, number=number, before={link: state[link] for link in links}))
+        faults += (replace(FAULT, number=number, before={link: state[link] for link in links}),)
         state |= dict.fromkeys(links, "both")
     while faults:
         ended = order.choice(faults)

@@ -7,7 +7,7 @@ injected it may die. Taking back does nothing where nothing is left to be taken 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,6 @@ from replexplorer.core.fault import (
     FaultKind,
     FaultPart,
     FaultRequest,
-    acts,
     clears,
     flap_of,
     given_back,
@@ -34,13 +33,13 @@ from replexplorer.core.server.comeback import Comeback, Had, binlog_bytes
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
-from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.asking import ask
 from replexplorer.engine.change.bringup import until_it_answers
 from replexplorer.engine.change.comeback import Return, had_before, seen_last
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.change.link_change import LinkChange
-from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
@@ -63,44 +62,34 @@ class Faults:
         self._turns = controls.turns
         self._chronicle = controls.chronicle
         self._report = controls.report
-        self._reported = ""
         self._judged: set[str] = set()
         """Nodes whose servers were started here, and not seen to have restarted yet."""
-        self._news = TransferNews(controls.fleet, controls.report, self._report_begun)
+        self._fleet = controls.fleet
+        self._news = TransferNews(controls.fleet, controls.report)
         self._links = LinkChange(controls.fleet, self._sight.own.healing, self._tell)
 
     def _tell(self, text: str, severity: Severity = Severity.INFO) -> None:
         self._chronicle.tell(severity, text)
-
-    def _report_begun(self, text: str, _done: float | None) -> None:
-        """Say once what a member is given; how far it is stands in `status` and on the dashboard."""
-        what = text.partition(":")[0]
-        if what != self._reported:
-            self._reported = what
-            self._report(text)
-
-    @property
-    def _fleet(self) -> Fleet:
-        return self._controls.fleet
-
-    def in_force(self) -> tuple[Fault, ...]:
-        """Recorded, as last read, and not seen to be over."""
-        return self._sight.faults
 
     # -- what it would do
 
     def preview(self, request: FaultRequest) -> Preview:
         """What injecting it would run, what would take it back, and why it would be refused; from what is
         known, without I/O."""
-        kind, does, undoes = request.kind, list[str](), list[str]()
+        kind, does = request.kind, list[str]()
+        shows_all = kind.only_turns_knobs or kind.part is FaultPart.THREAD
+        undoes = [] if shows_all else [kind.undone]
         journals = {node: disk.undo_journal for node, disk in self._sight.disks.items()}
         warnings = [str(error) for error in self._refusals(request, journals)]
         for node in request.nodes:
             turned = self._controls.preview(self._desired(kind, request.value, node))
-            links, thread = self._flapping(kind, node), self._thread(kind, node)
-            does += [*turned.statements, *acts(kind.do, node, request.value, links, thread)]
-            undoes += [*acts(kind.undo, node, request.value, links, thread), *turned.undo]
+            does += turned.statements
+            undoes += turned.undo
             warnings += turned.warnings
+            if kind.part is FaultPart.THREAD:
+                stop, start = self._thread(kind, node)
+                does.append(f"{node}: {stop}")
+                undoes.append(f"{node}: {start}")
         return Preview(tuple(does), tuple(undoes), tuple(dict.fromkeys(warnings)))
 
     def _thread(self, kind: FaultKind, node: str) -> tuple[str, str]:
@@ -134,8 +123,8 @@ class Faults:
     ) -> Iterator[ReplexplorerError]:
         """Why it cannot be injected now; a journal that nobody knows of is no reason. `journals`: by node,
         whether its disk keeps one."""
-        kind, held = request.kind, {(fault.kind, fault.node) for fault in self.in_force()}
-        flaps = {link: fault for fault in self.in_force() for link in fault.links}
+        kind, held = request.kind, {(fault.kind, fault.node) for fault in self._sight.faults}
+        flaps = {link: fault for fault in self._sight.faults for link in fault.links}
         if self._fleet.system.is_group and kind.part is FaultPart.THREAD:
             yield UsageError(
                 f"{kind.key}: {self._fleet.system.title} has no replica's threads to stop",
@@ -233,7 +222,7 @@ class Faults:
             case "flap":
                 await self._flap(fault, flap_of(fault))
             case _:
-                await execute(member.control, self._thread(fault.row, fault.node)[:1])
+                await member.run(self._thread(fault.row, fault.node)[0])
         return ()
 
     async def _take_down(self, fault: Fault, member: Member) -> tuple[str, ...]:
@@ -258,10 +247,12 @@ class Faults:
         """Keep with a fault what the nodes have, right before it ends a server, or what that had last and
         how much of its binlog went; answers it with that."""
         kept = replace(fault, had=had)
+
+        def keeping(now: Requested) -> Requested:
+            return replace(now, faults=tuple(kept if each.id == kept.id else each for each in now.faults))
+
         if not self._fleet.system.is_group:
-            await self._write(
-                lambda faults: tuple(kept if each.number == kept.number else each for each in faults)
-            )
+            await self._sight.write(keeping)
         return kept
 
     async def _keep_whether_alone(self) -> None:
@@ -294,7 +285,7 @@ class Faults:
         """The node's agent began again without what it held: what is recorded goes on at both ends."""
         async with self._turns.change(anyway=True):
             await self._sight.read_document()
-            for fault in self.in_force():
+            for fault in self._sight.faults:
                 if any(node in ends_of(link) for link in fault.links):
                     await self._flap(fault, flap_of(fault))
 
@@ -307,7 +298,7 @@ class Faults:
         roster = self._fleet.roster
         meant = [fault for fault in self._sight.requested.faults if clears(fault, text, roster)]
         if not meant and text is not None:
-            in_force = ", ".join(map(str, self.in_force()))
+            in_force = ", ".join(map(str, self._sight.faults))
             others = f"in force: {in_force}" if in_force else "none of any kind is"
             raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
@@ -338,7 +329,7 @@ class Faults:
         await self._fleet.discover()
         left = {fault.node for fault in faults if fault.kind == "isolate"} - downed
         left = {node for node in left if not self._fleet.member(node).address.server_running}
-        held = {each.node for each in self.in_force() if each not in faults and each.takes_down}
+        held = {each.node for each in self._sight.faults if each not in faults and each.takes_down}
         starts = ended | left
         starts -= held | {node for node in starts if self._is_cut_off(node)}
         await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
@@ -424,7 +415,7 @@ class Faults:
         """What a server lost that ended by itself, or by hand, and runs again: in words; nothing of one that
         a fault has ended, which is judged when that is cleared, or was."""
         await self._sight.read_document()
-        is_known = node in self._judged or any(each.node == node for each in self.in_force())
+        is_known = node in self._judged or any(each.node == node for each in self._sight.faults)
         self._judged.discard(node)
         if is_known or self._fleet.system.is_group:
             known = self._fleet.member(node).capabilities
@@ -447,7 +438,7 @@ class Faults:
     async def _start_if_it_ended(self, fault: Fault) -> None:
         """Start the server that a full disk has ended: InnoDB aborts where it finds no room for its next redo
         file. One that is ending has a moment for that; one that another fault has ended stays as it is."""
-        if any(each.node == fault.node and each.takes_down for each in self.in_force()):
+        if any(each.node == fault.node and each.takes_down for each in self._sight.faults):
             return
         patience = Patience(self._controls.clock, _ABORTS_WITHIN_S)
         while await patience.again():
@@ -463,14 +454,14 @@ class Faults:
             return
         self._report(f"{member.name} tries its write again within a minute: waiting for a commit")
         try:
-            await execute(member.kick, (member.dialect.kick(),), deadline_s=_WRITES_WITHIN_S)
+            await member.kick.query(member.dialect.kick(), deadline_s=_WRITES_WITHIN_S)
         except ReplexplorerError as error:
             self._report(f"{member.name} has not committed yet: {error.message}")
 
     async def _give_back(self, fault: Fault) -> bool:
         """Turn back the knobs that it turned; whether there were any that it still had."""
         await self._sight.refresh()
-        before = unkept_all(given_back(fault, self.in_force()), self._fleet.roster)
+        before = unkept_all(given_back(fault, self._sight.faults), self._fleet.roster)
         still = {name: value for name, value in before.items() if self._sight.requested_value(name) != value}
         lost = self._sight.lost_values((fault.node,))
         if wanted := {**lost, **still}:
@@ -487,12 +478,12 @@ class Faults:
     async def _start_thread(self, member: Member, statement: str) -> None:
         """Start a replica's thread; a node that is the source by now, or detached, has none. One that lost
         the end of its own log would never be whole by it."""
-        if await ask(member.control, member.dialect.threads()) is None:
+        if await member.threads() is None:
             return
         if lost := await hole_of(self._fleet.source, member):
             self._tell(f"{member.name} is not started: it {hole_words(lost)}", Severity.BAD)
         else:
-            await execute(member.control, (statement,))
+            await member.run(statement)
 
     # -- the record
 
@@ -507,25 +498,17 @@ class Faults:
     async def _record(self, fault: Fault) -> Fault:
         """Add it to the stack's faults, once; answers it with its number."""
 
-        def is_it(other: Fault) -> bool:
-            return replace(other, number=0) == fault
+        def added(now: Requested) -> Requested:
+            if any(each.id == fault.id for each in now.faults):
+                return now
+            number = max((each.number for each in now.faults), default=0) + 1
+            return replace(now, faults=(*now.faults, replace(fault, number=number)))
 
-        def added(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-            if any(map(is_it, faults)):
-                return faults
-            return (*faults, replace(fault, number=max((each.number for each in faults), default=0) + 1))
-
-        await self._write(added)
-        numbered = next(filter(is_it, self._sight.requested.faults))
-        self._controls.drift.faults[numbered.id] = numbered
+        await self._sight.write(added)
+        numbered = next(each for each in self._sight.requested.faults if each.id == fault.id)
+        self._controls.drift.faults[fault.id] = numbered
         return numbered
 
     async def _forget(self, fault: Fault) -> None:
-        await self._write(lambda faults: tuple(without(faults, fault)))
+        await self._sight.write(lambda now: replace(now, faults=without(now.faults, fault)))
         self._controls.drift.faults.pop(fault.id, None)
-
-    async def _write(self, change: Callable[[tuple[Fault, ...]], tuple[Fault, ...]]) -> None:
-        def changed(now: Requested) -> Requested:
-            return replace(now, faults=change(now.faults))
-
-        await self._sight.write(changed)

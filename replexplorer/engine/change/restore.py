@@ -193,7 +193,7 @@ class Restorer:
 
     async def _take_back(self, owed: Owed) -> list[str]:
         done: list[str] = []
-        for fault in sorted(self._faults.in_force(), key=lambda fault: -fault.number):
+        for fault in sorted(self._sight.faults, key=lambda fault: -fault.number):
             if fault.by == owed.writer:
                 await self._faults.clear(f"{fault.kind}@{fault.node}")
                 done.append(f"fault {fault} undone")
