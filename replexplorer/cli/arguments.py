@@ -12,8 +12,9 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from replexplorer import __version__
 from replexplorer.core.errors import UsageError
@@ -42,17 +43,8 @@ With --json, stdout is exactly one JSON document; progress and errors go to stde
 """
 
 
-_FLAGS: Final = {
-    "--stack": True,
-    "--config": True,
-    "-v": False,
-    "--verbose": False,
-    "--version": False,
-    "--view": False,
-    "-h": False,
-    "--help": False,
-}
-"""Flags that may stand before the verb, and whether a word follows."""
+_FLAGS: Final = ("--config", "--stack", "--help", "--verbose", "--version", "--view", "-h", "-v")
+"""Flags that may stand before the verb; a word follows the first two."""
 
 
 _DECLARED: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
@@ -63,32 +55,17 @@ _OWN_KEYS: Final = ("does", "description", "run", "listed", "takes")
 """Of a verb or action; its other keys are its arguments."""
 
 
-class Verb(NamedTuple):
-    """One verb: its line in --help, and where its function is."""
-
-    name: str
-    summary: str
-    target: str
-    """`module:function` below `replexplorer.cli`; the function takes a Call and answers the exit code."""
-
-    def function(self, call: Any) -> int:
-        """Carry it out; imports its module."""
-        module, _, function = self.target.partition(":")
-        code: int = getattr(importlib.import_module(f"replexplorer.cli.{module}"), function)(call)
-        return code
+_ALL: Final = [name for name in _DECLARED if " " not in name and name != "option"]
+"""Verbs and old names of some."""
+VERBS: Final = {name: _DECLARED[name] for name in _ALL if _DECLARED[name].get("listed", True)}
+"""The verbs of --help as declared, in its order."""
 
 
-def _verbs(*, listed: bool) -> tuple[Verb, ...]:
-    rows = ((name, how) for name, how in _DECLARED.items() if "run" in how)
-    return tuple(
-        Verb(name, how["does"], how["run"]) for name, how in rows if how.get("listed", True) == listed
-    )
-
-
-VERBS: Final = _verbs(listed=True)
-"""In the order of --help."""
-ALIASES: Final = _verbs(listed=False)
-"""Old names, which --help does not list."""
+def function(target: str) -> Callable[[Any], Any]:
+    """What carries out a verb, as its table names it; imports its module."""
+    module, _, name = target.partition(":")
+    found: Callable[[Any], Any] = getattr(importlib.import_module(f"replexplorer.cli.{module}"), name)
+    return found
 
 
 class _HelpLayout(argparse.RawDescriptionHelpFormatter):
@@ -140,17 +117,16 @@ def _check_flags_before(argv: Sequence[str]) -> None:
     """Raise UsageError for a wrong flag before the verb; argparse would take the word after it for one."""
     words = iter(argv)
     for word in words:
+        flag, equals, _ = word.partition("=")
         if not word.startswith("-"):
             return
-        flag, equals, _ = word.partition("=")
         if flag not in _FLAGS:
             from difflib import get_close_matches
 
             near = get_close_matches(flag, _FLAGS, n=1)
-            raise UsageError(
-                f"unknown flag {flag}", f"did you mean {near[0]}?" if near else f"see {PROGRAM} --help"
-            )
-        if _FLAGS[flag] and not equals:
+            hint = f"did you mean {near[0]}?" if near else f"see {PROGRAM} --help"
+            raise UsageError(f"unknown flag {flag}", hint)
+        if flag in _FLAGS[:2] and not equals:
             next(words, None)
 
 
@@ -170,72 +146,54 @@ def build_parser() -> Parser:
     verbs = parser.add_subparsers(
         title="verbs", dest="verb", metavar="VERB", prog=PROGRAM, parser_class=Parser
     )
-    for verb in (*VERBS, *ALIASES):
-        about = sentence(verb.summary)
-        if verb in ALIASES:  # without a line of help it is not listed
-            child = verbs.add_parser(verb.name, description=about)
-        else:
-            child = verbs.add_parser(verb.name, help=verb.summary, description=about)
-        add_global_flags(child)
-        _declare(child, verb.name)
-        child.set_defaults(carry_out=verb.function)
-    add_global_flags(parser)
+    for name in _ALL:
+        _declare(verbs, name)
+    _add_global_flags(parser)
     return parser
 
 
-def sentence(summary: str) -> str:
-    """A line of --help as the description of its own page."""
-    return summary[:1].upper() + summary[1:] + "."
-
-
-def add_global_flags(parser: argparse.ArgumentParser) -> None:
+def _add_global_flags(parser: argparse.ArgumentParser) -> None:
     """What every verb and every action of one takes."""
-    group = parser.add_argument_group("global flags")
-    group.add_argument(
-        "--stack", metavar="NAME", default=argparse.SUPPRESS, help="which stack; two run side by side"
-    )
-    group.add_argument(
-        "--config", metavar="FILE", default=argparse.SUPPRESS, help="read this configuration file"
-    )
-    group.add_argument(
-        "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="say more; tracebacks too"
-    )
+    add = partial(parser.add_argument_group("global flags").add_argument, default=argparse.SUPPRESS)
+    add("--stack", metavar="NAME", help="which stack; two run side by side")
+    add("--config", metavar="FILE", help="read this configuration file")
+    add("-v", "--verbose", action="store_true", help="say more; tracebacks too")
 
 
-def _declare(parser: argparse.ArgumentParser, name: str) -> None:
-    """Give a verb, or an action of one, its arguments and its actions."""
+def _declare(verbs: argparse._SubParsersAction[Parser], name: str) -> None:
+    """Give the command line a verb, or a verb an action, with its arguments and actions."""
+    how = _DECLARED[name]
+    words = {"description": how.get("description", f"{how['does'][:1].upper()}{how['does'][1:]}.")}
+    if how.get("listed", True):  # without a line of help it is not listed
+        words["help"] = how["does"]
+    parser = verbs.add_parser(name.rpartition(" ")[2], **words)
+    parser.set_defaults(target=how.get("run"))
+    _add_global_flags(parser)
     groups: dict[str, argparse._MutuallyExclusiveGroup] = {}
-    for typed, how in _arguments(name).items():
-        words: dict[str, Any] = {"action": "store_true", "help": how} if isinstance(how, str) else {**how}
-        if "type" in words:
-            words["type"] = _reader(words["type"])
-        group = words.pop("group", None)
+    for typed, argument in _arguments(how).items():
+        given: dict[str, Any] = {"action": "store_true", "help": argument}
+        if not isinstance(argument, str):
+            given = {**argument}
+        if "type" in given:
+            given["type"] = _reader(given["type"])
+        group = given.pop("group", None)
         if group is not None and group not in groups:
             groups[group] = parser.add_mutually_exclusive_group(required=group.startswith("one "))
-        (groups[group] if group else parser).add_argument(*typed.split(), **words)
+        (groups[group] if group else parser).add_argument(*typed.split(), **given)
     actions = [key for key in _DECLARED if key.startswith(f"{name} ")]
     if actions:
         below = parser.add_subparsers(
             title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
         )
         for action in actions:
-            how = _DECLARED[action]
-            listed: dict[str, Any] = {}
-            if how.get("listed", True):
-                listed = {"help": how["does"], "description": how.get("description", sentence(how["does"]))}
-            child = below.add_parser(action.removeprefix(f"{name} "), **listed)
-            add_global_flags(child)
-            _declare(child, action)
+            _declare(below, action)
 
 
-def _arguments(name: str) -> Mapping[str, Any]:
+def _arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a verb or action has of its own, then what it takes with others, as declared."""
-    declared = _DECLARED[name]
-    found = {key: how for key, how in declared.items() if key not in _OWN_KEYS}
-    for shared in declared.get("takes", ()):
-        for key, how in _DECLARED["option"][shared].items():
-            found.setdefault(key, how)
-    return found
+    shared = [_DECLARED["option"][name] for name in declared.get("takes", ())]
+    own = {key: how for key, how in declared.items() if key not in _OWN_KEYS}
+    return own | {key: how for each in shared for key, how in each.items() if key not in own}
 
 
 # -- what an argument may be
@@ -246,19 +204,17 @@ def _reader(declared: str) -> Callable[[str], Any]:
     kind, *limits = declared.split()
     match kind:
         case "whole":
-            return number(int, "a whole number, as 1000, 1k or 1m", *map(int, limits))
+            return _number(int, "a whole number, as 1000, 1k or 1m", *map(int, limits))
         case "positive":
-            return number(float, "a number, as 500, 1k or 1.5k", 0, float(limits[0]))
+            return _number(float, "a number, as 500, 1k or 1.5k", 0, float(limits[0]))
         case "duration":
-            return seconds(positive=not limits)
+            return _seconds(positive=not limits)
         case "size":
-            return screen_size
-        case "upper":
-            return str.upper
-    raise ValueError(declared)
+            return _screen_size
+    return str.upper
 
 
-def number(
+def _number(
     kind: type[int] | type[float], what: str, least: float, most: float = math.inf
 ) -> Callable[[str], float]:
     """A parser of numbers from `least` to `most`, thousands and millions as `1k` and `1m`; a float is above
@@ -272,16 +228,15 @@ def number(
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
         if kind is float and not least < value <= most:
             raise argparse.ArgumentTypeError(f"{text!r} must be above {least:g} and at most {most:g}")
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{value} is below {least}")
-        if value > most:
-            raise argparse.ArgumentTypeError(f"{value} is above {most}")
+        if not least <= value <= most:
+            limit = f"below {least}" if value < least else f"above {most}"
+            raise argparse.ArgumentTypeError(f"{value} is {limit}")
         return value
 
     return read
 
 
-def seconds(*, positive: bool) -> Callable[[str], float]:
+def _seconds(*, positive: bool) -> Callable[[str], float]:
     """A parser of durations in seconds: `10`, `1.5`, `10s`, `500ms`, `2min`, `5m`."""
 
     def read(text: str) -> float:
@@ -304,13 +259,12 @@ def seconds(*, positive: bool) -> Callable[[str], float]:
     return read
 
 
-_SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})", re.IGNORECASE)
 _LEAST, _MOST = (40, 10), (500, 200)
 
 
-def screen_size(text: str) -> tuple[int, int]:
+def _screen_size(text: str) -> tuple[int, int]:
     """`120x36` as columns and rows; for argparse."""
-    found = _SIZE.fullmatch(text.strip())
+    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text.strip(), re.IGNORECASE)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size, as 120x36")
     columns, rows = int(found[1]), int(found[2])
@@ -318,3 +272,82 @@ def screen_size(text: str) -> tuple[int, int]:
         least, most = ("x".join(map(str, size)) for size in (_LEAST, _MOST))
         raise argparse.ArgumentTypeError(f"{text!r} must be between {least} and {most}")
     return columns, rows
+
+
+# -- completion in the shell: at each Tab its script runs this program with the line in the environment
+
+
+def completion(call: Any) -> int:
+    """Print what makes the shell ask for completions."""
+    from argcomplete.shell_integration import shellcode
+
+    call.console.print(shellcode([PROGRAM], shell=call.args.shell))
+    return 0
+
+
+def complete() -> None:
+    """Print the words that fit for the shell whose line is in the environment, and end this process."""
+    from argcomplete.completers import SuppressCompleter
+    from argcomplete.finders import CompletionFinder
+
+    CompletionFinder(default_completer=SuppressCompleter())(completing_parser())
+
+
+def completing_parser(parser: argparse.ArgumentParser | None = None) -> argparse.ArgumentParser:
+    """A parser, of all verbs where none is given, each of whose arguments says what may be typed there;
+    argparse's own choices are known."""
+    from argcomplete.completers import FilesCompleter
+
+    parser = parser or build_parser()
+    for action in parser._actions:
+        what = action.metavar if isinstance(action.metavar, str) else ""
+        if what == "NAME" and not action.option_strings:
+            what = f"{parser.prog.split()[1]} NAME"
+        if isinstance(action.choices, dict):
+            for child in action.choices.values():
+                completing_parser(child)
+        elif what in ("FILE", "DIR", "PATH"):
+            action.completer = FilesCompleter()  # type: ignore[attr-defined]
+        elif action.choices is None:
+            action.completer = lambda prefix, what=what, **_: _words(what, prefix)  # type: ignore[attr-defined]
+    return parser
+
+
+def _words(what: str, prefix: str) -> list[str]:
+    """What may stand for an argument, by what it is called in --help; nothing where anything may."""
+    from replexplorer.formats import paths
+
+    def names(*directories: Path) -> list[str]:
+        return [file.stem for directory in directories for file in paths.toml_files(directory)]
+
+    match what:
+        case "KEY=VALUE" | "KEY=V1,V2,...":
+            return knob_words(prefix)
+        case "KEY":
+            from replexplorer.core.knobs.catalogue import BY_KEY
+
+            return [*BY_KEY]
+        case "KIND[=VALUE][@NODE]" | "KIND[@NODE]":
+            from replexplorer.core.fault import KINDS
+
+            return [kind.key for kind in KINDS]
+        case "lab NAME":
+            return names(paths.shipped_labs(), paths.labs_directory())
+        case "drill NAME":
+            return names(paths.shipped_drills(), paths.drills_directory())
+        case "scene NAME":
+            from replexplorer.formats.scenes import SHIPPED
+
+            return [*SHIPPED, *names(paths.scenes_directory())]
+    return []
+
+
+def knob_words(prefix: str) -> list[str]:
+    """Knobs as `KEY=`, and once that stands there the words that it takes."""
+    from replexplorer.core.knobs.catalogue import BY_KEY
+
+    key, equals, _ = prefix.partition("=")
+    if not equals:
+        return [f"{name}=" for name in BY_KEY]
+    knob = BY_KEY.get(key.partition("@")[0])
+    return [f"{key}={word}" for word in knob.choices] if knob is not None else []

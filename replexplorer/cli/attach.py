@@ -1,42 +1,48 @@
-"""The verbs attach and revert: servers that somebody else made, watched, or changed for as long as attach
-runs; revert undoes what one left that was killed."""
+"""Servers that one has: attach watches them, or changes them for as long as it runs; revert undoes what one
+left that was killed; capture writes a workload like theirs.
+
+Law: a password comes from an option file, the environment or the terminal; never from an argument.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from argparse import Namespace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.dashboard import settings_of, shown
-from replexplorer.cli.documents import AttachChanges, Reverted, RevertReport
 from replexplorer.cli.knobs import check_without_stack
+from replexplorer.cli.output import Output
 from replexplorer.cli.render import losses_shortly, render_set
-from replexplorer.cli.running import can_ask, run_async, typed
-from replexplorer.cli.server_login import Known, known_login
 from replexplorer.cli.stack import print_status
-from replexplorer.cli.wiring import load_configuration_of, outside_of_attached
+from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.server.counters import rates
 from replexplorer.core.server.protection import word_of
 from replexplorer.core.text import table
-from replexplorer.engine.outcome import RolledBack, SetResult, Status
+from replexplorer.engine.outcome import SetResult, Status
 from replexplorer.engine.session import Session, SessionOptions, Spectator
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.formats import paths
-from replexplorer.formats.server_url import ServerUrl, parse_server_url
+from replexplorer.formats.server_url import (
+    PORT,
+    ServerUrl,
+    parse_server_url,
+    read_option_files,
+    standard_files,
+)
 
 if TYPE_CHECKING:
     from replexplorer.adapters.attached.changes import ChangeJournal
-    from replexplorer.adapters.attached.provider import AttachedProvider
+    from replexplorer.adapters.attached.provider import AttachedProvider, Login
     from replexplorer.cli.entry import Call
-    from replexplorer.cli.output import Output
     from replexplorer.ports import Sql
 
 _LOOK_EVERY_S: Final = 1.0
@@ -45,38 +51,121 @@ _UNDONE_WITHIN_S: Final = 20.0
 journal."""
 _LOGIN_FLAGS: Final = ("ssl_mode", "defaults_file", "ssl_ca")
 """What the journal keeps of how one logged in; never a password."""
+DSN: Final = "MYSQL_DSN"
+PASSWORD: Final = "MYSQL_PWD"  # noqa: S105 - the variable's name, which MySQL's own clients read
+
+
+# -- logging in
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A server with how one logs in there."""
+
+    source: ServerUrl
+    login: Login
+
+
+def known_login(
+    args: Namespace,
+    console: Output,
+    environment: Mapping[str, str] = os.environ,
+    source: ServerUrl | None = None,
+) -> Known:
+    """Where to, or to this `source`, and as whom; asks for the password where nothing says it and somebody
+    can answer. Raises UsageError."""
+    from replexplorer.adapters.attached.provider import Login
+    from replexplorer.adapters.mysql import SSL_MODES
+
+    named = args.defaults_file
+    options = read_option_files(standard_files(environment) if named is None else [paths.expanded(named)])
+    by_dsn = None
+    if environment.get(DSN) and (source is not None or args.url is None):
+        by_dsn = parse_server_url(environment[DSN], with_password=True)
+    if source is None:
+        source = by_dsn or _named(args.url, options)
+    elif by_dsn is not None and by_dsn.place == source.place:
+        source = replace(source, password=by_dsn.password)
+    mode = args.ssl_mode or options.get("ssl-mode", "").upper() or None
+    if mode is not None and mode not in SSL_MODES:
+        raise UsageError(f"ssl-mode={mode} in the option file", f"is one of {', '.join(SSL_MODES)}")
+    ca = args.ssl_ca or options.get("ssl-ca") or None
+    user = source.user or options.get("user") or getpass.getuser()
+    password = source.password
+    if password is None:
+        password = options.get("password") or environment.get(PASSWORD)
+        password = password or _asked(f"{user} at {source.place}", console)
+    return Known(
+        source, Login(user, password, mode, None if ca is None else str(paths.expanded(ca).absolute()))
+    )
+
+
+def _named(url: str | None, options: Mapping[str, str]) -> ServerUrl:
+    """The server of the address that was typed, else of the option file."""
+    if url is not None:
+        return parse_server_url(url)
+    if "host" not in options:
+        raise UsageError(
+            "no server is named", f"name it as mysql://USER@HOST:PORT, in {DSN}, or in an option file"
+        )
+    try:
+        return ServerUrl(options["host"], int(options.get("port", PORT)))
+    except ValueError:
+        raise UsageError(f"port={options['port']} in the option file is no port", "correct it") from None
+
+
+def _asked(whom: str, console: Output) -> str:
+    """The password that is typed; empty where nobody can answer."""
+    home = paths.user_home()
+    login_paths = None if home is None else home / ".mylogin.cnf"
+    if login_paths is not None and login_paths.exists():
+        console.warn(f"{login_paths} is not read: put the password into an option file, or into {PASSWORD}")
+    if sys.stdin is None or not sys.stdin.isatty() or not console.err.isatty():
+        return ""
+    try:
+        return getpass.getpass(f"Password of {whom}: ", console.err)
+    except EOFError:
+        raise StackUnavailable("no password was typed", "try again") from None
+
+
+# -- attach
 
 
 def attach(call: Call) -> int:
     """Open the dashboard on a terminal; else print, watch, or change for a while."""
-    args = call.args
-    if args.set and not args.allow_changes:
-        raise UsageError(
-            "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
-        )
-    shows = is_wanted(call)
-    if args.allow_changes and not args.set and not shows:
-        raise UsageError(
+    from replexplorer.adapters.attached.provider import AttachedProvider
+    from replexplorer.cli.entry import run_async
+
+    args, shows = call.args, is_wanted(call)
+    for is_wrong, what, hint in (
+        (
+            args.set and not args.allow_changes,
+            "--set changes the servers' settings",
+            "add --allow-changes; they are undone at the end",
+        ),
+        (
+            args.allow_changes and not args.set and not shows,
             "--allow-changes changes nothing by itself",
             "add --set KEY=VALUE ..., or run it on a terminal, where the dashboard changes settings",
-        )
-    if args.for_s is not None and not (args.set or args.watch or shows):
-        raise UsageError("--for says how long --set or --watch lasts", "add one of them")
-    if args.json and args.watch:
-        raise UsageError("--watch prints lines, --json one document", "leave one of them out")
+        ),
+        (
+            args.for_s is not None and not (args.set or args.watch or shows),
+            "--for says how long --set or --watch lasts",
+            "add one of them",
+        ),
+        (args.json and args.watch, "--watch prints lines, --json one document", "leave one of them out"),
+    ):
+        if is_wrong:
+            raise UsageError(what, hint)
     for text in args.set:
         check_without_stack(text)
     replicas = [parse_server_url(text) for text in args.replica]
-    values = load_configuration_of(call).values
+    call.values  # noqa: B018 - what is wrong with them is said before a password is asked for
     known = known_login(args, call.console)
-    from replexplorer.adapters.attached.provider import AttachedProvider
-
     servers = AttachedProvider(known.source, replicas, known.login, writes=args.allow_changes)
     if shows:
         return _dashboard(call, servers)
-    if args.set:
-        return run_async(_change(call, servers, values.attach_allowed))
-    return run_async(watch(call, servers))
+    return run_async(_change(call, servers) if args.set else watch(call, servers))
 
 
 def is_wanted(call: Call) -> bool:
@@ -94,9 +183,10 @@ async def _found(call: Call, servers: AttachedProvider) -> tuple[str, ...]:
 
 def _dashboard(call: Call, servers: AttachedProvider) -> int:
     """Run the dashboard until it is quit, or its time is over; what was changed is undone then."""
-    loaded = load_configuration_of(call)
+    from replexplorer.cli.dashboard import settings_of, shown
+
     notices = asyncio.run(_found(call, servers))
-    settings = settings_of(loaded)
+    settings = settings_of(call)
     settings = replace(
         settings,
         stack=servers.name,
@@ -107,25 +197,25 @@ def _dashboard(call: Call, servers: AttachedProvider) -> int:
     )
     if not call.args.allow_changes:
         return shown(call, Spectator(outside_of_attached(servers, None)), settings, "the dashboard")
-    asyncio.run(ask_for_the_name(call, servers.name, loaded.values.attach_allowed))
-    changes = _Changes(servers, asyncio.run(_begin_journal(call, servers)))
-    session = Session(
-        outside_of_attached(servers, changes.journal),
-        SessionOptions(holder="attach", reapply="off", at_close=changes.undo),
-    )
+    journal = asyncio.run(_begin_journal(call, servers))
+    undone: list[TakenBack] = []
+
+    async def restore() -> None:
+        if not undone:
+            undone.extend(await _undo(servers, journal))
+
+    options = SessionOptions(holder="attach", reapply="off", at_close=restore)
     try:
+        session = Session(outside_of_attached(servers, journal), options)
         code = shown(call, session, settings, "the dashboard")
     finally:
-        undone = asyncio.run(changes.undo())
-        changes.journal.close()
+        asyncio.run(restore())
+        journal.close()
         narrate_undone(call.console, servers.name, undone)
     return _code(undone) or code
 
 
-# -- watching
-
-
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def _session(
     call: Call, servers: AttachedProvider, journal: ChangeJournal | None = None
 ) -> AsyncIterator[Session]:
@@ -145,7 +235,7 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
     """Print the state once, or a line a second; exit code 4 when a server is down."""
     async with _session(call, servers) as session:
         if call.args.watch:
-            await _lines(call, session, call.args.for_s)
+            await _lines(call, session)
             return 0
         document = await session.status(patient=True)
     print_status(call, replace(document, is_ours=False), mends=False)
@@ -155,9 +245,9 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
     return StackUnavailable.exit_code if silent else 0
 
 
-async def _lines(call: Call, session: Session, for_s: float | None) -> None:
+async def _lines(call: Call, session: Session) -> None:
     """A line a second, to the end of the time where there is one."""
-    began_s = time.monotonic()
+    began_s, for_s = time.monotonic(), call.args.for_s
     while for_s is None or time.monotonic() - began_s < for_s:
         looked_s = time.monotonic()
         document = await session.status(patient=True)
@@ -171,61 +261,60 @@ async def _lines(call: Call, session: Session, for_s: float | None) -> None:
 def _line(at_s: float, status: Status, tps: float | None) -> str:
     """`[ 12s ] PROTECTED 1/1  tps 340.0  lag db2 0 s  would lose: dies 0, cut 3, lost 0`."""
     protection = status.protection
-    acking = "" if protection.replicas_acking is None else f" {protection.replicas_acking}"
-    required = "" if not acking else f"/{protection.replicas_required}"
-    parts = [f"[ {at_s:.0f}s ] {word_of(protection.state)}{acking}{required}"]
-    parts.append(f"tps {'?' if tps is None else f'{tps:.1f}'}")
+    acking = ""
+    if protection.replicas_acking is not None:
+        acking = f" {protection.replicas_acking}/{protection.replicas_required}"
+    parts = [
+        f"[ {at_s:.0f}s ] {word_of(protection.state)}{acking}",
+        f"tps {'?' if tps is None else f'{tps:.1f}'}",
+    ]
     for node in status.nodes:
         if not node.is_source:
             lag = "down" if not node.reachable else "?" if node.lag_s is None else f"{node.lag_s:g} s"
             parts.append(f"lag {node.name} {lag}")
     dies, cut, lost = losses_shortly(status.exposure)
-    parts.append(f"would lose: dies {dies}, cut {cut}, lost {lost}")
-    return "  ".join(parts)
+    return "  ".join([*parts, f"would lose: dies {dies}, cut {cut}, lost {lost}"])
 
 
 # -- changing
 
 
-class _Changes:
-    """What was changed on these servers, until it was undone, once."""
+@dataclass(kw_only=True, slots=True)
+class AttachChanges:
+    """`attach --allow-changes --json`: what was set, and what became of it at the end."""
 
-    def __init__(self, servers: AttachedProvider, journal: ChangeJournal) -> None:
-        self.journal = journal
-        self._servers = servers
-        self._undone: Sequence[TakenBack] | None = None
-
-    async def undo(self) -> Sequence[TakenBack]:
-        """Undo all, on connections of their own: those of a session may be in the middle of something.
-        Returns what became of each; what could not be undone stays in the journal."""
-        from replexplorer.adapters.attached.changes import undo
-
-        if self._undone is None:
-            nodes = {node.name: node for node in await self._servers.nodes()}
-            self._undone = await undo(self.journal, lambda name: self._servers.connection(nodes[name]))
-        return self._undone
+    source: str
+    set: SetResult | None
+    """Null: no setting was to be changed."""
+    undone: list[TakenBack]
 
 
-async def ask_for_the_name(call: Call, source: str, allowed: tuple[str, ...]) -> None:
+async def ask_for_the_name(call: Call, source: str) -> None:
     """Let the name of a source be typed that may be in use; raises StackUnavailable where it is not."""
-    if source in allowed:
+    if source in call.values.attach_allowed:
         return
     why = f"{source} is not among `attach_allowed` in the configuration"
-    if not can_ask(call.console):
+    if not call.console.can_ask:
         raise StackUnavailable(
             f"{why}: its name has to be typed",
             f'attach_allowed = ["{source}"] in the configuration, where nobody depends on it',
         )
     call.console.narrate(f"{why}. Its settings are about to be changed, and every client feels it.")
-    if await typed(call.console, f"Type {source} to go on:") != source:
+    if await call.console.typed(f"Type {source} to go on:") != source:
         raise StackUnavailable("that is not its name: nothing was changed", "try again")
 
 
 async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal:
-    """The journal of these servers, begun. Raises StackUnavailable where a killed one left something."""
+    """The journal of these servers, begun once they may be changed. Raises StackUnavailable where they may
+    not, or a killed one left something."""
     from replexplorer.adapters.attached.changes import VERSION, ChangeJournal, file_of
 
+    await ask_for_the_name(call, servers.name)
     urls = {node.name: servers.url(node.name) for node in await servers.nodes()}
+    login = {name: getattr(call.args, name) for name in _LOGIN_FLAGS}
+    for name in _LOGIN_FLAGS[1:]:  # files, from any directory
+        if login[name] is not None and (file := paths.expanded(login[name])).exists():
+            login[name] = str(file.absolute())
     journal = ChangeJournal.open(file_of(paths.attached_directory(), servers.name))
     try:
         if journal.outstanding:
@@ -244,7 +333,7 @@ async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal
                     {"name": name, "host": url.host, "port": url.port, "user": url.user}
                     for name, url in urls.items()
                 ],
-                **_login_flags(call),
+                **login,
             }
         )
     except BaseException:
@@ -253,65 +342,50 @@ async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal
     return journal
 
 
-def _login_flags(call: Call) -> dict[str, Any]:
-    """How one logs in, by flags that name files from any directory."""
-    found = {name: getattr(call.args, name) for name in _LOGIN_FLAGS}
-    for name in _LOGIN_FLAGS[1:]:
-        if found[name] is not None and (file := paths.expanded(found[name])).exists():
-            found[name] = str(file.absolute())
-    return found
-
-
-async def _change(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> int:
-    await ask_for_the_name(call, servers.name, allowed)
-    changes = _Changes(servers, await _begin_journal(call, servers))
-    undone: Sequence[TakenBack] = ()
-    report: SetResult | None = None
+async def _change(call: Call, servers: AttachedProvider) -> int:
+    """Set what is asked, all or nothing, keep it so until it is time or somebody ends it, and undo it."""
+    console, for_s = call.console, call.args.for_s
+    journal = await _begin_journal(call, servers)
+    report, undone = None, list[TakenBack]()
     try:
-        async with _session(call, servers, changes.journal) as session:
-            report = await _turn(call, session)
-            await _hold(call, session, len(report.changed))
-    except RolledBack as error:
-        call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
-        return error.exit_code
+        async with _session(call, servers, journal) as session:
+            began_s = time.monotonic()
+            assignments = tuple(session.console.parse(text) for text in call.args.set)
+            result = await session.console.set(assignments)
+            report = result.of_verb(session.roster.source, (time.monotonic() - began_s) * 1000)
+            for warning in report.all_warnings:
+                console.warn(warning)
+            if not console.json:
+                console.print(render_set(report))
+            if count := len(report.changed):
+                settings = "1 setting is" if count == 1 else f"{count} settings are"
+                undoes = f"they are undone after {for_s:g} s, or at Ctrl-C" if for_s else "Ctrl-C undoes them"
+                console.narrate(f"{settings} in force: {undoes}")
+            if call.args.watch:
+                await _lines(call, session)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(for_s):
+                        await asyncio.Event().wait()
     finally:
         try:
-            undone = await to_the_end(changes.undo())
+            undone += await to_the_end(_undo(servers, journal))
         finally:
-            changes.journal.close()
+            journal.close()
         with contextlib.suppress(OSError):  # the terminal may be gone, and what was to be done is done
-            narrate_undone(call.console, servers.name, undone)
-            if call.console.json and report is not None:
-                call.console.document(AttachChanges(source=servers.name, set=report, undone=[*undone]))
+            narrate_undone(console, servers.name, undone)
+            if console.json and report is not None:
+                console.document(AttachChanges(source=servers.name, set=report, undone=undone))
     return _code(undone)
 
 
-async def _turn(call: Call, session: Session) -> SetResult:
-    """Set what is asked, all or nothing, and say what it was."""
-    began_s = time.monotonic()
-    assignments = tuple(session.console.parse(text) for text in call.args.set)
-    result = await session.console.set(assignments)
-    report = result.of_verb(session.roster.source, (time.monotonic() - began_s) * 1000)
-    for warning in report.all_warnings:
-        call.console.warn(warning)
-    if not call.console.json:
-        call.console.print(render_set(report))
-    return report
+async def _undo(servers: AttachedProvider, journal: ChangeJournal) -> Sequence[TakenBack]:
+    """Undo all, on connections of their own: those of a session may be in the middle of something. Returns
+    what became of each; what could not be undone stays in the journal."""
+    from replexplorer.adapters.attached.changes import undo
 
-
-async def _hold(call: Call, session: Session, changes: int) -> None:
-    """Keep things as they are until it is time, or somebody ends it."""
-    for_s = call.args.for_s
-    if changes:
-        settings = "1 setting is" if changes == 1 else f"{changes} settings are"
-        undoes = f"they are undone after {for_s:g} s, or at Ctrl-C" if for_s else "Ctrl-C undoes them"
-        call.console.narrate(f"{settings} in force: {undoes}")
-    if call.args.watch:
-        await _lines(call, session, for_s)
-    else:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(for_s):
-                await asyncio.Event().wait()
+    nodes = {node.name: node for node in await servers.nodes()}
+    return await undo(journal, lambda name: servers.connection(nodes[name]))
 
 
 def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) -> None:
@@ -342,7 +416,22 @@ def _code(undone: Sequence[TakenBack]) -> int:
 # -- revert
 
 
-def revert(call: Call) -> int:
+@dataclass(kw_only=True, slots=True)
+class Reverted:
+    """What was undone at one source and its replicas."""
+
+    source: str
+    variables: list[TakenBack]
+
+
+@dataclass(kw_only=True, slots=True)
+class RevertReport:
+    """`revert --json`."""
+
+    reverted: list[Reverted]
+
+
+async def revert(call: Call) -> int:
     """Undo what journals name; exit code 4 where something is still to do.
 
     Raises StackUnavailable naming an `attach` that still runs and whose changes alone were meant; those of
@@ -350,14 +439,15 @@ def revert(call: Call) -> int:
     """
     from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
 
-    directory = paths.attached_directory()
+    console, directory = call.console, paths.attached_directory()
     files = journals(directory)
     if call.args.url is not None:
         file = file_of(directory, parse_server_url(call.args.url).place)
         files = [file] if file.exists() else []
-    with ExitStack() as stack:
-        found: list[tuple[ChangeJournal, Known]] = []
-        held: list[StackUnavailable] = []
+    held: list[StackUnavailable] = []
+    reverted: list[Reverted] = []
+    with contextlib.ExitStack() as stack:
+        found: list[tuple[ChangeJournal, Mapping[str, ServerUrl], Known]] = []
         for file in files:
             try:
                 journal = ChangeJournal.open(file)
@@ -365,47 +455,48 @@ def revert(call: Call) -> int:
                 held.append(error)
                 continue
             stack.callback(journal.close)
-            if journal.outstanding:
-                found.append((journal, _login(call, journal)))  # a password is asked for before all else
+            if journal.outstanding:  # a password is asked for before all else
+                servers = _servers(journal)
+                found.append((journal, servers, _login(call, journal, next(iter(servers.values())))))
             else:
                 journal.remove()
         if held and not found:
             raise held[0]
-        done = run_async(_revert(call, found))
-        for refusal in held:
-            call.console.fail(refusal)
-        return StackUnavailable.exit_code if held else done
+        if not found:
+            console.narrate("no change of `attach` is left to undo")
+        for journal, servers, known in found:
+            reverted.append(await _revert(call, journal, servers, known))
+    if console.json:
+        console.document(RevertReport(reverted=reverted))
+    for refusal in held:
+        console.fail(refusal)
+    codes = [_code(each.variables) for each in reverted]
+    return StackUnavailable.exit_code if held else max(codes, default=0)
 
 
-async def _revert(call: Call, found: Sequence[tuple[ChangeJournal, Known]]) -> int:
+async def _revert(
+    call: Call, journal: ChangeJournal, servers: Mapping[str, ServerUrl], known: Known
+) -> Reverted:
+    """Undo what one journal names, and say what became of it."""
     from replexplorer.adapters.attached.changes import undo
     from replexplorer.adapters.attached.provider import connection_to
 
-    if not found:
-        call.console.narrate("no change of `attach` is left to undo")
-    reverted: list[Reverted] = []
-    for journal, known in found:
-        urls = _servers(journal)
+    def connect(node: str) -> Sql:
+        if node not in servers:
+            raise UsageError(f"no journal of changes says where {node} is", "look at it")
+        return connection_to(servers[node], node, known.login)
 
-        def connect(node: str, urls: dict[str, ServerUrl] = urls, known: Known = known) -> Sql:
-            if node not in urls:
-                raise UsageError(f"no journal of changes says where {node} is", "look at it")
-            return connection_to(urls[node], node, known.login)
-
-        source = str(journal.head["source"])
-        call.console.progress(f"undoing what is left at {source}")
-        undone = await to_the_end(undo(journal, connect))
-        narrate_undone(call.console, source, undone)
-        if not call.console.json:
-            rows = [(each.node, each.variable, each.asked, each.fate.value) for each in undone]
-            call.console.print(table(rows, ("SERVER", "VARIABLE", "WAS SET TO", "NOW")))
-        reverted.append(Reverted(source=source, variables=[*undone]))
-    if call.console.json:
-        call.console.document(RevertReport(reverted=reverted))
-    return max((_code(each.variables) for each in reverted), default=0)
+    source = str(journal.head["source"])
+    call.console.progress(f"undoing what is left at {source}")
+    undone = await to_the_end(undo(journal, connect))
+    narrate_undone(call.console, source, undone)
+    if not call.console.json:
+        rows = [(each.node, each.variable, each.asked, each.fate.value) for each in undone]
+        call.console.print(table(rows, ("SERVER", "VARIABLE", "WAS SET TO", "NOW")))
+    return Reverted(source=source, variables=[*undone])
 
 
-def _servers(journal: ChangeJournal) -> dict[str, ServerUrl]:
+def _servers(journal: ChangeJournal) -> Mapping[str, ServerUrl]:
     """The servers of a journal by name, the source first; raises UsageError for a broken one."""
     try:
         found = {
@@ -419,9 +510,58 @@ def _servers(journal: ChangeJournal) -> dict[str, ServerUrl]:
     return found
 
 
-def _login(call: Call, journal: ChangeJournal) -> Known:
+def _login(call: Call, journal: ChangeJournal, source: ServerUrl) -> Known:
     """As the journal says one logged in; what is typed now goes before."""
-    for name in _LOGIN_FLAGS:
-        if getattr(call.args, name) is None:
-            setattr(call.args, name, journal.head.get(name))
-    return known_login(call.args, call.console, source=next(iter(_servers(journal).values())))
+    typed = vars(call.args)
+    kept = {name: journal.head.get(name) for name in _LOGIN_FLAGS if typed[name] is None}
+    return known_login(Namespace(**typed | kept), call.console, source=source)
+
+
+# -- capture
+
+
+async def capture(call: Call) -> int:
+    """Watch a server's statement digests and write a workload file like them."""
+    from replexplorer.adapters.attached.provider import connection_to
+    from replexplorer.engine.workload_capture.watch import capture as watched
+    from replexplorer.engine.workload_capture.workload_file import write_workload
+    from replexplorer.formats.files import whole_file
+    from replexplorer.reports.capture import render
+
+    args, console = call.args, call.console
+    known = known_login(args, console)
+    place = known.source.place
+    sql = connection_to(known.source, place, known.login)
+    try:
+        captured = await watched(
+            sql,
+            address=place,
+            seconds=args.duration,
+            databases=args.database,
+            on_progress=lambda at_s, seen: console.progress(
+                f"watching {place}", min(1.0, at_s / args.duration), f", {seen} statements in order"
+            ),
+        )
+    finally:
+        await sql.close()
+    found = write_workload(captured, most_rows=args.rows)
+    if not found.transactions:
+        if found.left_out:
+            console.narrate(render(found, console.columns))
+        raise UsageError(
+            f"{place} had no statement within {captured.seconds:.0f} s that can be imitated", found.remedy
+        )
+    text = found.workload or ""
+    if args.output is not None:
+        with whole_file(paths.expanded(args.output)) as stream:
+            stream.write(text)
+        found = replace(found, file=args.output, workload=None)
+    if console.json:
+        console.document(found)
+    elif args.output is None:
+        console.print(text.rstrip("\n"))
+        console.narrate(render(found, console.columns))
+    else:
+        console.print(render(found, console.columns))
+        console.narrate(f"wrote {args.output}: replexplorer load --workload {args.output}")
+    return 0

@@ -10,18 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.entry import is_served
-from replexplorer.cli.wiring import (
-    calibration_of,
-    load_configuration_of,
-    new_stack_options,
-    outside_of,
-    provider_of,
-    recorder_of,
-)
+from replexplorer.cli.wiring import calibration_of, outside_of, provider_of, runs, session_on, to_make
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
-from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.session import Session
 from replexplorer.formats import paths
-from replexplorer.formats.configuration import LoadedConfiguration
 from replexplorer.formats.files import closest
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.themes import load_themes
@@ -41,6 +33,19 @@ def run(call: Call) -> int:
     return shown(call, session, settings, "the dashboard", f", stack '{settings.stack}' keeps running")
 
 
+def watch(call: Call) -> int:
+    """The dashboard over what others do with the stack; changes nothing."""
+    from replexplorer.engine.session import Spectator
+
+    settings = settings_of(call)
+    if not asyncio.run(runs(call.values)) and not is_served():
+        raise NoSuchStack(f"no stack '{settings.stack}' runs here", "`replexplorer` starts one and drives it")
+    # A tab may be open before the one that drives has brought the stack up.
+    outside = outside_of(provider_of(call.values))
+    spectator = Spectator(outside, calibration=calibration_of(call), patient=is_served())
+    return shown(call, spectator, settings, "the view")
+
+
 def shown(call: Call, view: View, settings: Settings, what: str, after_crash: str = "") -> int:
     """Run the app until it is quit, say what it left behind, and answer its exit code; raises the one line of
     a defect of `what`."""
@@ -49,51 +54,13 @@ def shown(call: Call, view: View, settings: Settings, what: str, after_crash: st
     app = ExplorerApp(view, settings)
     left = app.run()
     if app.crash is not None:
-        raise told(app.crash, what, after_crash)
+        raise crashed(app.crash, what, after_crash)
     if left:
         call.console.narrate(left)
     return app.return_code or 0
 
 
-def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
-    """A session on the configured stack, which brings it up when it is started, and how to show it; raises
-    MissingPiece where Docker does not answer, before any screen is taken."""
-    loaded = load_configuration_of(call)
-    settings = _with_labs(settings_of(loaded))
-    stack = provider_of(loaded.values)
-    up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
-    asyncio.run(look(stack.name, loaded))
-    options = SessionOptions(
-        holder=holder,
-        up=up,
-        reapply=loaded.values.reapply,
-        asks=True,
-        on_quit=loaded.values.on_quit,
-        table_size=loaded.values.workload.table_size,
-        heartbeat=True,
-        calibration=calibration_of(call),
-    )
-    outside = outside_of(stack, recorder_of(loaded.values, options.holder))
-    session = Session(outside, options)
-    return session, replace(settings, learn=partial(learn, session))
-
-
-def watch(call: Call) -> int:
-    """The dashboard over what others do with the stack; changes nothing."""
-    from replexplorer.engine.session import Spectator
-
-    loaded = load_configuration_of(call)
-    settings = settings_of(loaded)
-    stack = provider_of(loaded.values)
-    served = is_served()
-    if not asyncio.run(look(stack.name, loaded)) and not served:
-        raise NoSuchStack(f"no stack '{stack.name}' runs here", "`replexplorer` starts one and drives it")
-    # A tab may be open before the one that drives has brought the stack up.
-    spectator = Spectator(outside_of(stack), calibration=calibration_of(call), patient=served)
-    return shown(call, spectator, settings, "the view")
-
-
-def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
+def crashed(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
     """The one line of a defect of `what`; its traceback is in the log."""
     from replexplorer.ui.terminal.crash import log_crash
 
@@ -104,29 +71,55 @@ def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
     return ReplexplorerError(f"{what} ended on a defect ({why}){left}", f"{where}; please report it")
 
 
-async def look(name: str, loaded: LoadedConfiguration) -> bool:
-    """One question to Docker: whether there is such a stack; raises MissingPiece when it does not answer."""
-    stack = provider_of(loaded.values, name)
-    try:
-        return bool(await stack.nodes())
-    finally:
-        await stack.close()
+def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
+    """A session on the configured stack, which brings it up when it is started, and how to show it, with all
+    labs and drills; raises MissingPiece where Docker does not answer, before any screen is taken."""
+    from replexplorer.cli.experiment import DRILLS, LABS
+    from replexplorer.core.experiment.matrix import Matrix
+
+    settings, values = settings_of(call), call.values
+    up = asyncio.run(to_make(values, UpOptions()))
+    stack = provider_of(values, hosts=up.hosts)
+    asyncio.run(runs(values))
+    session = session_on(
+        call,
+        stack,
+        holder,
+        recorded=True,
+        calibrated=True,
+        up=up,
+        asks=True,
+        on_quit=values.on_quit,
+        heartbeat=True,
+    )
+    (labs, failed), (drills, broken) = LABS.own(), DRILLS.own()
+    unused = [f"lab {error} (not used)" for _, error in failed]
+    unused += [f"drill {error} (not used)" for _, error in broken]
+    settings = replace(
+        settings,
+        labs=(*LABS.shipped().values(), *(lab for lab, _ in labs)),
+        drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills)),
+        notices=(*settings.notices, *unused),
+        lab_page=_lab_page,
+        learn=partial(learn, session),
+    )
+    return session, settings
 
 
-def settings_of(loaded: LoadedConfiguration) -> Settings:
+def settings_of(call: Call) -> Settings:
     """The dashboard's settings; a broken theme or key is a notice, an unknown theme an error."""
     from replexplorer.ui.actions import DEFAULT_KEYS
     from replexplorer.ui.settings import Settings
     from replexplorer.ui.terminal.glyphs import choose_glyphs
 
-    values = loaded.values
+    values = call.values
     found = load_themes(paths.themes_directory())
     themes = tuple(theme for theme in found if theme.error is None)
     names = [theme.name for theme in themes]
     if values.theme not in names:
         near = closest(values.theme, names) or f"there are {', '.join(names)}"
         broken = next((theme.error for theme in found if theme.name == values.theme), None)
-        where = loaded.origins["theme"].removeprefix("file: ").removeprefix("environment: ")
+        where = call.configuration.origins["theme"].removeprefix("file: ").removeprefix("environment: ")
         raise UsageError(f"{where}: theme: {broken or f'no theme {values.theme!r}'}", near)
     keymap = load_keymap(paths.keys_file(), DEFAULT_KEYS)
     return Settings(
@@ -138,26 +131,6 @@ def settings_of(loaded: LoadedConfiguration) -> Settings:
         on_quit=values.on_quit,
         keymap=keymap.keys,
         notices=(*(f"theme {theme.error} (not used)" for theme in found if theme.error), *keymap.problems),
-    )
-
-
-def _with_labs(settings: Settings) -> Settings:
-    """All labs and drills as well; a broken file is a notice."""
-    from replexplorer.cli.experiment import DRILLS, LABS
-    from replexplorer.core.experiment.matrix import Matrix
-
-    own, failed = LABS.own()
-    drills, broken = DRILLS.own()
-    return replace(
-        settings,
-        labs=(*LABS.shipped().values(), *(lab for lab, _ in own)),
-        drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills)),
-        notices=(
-            *settings.notices,
-            *(f"lab {error} (not used)" for _, error in failed),
-            *(f"drill {error} (not used)" for _, error in broken),
-        ),
-        lab_page=_lab_page,
     )
 
 

@@ -7,11 +7,12 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple, cast
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli import arguments
-from replexplorer.cli.arguments import Verb
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import (
     Interrupted,
@@ -21,6 +22,9 @@ from replexplorer.core.errors import (
     UsageError,
 )
 
+if TYPE_CHECKING:
+    from replexplorer.formats.configuration import Configuration, LoadedConfiguration
+
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
 
@@ -28,28 +32,50 @@ WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 """What draws into a tab (`TEXTUAL_DRIVER`)."""
 
 
-class Call(NamedTuple):
+@dataclass
+class Call:
     """What a verb is given."""
 
     args: argparse.Namespace
     console: Output
 
+    @cached_property
+    def configuration(self) -> LoadedConfiguration:
+        """The effective one: `--config`, else REPLEXPLORER_CONFIG, else the user's own file. Raises
+        UsageError."""
+        from replexplorer.formats import configuration, paths
+
+        named = self.args.config or os.environ.get("REPLEXPLORER_CONFIG")
+        file = paths.expanded(named) if named else paths.config_file()
+        flags = {"stack": self.args.stack}
+        loaded = configuration.load_configuration(file, named_by_user=bool(named), flags=flags)
+        self.console.stack = loaded.values.stack
+        for variable in loaded.unknown_variables:
+            self.console.warn(f"{variable} is no setting: `replexplorer config` lists them")
+        return loaded
+
+    @property
+    def values(self) -> Configuration:
+        """What is configured."""
+        return self.configuration.values
+
 
 def run(argv: Sequence[str] | None) -> int:
     """Run one verb and answer the exit code."""
     if "_ARGCOMPLETE" in os.environ:
-        from replexplorer.cli import completion
-
-        completion.answer()
+        arguments.complete()
     words = list(sys.argv[1:] if argv is None else argv)
     os.umask(os.umask(0o077) | 0o022)  # what it writes, nobody but its owner changes
     _mend_streams()
-    console = Output(json="--json" in words, verbose=_wants_tracebacks(words))
+    tracebacks = "-v" in words or "--verbose" in words or bool(os.environ.get("REPLEXPLORER_DEBUG"))
+    console = Output(json="--json" in words, verbose=tracebacks)
     try:
         code = _dispatch(words, console)
         sys.stdout.flush()
-    except SystemExit as exit_request:
-        return _after_help(exit_request)
+        return code
+    except SystemExit as after_help:
+        code = after_help.code if isinstance(after_help.code, int) else 0
+        return PIPE_CLOSED if _is_closed() else code
     except KeyboardInterrupt:
         return _fail(console, Interrupted("interrupted"))
     except BrokenPipeError:
@@ -61,28 +87,55 @@ def run(argv: Sequence[str] | None) -> int:
         if console.verbose:
             console.traceback()
         return _fail(console, _unexpected(error))
-    return code
 
 
 def _dispatch(words: Sequence[str], console: Output) -> int:
     args = arguments.parse(words)
-    if args.verb is None:
+    target = getattr(args, "target", None)
+    if target is None:
         if not is_served() and not (sys.stdout.isatty() and sys.stdin.isatty()):
             raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")
-        what = "watch" if args.view else "run"
-        return Verb("", "", f"dashboard:{what}").function(Call(args, console))
-    if args.view:
+        target = "dashboard:watch" if args.view else "dashboard:run"
+    elif args.view:
         raise UsageError(f"--view is the dashboard's: {args.verb} has no such flag", "leave one of them out")
-    return cast(int, args.carry_out(Call(args, console)))
+    done = arguments.function(target)(Call(args, console))
+    return run_async(done) if isinstance(done, Coroutine) else done
+
+
+def run_async(verb: Coroutine[Any, Any, int]) -> int:
+    """Run to the end and answer its exit code. A signal that ends us ends it as Ctrl-C does: it cleans up,
+    then Interrupted is raised, with 128 plus the signal's number as exit code."""
+    import asyncio
+    import signal
+
+    received: list[signal.Signals] = []
+
+    async def guarded() -> int:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def end(number: signal.Signals) -> None:
+            received.append(number)
+            if task is not None:
+                task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end, number)
+        return await verb
+
+    try:
+        return asyncio.run(guarded())
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        ended = Interrupted(f"ended by {received[0].name}")
+        ended.exit_code = 128 + received[0]
+        raise ended from None
 
 
 def is_served() -> bool:
     """Whether what the dashboard draws goes to a tab of `serve`, in place of a terminal."""
     return os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER
-
-
-def _wants_tracebacks(words: Sequence[str]) -> bool:
-    return "-v" in words or "--verbose" in words or bool(os.environ.get("REPLEXPLORER_DEBUG"))
 
 
 def _unexpected(error: Exception) -> ReplexplorerError:
@@ -95,8 +148,7 @@ def _unexpected(error: Exception) -> ReplexplorerError:
             return StackUnavailable(
                 f"{where or 'the output cannot be written: '}{error.strerror}", "make room"
             )
-        hint = "run again with -v to see where"
-        return ReplexplorerError(f"{where}{error.strerror}", hint)
+        return ReplexplorerError(f"{where}{error.strerror}", "run again with -v to see where")
     text = " ".join(str(error).split())[:200]
     return ReplexplorerError(
         f"unexpected {type(error).__name__}: {text}" if text else f"unexpected {type(error).__name__}",
@@ -113,13 +165,14 @@ def _fail(console: Output, error: ReplexplorerError) -> int:
     return error.exit_code
 
 
-def _after_help(exit_request: SystemExit) -> int:
+def _is_closed() -> bool:
+    """Whether nobody reads stdout any more."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()
-        return PIPE_CLOSED
-    return exit_request.code if isinstance(exit_request.code, int) else 0
+        return True
+    return False
 
 
 def _mend_streams() -> None:

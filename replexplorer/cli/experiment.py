@@ -9,29 +9,20 @@ import asyncio
 import shlex
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from replexplorer.cli.documents import ExperimentEntry
-from replexplorer.cli.output import Output, delivered
-from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import (
-    composed,
-    for_new_stack,
-    load_configuration_of,
-    recorded_ticks,
-    stack_names,
-)
+from replexplorer.cli.output import Output
+from replexplorer.cli.wiring import composed, runs, stack_names
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult
 from replexplorer.core.experiment.lab import Lab, LabResult
-from replexplorer.core.experiment.matrix import MATRIX, Matrix, MatrixResult, chosen_cells, matrix_cells
+from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
 from replexplorer.core.knobs.names import Value, parse_assignment
 from replexplorer.core.system import DEFAULT, SYSTEMS, Conditions, System
 from replexplorer.core.text import duration_text, table
@@ -41,7 +32,6 @@ from replexplorer.engine.experiment.lab import LabRun, SystemsRun, assignments, 
 from replexplorer.engine.experiment.labs import SCRIPTS
 from replexplorer.engine.experiment.labs.tables import archive_of, bulk_load_of
 from replexplorer.engine.experiment.matrix import MatrixRun
-from replexplorer.engine.experiment.rig import Procedure
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.employees_dump import checked, rows_of
@@ -55,6 +45,7 @@ from replexplorer.reports.report import plain_text
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.tick import Tick
 
 _SUFFIX: Final = ".toml"
 _LABS_IN_ORDER: Final = (
@@ -150,12 +141,12 @@ async def stack_for(
     async with composed(
         call,
         holder,
+        name=name,
         up=up or UpOptions(),
-        on_quit="remove",
-        beside=call.args.beside,
         recorded=True,
         calibrated=True,
-        name=name,
+        on_quit="remove",
+        beside=call.args.beside,
     ) as session:
         console.stack = name or before
         try:
@@ -221,22 +212,51 @@ _PIPED_COLUMNS: Final = 80
 """Where there is no terminal: `--json` is for programs."""
 
 
+@dataclass(kw_only=True, slots=True)
+class ExperimentEntry:
+    """A lab or drill in `lab list` and `drill list`; one whose file cannot be used has a name, a file and an
+    error."""
+
+    name: str
+    title: str
+    teaches: str = ""
+    seconds: float | None = None
+    """With its repeats."""
+    quick_seconds: float | None = None
+    turns: list[str] = field(default_factory=list)
+    """Keys of the knobs that it turns."""
+    replicas: int = 1
+    faults: list[str] = field(default_factory=list)
+    """What a drill breaks, as typed for `fault inject`."""
+    systems: list[str] = field(default_factory=list)
+    """Of which a lab makes stacks of its own; empty: it runs on the stack that is there."""
+    file: str | None = None
+    """Of one's own."""
+    error: str | None = None
+    """Why the file cannot be used."""
+
+
+def list_labs(call: Call) -> int:
+    """The labs that there are."""
+    return _list(call, LABS)
+
+
+def list_drills(call: Call) -> int:
+    """The drills that there are."""
+    return _list(call, DRILLS, Matrix())
+
+
 def _list(call: Call, files: _Files, *more: Matrix) -> int:
     """Those that ship and the user's own; a file that cannot be used is a warning, and in JSON an entry."""
     own, failed = files.own()
     for _, error in failed:
         call.console.warn(str(error))
     shipped = [*files.shipped().values(), *more]
-    if call.console.json:
-        entries = [*map(_entry, shipped), *(_entry(each, file) for each, file in own)]
-        broken = (
-            ExperimentEntry(name=file.stem, title="", file=str(file), error=str(error))
-            for file, error in failed
-        )
-        call.console.document([*entries, *broken])
-    else:
-        call.console.print(listing([*shipped, *(each for each, _ in own)], call.console.columns))
-    return 0
+    entries = [*map(_entry, shipped), *(_entry(each, file) for each, file in own)]
+    for file, error in failed:
+        entries.append(ExperimentEntry(name=file.stem, title="", file=str(file), error=str(error)))
+    usable = [*shipped, *(each for each, _ in own)]
+    return call.console.deliver(entries, lambda: listing(usable, call.console.columns))
 
 
 def listing(experiments: Sequence[Lab | Drill | Matrix], columns: int | None) -> str:
@@ -280,21 +300,21 @@ _OWNERS: Final = {"rows": "archive", "dump": "bulk-load"}
 """Flags that are one lab's own."""
 
 
-def lab(call: Call) -> int:
-    """List the labs, or run one and say whether its relations hold."""
-    if call.args.action == "list":
-        return _list(call, LABS)
-    wanted = _lab_asked(call.args)
-    return run_async(_run_on_systems(call, wanted) if wanted.systems else _run_lab(call, wanted))
+async def run_lab(call: Call) -> int:
+    """Run a lab and say whether its relations hold."""
+    args = call.args
+    wanted = _lab_asked(args)
+    if wanted.systems:
+        return await _run_on_systems(call, wanted)
+    return await _carried_out(call, LABS, LabRun(wanted, args.quick, repeats=args.repeats))
 
 
-def drill(call: Call) -> int:
-    """List the drills, or run one and say whether it came as expected."""
-    if call.args.action == "list":
-        return _list(call, DRILLS, Matrix())
+async def run_drill(call: Call) -> int:
+    """Run a drill, or the matrix of them, and say whether it came as expected."""
     if call.args.name == MATRIX:
-        return run_async(_run_matrix(call, *_matrix_asked(call.args)))
-    return run_async(_run_drill(call, drill_asked(call.args)))
+        return await _carried_out(call, DRILLS, *_matrix_asked(call.args))
+    wanted = drill_asked(call.args)
+    return await _carried_out(call, DRILLS, DrillRun(wanted, call.args.quick), wanted.systems[0])
 
 
 def _lab_asked(args: Namespace) -> Lab:
@@ -365,68 +385,66 @@ def command_of(files: _Files, args: Namespace) -> list[str]:
 
 # -- running
 
-Begun = tuple[Procedure[LabResult | DrillResult | MatrixResult], Iterable[Value]]
-"""What the session is to run, and the values that it turns knobs to."""
-
-
-async def _run_lab(call: Call, lab: Lab) -> int:
-    def begin(session: Session, narration: Narration) -> Begun:
-        replicas = len(session.sight.node_views()) - 1
-        fitted = lab if session.server is None else fitting(lab, session.server)
-        turned = assignments(fitted, session.console.parse, replicas)
-        run = LabRun(fitted, call.args.quick, narration, repeats=call.args.repeats)
-        return run, [each.value for each in turned]
-
-    return await _carried_out(call, LABS, begin)
-
-
-async def _run_drill(call: Call, drill: Drill) -> int:
-    def begin(_: Session, narration: Narration) -> Begun:
-        if drill.sets:
-            call.console.recount(drill.sets)
-        return DrillRun(drill, call.args.quick, narration), ()
-
-    return await _carried_out(call, DRILLS, begin, drill.systems[0])
-
-
-async def _run_matrix(call: Call, run: MatrixRun, system: str) -> int:
-    """One drill a cell."""
-
-    def begin(_: Session, narration: Narration) -> Begun:
-        run.watch = narration
-        return run, ()
-
-    return await _carried_out(call, DRILLS, begin, system)
-
 
 async def _carried_out(
-    call: Call,
-    files: _Files,
-    begin: Callable[[Session, Narration], Begun],
-    system: str | None = None,
+    call: Call, files: _Files, run: LabRun | DrillRun | MatrixRun, system: str | None = None
 ) -> int:
-    """Run what `begin` returns and deliver its result; `system` is that of a stack that is made for it."""
-    console, args, narration = call.console, call.args, Narration(call.console)
+    """Run it and deliver its result; `system` is that of a stack that is made for it."""
+    console, args = call.console, call.args
     directory, own = report_directory(args.report), files.own_file(args.name)
-    up = None if system is None else await for_new_stack(call, UpOptions(system=system))
-    is_matrix = args.name == MATRIX  # its cells fail on purpose, and each says what it came to
+    up = UpOptions() if system is None or await runs(call.values) else UpOptions(system=system)
+    is_matrix = isinstance(run, MatrixRun)  # its cells fail on purpose, and each says what it came to
     async with stack_for(call, f"{files.kind} {args.name if own is None else own.stem}", up) as session:
-        run, turned = begin(session, narration)
-        conditions = conditions_of(session, turned)
+        run.watch = narration = Narration(console)
+        conditions = conditions_of(session, _turned(session, run.lab) if isinstance(run, LabRun) else ())
+        if isinstance(run, DrillRun) and run.drill.sets:
+            console.recount(run.drill.sets)
         console.narrate(f"starts from: {settings_words(conditions)}")
         async with session.observed(*(() if is_matrix else (console.hear,))):
             try:
-                result = await session.console.run(run)
+                result: ExperimentResult = await session.console.run(run)
             except BaseException:
                 narration.tell_the_rest()
                 raise
     result.conditions, result.again = conditions, again(conditions, command_of(files, args))
-    ticks = [] if directory is None or is_matrix else recorded_ticks(session.file)
+    ticks = [] if directory is None or is_matrix else _recorded_ticks([session.file])
+    return _delivered(console, result, ticks, directory, session.file, own)
+
+
+def _turned(session: Session, lab: Lab) -> list[Value]:
+    """The values that a lab turns knobs to on this stack."""
+    fitted = lab if session.server is None else fitting(lab, session.server)
+    replicas = len(session.sight.node_views()) - 1
+    return [each.value for each in assignments(fitted, session.console.parse, replicas)]
+
+
+def _recorded_ticks(sessions: Iterable[str | None]) -> list[Tick]:
+    """All ticks of the session files at these paths; none of what is no file, or cannot be read."""
+    from replexplorer.adapters.recording import SessionReader
+
+    found: list[Tick] = []
+    for file in filter(None, sessions):
+        with suppress(UsageError), closing(SessionReader(Path(file))) as reader:
+            found += reader.ticks()
+    return found
+
+
+def _delivered(
+    console: Output,
+    result: ExperimentResult,
+    ticks: Sequence[Tick],
+    directory: Path | None,
+    session: str | None = None,
+    own: Path | None = None,
+    parts: Mapping[str, str] | None = None,
+) -> int:
+    """Print a result, its report written first; answers the exit code of what is wrong with the report, else
+    that of the verdict."""
     report = experiment_report(result, ticks)
     write = None
     if directory is not None:
-        write = partial(write_report, directory, report, result, session.file, own)
-    code = delivered(console, result, lambda: plain_text(report, console.columns), write)
+        write = partial(write_report, directory, report, result, session, own, parts=parts or {})
+    code = console.deliver(result, lambda: plain_text(report, console.columns), write)
     return code or _EXIT_CODES[result.verdict]
 
 
@@ -434,7 +452,7 @@ async def _run_on_systems(call: Call, lab: Lab) -> int:
     """Run a lab on a stack of its own for each system."""
     console, args = call.console, call.args
     directory = report_directory(args.report)
-    names = names_beside(load_configuration_of(call).values.stack, lab.systems)
+    names = names_beside(call.values.stack, lab.systems)
     await refuse_found(names.values())
     sessions: dict[str, str] = {}
     found: list[Conditions] = []
@@ -455,9 +473,5 @@ async def _run_on_systems(call: Call, lab: Lab) -> int:
     result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeats).run(on_stack)
     result.conditions = replace(found[0], server=result.server, settings={}, systems=list(lab.systems))
     result.again = [shlex.join(command_of(LABS, args))]
-    files = () if directory is None else sessions.values()
-    ticks = [tick for file in files for tick in recorded_ticks(file)]
-    report = experiment_report(result, ticks)
-    write = None if directory is None else partial(write_report, directory, report, result, parts=sessions)
-    code = delivered(console, result, lambda: plain_text(report, console.columns), write)
-    return code or _EXIT_CODES[result.verdict]
+    ticks = [] if directory is None else _recorded_ticks(sessions.values())
+    return _delivered(console, result, ticks, directory, parts=sessions)

@@ -5,51 +5,76 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replexplorer.cli.documents import FaultsCleared, FaultsInjected
-from replexplorer.cli.running import can_ask, run_async, says_yes
 from replexplorer.cli.wiring import attached, composed
-from replexplorer.core.fault import KINDS, check_fault, kind_of, parse_fault
+from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
 from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import transactions
 from replexplorer.core.text import command, folded
-from replexplorer.engine.console import Command, Consent
+from replexplorer.engine.console import Command
 from replexplorer.engine.outcome import Cleared
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.cli.output import Output
 
 
-def fault(call: Call) -> int:
-    """One of the three actions."""
-    match call.args.action:
-        case "list":
-            return _list(call)
-        case "inject":
-            check_fault(call.args.fault)
-            return run_async(_inject(call))
-        case _:
-            if call.args.fault is not None:
-                kind_of(call.args.fault.partition("@")[0].partition("=")[0])
-            return run_async(_clear(call))
+@dataclass(kw_only=True, slots=True)
+class FaultsCleared:
+    """`fault clear`."""
+
+    cleared: list[Fault] = field(default_factory=list)
+    came_back: list[Comeback] = field(default_factory=list)
+    """Servers that run again."""
+    ahead: dict[str, str] = field(default_factory=dict)
+    """By replica: GTIDs that it has executed and its source, which is back, has lost."""
+
+    def add(self, call: Call, cleared: Iterable[Cleared]) -> None:
+        """With faults that ended; says what their servers came back without, and the command that makes
+        them copies again."""
+        for each in cleared:
+            self.cleared.append(each.fault)
+            if each.comeback is not None:
+                self.came_back.append(each.comeback)
+                self.ahead |= each.comeback.ahead
+                for line in each.comeback.words(call.console.stack):
+                    call.console.warn(line)
+
+    @property
+    def text(self) -> str:
+        """What is over."""
+        return "; ".join(f"{fault} is over" for fault in self.cleared) or "no fault is in force"
 
 
-def _list(call: Call) -> int:
-    console = call.console
-    if console.json:
-        console.document(KINDS)
-        return 0
-    for kind in KINDS:
-        console.print(kind.form)
-        for line in (kind.does, f"without @NODE: {kind.without_node}", f"clear: {kind.undone}"):
-            console.print(folded(f"    {line}", console.columns, "    "))
-    return 0
+@dataclass(kw_only=True, slots=True)
+class FaultsInjected(FaultsCleared):
+    """`fault inject`; what is cleared and comes back, with `--for`."""
+
+    injected: list[Fault]
+    lost_files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of a power cut, by node: the files that lost anything."""
 
 
-async def _inject(call: Call) -> int:
+def list_faults(call: Call) -> int:
+    """What can be broken, how, and what mends it."""
+
+    def text() -> str:
+        lines = []
+        for kind in KINDS:
+            lines.append(kind.form)
+            for line in (kind.does, f"without @NODE: {kind.without_node}", f"clear: {kind.undone}"):
+                lines.append(folded(f"    {line}", call.console.columns, "    "))
+        return "\n".join(lines)
+
+    return call.console.deliver(KINDS, text)
+
+
+async def inject(call: Call) -> int:
+    """Break something, for a while or until it is cleared."""
     args, console = call.args, call.console
+    check_fault(args.fault)
     async with attached(call, "fault") as session:
         request = parse_fault(args.fault, session.fleet.roster)
         injected = await session.console.inject(request, args.for_s, args.anyway)
@@ -65,105 +90,86 @@ async def _inject(call: Call) -> int:
             try:
                 await asyncio.sleep(args.for_s)
             finally:
-                for each in injected:
-                    cleared = await asyncio.shield(session.console.clear(str(each.fault)))
-                    _warn_of_lost(console, cleared)
-                    document.add(cleared)
-    if console.json:
-        console.document(document)
-    elif args.for_s is None:
-        for each in injected:
-            target = f"{each.fault.kind}@{each.fault.node}"
-            console.print(f"{each.fault}: {command('fault', console.stack, 'clear', target)} undoes it")
-    else:
-        console.print("; ".join(f"{each.fault} is over" for each in injected))
-    return 0
+                for fault in document.injected:
+                    document.add(call, await asyncio.shield(session.console.clear(str(fault))))
 
-
-async def _clear(call: Call) -> int:
-    console = call.console
-    async with attached(call, "fault") as session:
-        session.narrate = console.narrate
-        cleared = await session.console.clear(call.args.fault)
-    _warn_of_lost(console, cleared)
-    if console.json:
-        document = FaultsCleared()
-        document.add(cleared)
-        console.document(document)
-    else:
-        console.print(
-            "; ".join(f"{each.fault} is over" for each in cleared) if cleared else "no fault is in force"
+    def text() -> str:
+        if args.for_s is not None:
+            return document.text
+        targets = ((fault, f"{fault.kind}@{fault.node}") for fault in document.injected)
+        return "\n".join(
+            f"{fault}: {command('fault', console.stack, 'clear', target)} undoes it"
+            for fault, target in targets
         )
-    return 0
+
+    return console.deliver(document, text)
 
 
-def _warn_of_lost(console: Output, cleared: Iterable[Cleared]) -> None:
-    """What servers came back without, and the command that makes them copies again, a line each."""
-    for each in cleared:
-        for line in () if each.comeback is None else each.comeback.words(console.stack):
-            console.warn(line)
+async def clear(call: Call) -> int:
+    """Mend what was broken."""
+    wanted: str | None = call.args.fault
+    if wanted is not None:
+        kind_of(wanted.partition("@")[0].partition("=")[0])
+    document = FaultsCleared()
+    async with attached(call, "fault") as session:
+        session.narrate = call.console.narrate
+        document.add(call, await session.console.clear(wanted))
+    return call.console.deliver(document, lambda: document.text)
 
 
-def failover(call: Call) -> int:
+async def failover(call: Call) -> int:
     """A replica takes the place of a source that is gone."""
-    args = call.args
-    since_s = time.monotonic()
-    return run_async(
-        _change(call, lambda console: console.failover(args.to, since_s, args.anyway, args.accept_loss))
+    args, since_s = call.args, time.monotonic()
+    return await _change(
+        call, lambda console: console.failover(args.to, since_s, args.anyway, args.accept_loss)
     )
 
 
-def switchover(call: Call) -> int:
+async def switchover(call: Call) -> int:
     """The source and a replica change places."""
-    return run_async(_change(call, lambda console: console.switchover(call.args.to, call.args.anyway)))
+    return await _change(call, lambda console: console.switchover(call.args.to, call.args.anyway))
 
 
-def rejoin(call: Call) -> int:
-    """A node follows the source again, or is a member of its group again."""
-    args, consent = call.args, _consent(call)
-    return run_async(
-        _change(call, lambda console: console.rejoin(args.node, consent, args.anyway, args.copy))
-    )
-
-
-def _consent(call: Call) -> Consent:
-    """Ask before a node loses what only it has, where somebody can answer; else say it."""
+async def rejoin(call: Call) -> int:
+    """A node follows the source again, or is a member of its group again; asks before it loses what only it
+    has, where somebody can answer, and else says it."""
+    args, console = call.args, call.console
 
     async def consents(node: str, gtids: str) -> bool:
         what = f"{node} has {transactions(gtids)} that the source lacks: {gtids}"
-        if call.args.yes or not can_ask(call.console):
-            call.console.narrate(f"{what}; its data is replaced by the source's")
+        if args.yes or not console.can_ask:
+            console.narrate(f"{what}; its data is replaced by the source's")
             return True
-        return await says_yes(call.console, f"{what}. Replace its data by the source's, and lose them?")
+        return await console.says_yes(f"{what}. Replace its data by the source's, and lose them?")
 
-    return consents
+    return await _change(call, lambda stack: stack.rejoin(args.node, consents, args.anyway, args.copy))
 
 
-async def _change(call: Call, command: Command[RoleChange]) -> int:
+async def _change(call: Call, change: Command[RoleChange]) -> int:
     console = call.console
     async with composed(call, call.args.verb) as session:
         await session.reach()
         session.narrate = console.progress
-        done = await command(session.console)
+        done = await change(session.console)
     for warning in done.warnings:
         console.warn(warning)
-    if console.json:
-        console.document(done)
-        return 0
-    for step in done.steps:
-        console.print(f"{step.took_ms:8.0f} ms  {step.node}: {step.name}")
-        for statement in step.statements:
-            console.print(f"             {statement}")
-    console.print(outcome_words(done))
-    return 0
+
+    def text() -> str:
+        lines = []
+        for step in done.steps:
+            lines.append(f"{step.took_ms:8.0f} ms  {step.node}: {step.name}")
+            lines += [f"             {statement}" for statement in step.statements]
+        return "\n".join([*lines, outcome_words(done)])
+
+    return console.deliver(done, text)
 
 
 def outcome_words(done: RoleChange) -> str:
     """The change in one line, and what it lost in another."""
+    lost = done.rpo.commits
     if done.kind is ChangeKind.REJOIN:
         if not done.steps:
             return f"{done.source_before} {done.standing} already: nothing was done"
-        lost = done.rpo.commits or 0
         lost_words = f", and lost {lost:,} transaction{'' if lost == 1 else 's'}" if lost else ""
         return f"{done.source_before} {done.standing} again{lost_words}"
     rto = done.rto
@@ -172,8 +178,8 @@ def outcome_words(done: RoleChange) -> str:
     told = [f"{done.source} is the source, {done.source_before} was: {times}"]
     if done.rpo.accepted:
         told.append(f"{transactions(done.rpo.accepted)} lost, as accepted: {done.rpo.accepted}")
-    if done.rpo.commits is not None:
-        told.append(f"{done.rpo.commits:,} acknowledged row{'' if done.rpo.commits == 1 else 's'} lost")
+    if lost is not None:
+        told.append(f"{lost:,} acknowledged row{'' if lost == 1 else 's'} lost")
     elif done.rpo.unknown is not None:
         told.append(f"how many commits are lost is unknown: {done.rpo.unknown}")
     return "\n".join(told)

@@ -1,18 +1,14 @@
-"""Verbs of the load: load, in the foreground, and workload, captured at another server."""
+"""The verb load: one in the foreground, measured and reported."""
 
 from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
 from dataclasses import replace
-from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from replexplorer.cli.output import Output, delivered
-from replexplorer.cli.running import run_async
-from replexplorer.cli.server_login import Known, known_login
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.drill_result import Course
@@ -21,22 +17,19 @@ from replexplorer.core.knobs.names import BY_KEY, parse_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN, POISSON
 from replexplorer.core.text import utc
-from replexplorer.engine.foreground import Foreground
-from replexplorer.formats.files import read_workload, whole_file
+from replexplorer.formats.files import read_workload
 from replexplorer.ports import LoadSettings
-from replexplorer.reports.capture import render as captured_text
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.load import IntervalLines, load_course, load_report, render
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.core.event import Event
-    from replexplorer.core.loss.ledger import LossLedger
 
 
-def load(call: Call) -> int:
+async def load(call: Call) -> int:
     """Run the load; flags that were left out take the knobs, and no knob is changed."""
-    args = call.args
+    args, console = call.args, call.console
     for key in (keys.CLIENTS, keys.RATE):
         value = getattr(args, key)
         if value is not None:
@@ -48,7 +41,60 @@ def load(call: Call) -> int:
         script = read_workload(Path(args.workload))
     elif args.workload is not None:
         parse_value(BY_KEY[keys.WORKLOAD], args.workload)
-    return run_async(_load(call, script))
+    interval_s = args.duration / ceil(args.duration)
+    ended: BaseException | None = None
+    options = {} if args.table_size is None else {"table_size": args.table_size}
+    async with attached(
+        call, "load", beside=args.beside, tick_s=interval_s, recorded=True, **options
+    ) as session:
+        load = session.foreground()
+        settings = settings_of(args, load.requested(), script)
+        console.progress("preparing the table")
+        lines, course = IntervalLines(args.warmup, interval_s), Course()
+
+        def show(interval: Interval) -> None:
+            if (line := lines.line(interval)) is not None:
+                console.narrate(line)
+            elif interval.state == "preparing":
+                console.progress("preparing the table")
+
+        def hear(event: Event) -> None:
+            if not load.is_its_end(event.text):  # that is raised, and told as the verb's error
+                console.hear(event)
+
+        async with session.observed(hear, course.add):
+            await load.drive(settings, lambda done: console.progress("preparing the table", done))
+            conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())
+            try:
+                await load.measure(duration_s=args.duration, warmup_s=args.warmup, on_interval=show)
+            except (asyncio.CancelledError, ReplexplorerError) as error:
+                if not load.measured.intervals:
+                    raise
+                ended = error  # what was measured until then is reported first
+        ledger = None
+        if not isinstance(ended, asyncio.CancelledError):
+            try:
+                ledger = await load.reckon()
+            except ReplexplorerError as error:
+                console.warn(f"the rows could not be compared with the client log: {error}")
+    report = load_report(
+        load.measured,
+        settings,
+        path="direct" if load.path == "direct" else "published",
+        anatomy=load.anatomy(),
+        warmup_s=args.warmup,
+        ledger=ledger,
+        cost=load.cost,
+        machine_percent=load.machine_percent,
+    )
+    report.started, report.conditions = utc(load.started_wall_s), conditions
+    report.course = load_course(course.between(*load.span_s), load.span_s[0])
+    report.again = again(conditions, command_of(args, settings), varied=load.knobs())
+    report.interrupted = None if ended is None else (str(ended) or "interrupted")
+    console.deliver(report, lambda: render(report))
+    if ended is not None:
+        raise ended
+    return 0
 
 
 def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> LoadSettings:
@@ -83,116 +129,3 @@ def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
     if args.warmup:
         words += ["--warmup", f"{args.warmup:g}"]
     return [*words, *(["--statements"] if args.statements else ())]
-
-
-async def _reckoned(load: Foreground, console: Output) -> LossLedger | None:
-    """What became of each row, where the clients noted them; says why that cannot be known."""
-    try:
-        return await load.reckon()
-    except ReplexplorerError as error:
-        console.warn(f"the rows could not be compared with the client log: {error}")
-        return None
-
-
-async def _load(call: Call, script: str | None) -> int:
-    args, console = call.args, call.console
-    interval_s = args.duration / ceil(args.duration)
-    ended: BaseException | None = None
-    async with attached(
-        call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s, recorded=True
-    ) as session:
-        load = session.foreground()
-        settings = settings_of(args, load.requested(), script)
-        console.progress("preparing the table")
-        lines, course = IntervalLines(args.warmup, interval_s), Course()
-
-        def show(interval: Interval) -> None:
-            if (line := lines.line(interval)) is not None:
-                console.narrate(line)
-            elif interval.state == "preparing":
-                console.progress("preparing the table")
-
-        def hear(event: Event) -> None:
-            if not load.is_its_end(event.text):  # that is raised, and told as the verb's error
-                console.hear(event)
-
-        async with session.observed(hear, course.add):
-            await load.drive(settings, lambda done: console.progress("preparing the table", done))
-            conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())
-            try:
-                await load.measure(duration_s=args.duration, warmup_s=args.warmup, on_interval=show)
-            except (asyncio.CancelledError, ReplexplorerError) as error:
-                if not load.measured.intervals:
-                    raise
-                ended = error  # what was measured until then is reported first
-        ledger = None if isinstance(ended, asyncio.CancelledError) else await _reckoned(load, console)
-    path: Literal["direct", "published"] = "direct" if load.path == "direct" else "published"
-    report = load_report(
-        load.measured,
-        settings,
-        path=path,
-        anatomy=load.anatomy(),
-        warmup_s=args.warmup,
-        ledger=ledger,
-        cost=load.cost,
-        machine_percent=load.machine_percent,
-    )
-    report.started, report.conditions = utc(load.started_wall_s), conditions
-    report.course = load_course(course.between(*load.span_s), load.span_s[0])
-    report.again = again(conditions, command_of(args, settings), varied=load.knobs())
-    report.interrupted = None if ended is None else (str(ended) or "interrupted")
-    code = delivered(console, report, partial(render, report))
-    if ended is not None:
-        raise ended
-    return code
-
-
-_MOST_ROWS = 100_000_000
-
-
-def workload(call: Call) -> int:
-    """The one action."""
-    return run_async(_capture(call, known_login(call.args, call.console)))
-
-
-async def _capture(call: Call, known: Known) -> int:
-    from replexplorer.adapters.attached.provider import connection_to
-    from replexplorer.engine.workload_capture.watch import capture
-    from replexplorer.engine.workload_capture.workload_file import write_workload
-
-    args, console = call.args, call.console
-    place = known.source.place
-    sql = connection_to(known.source, place, known.login)
-    try:
-        captured = await capture(
-            sql,
-            address=place,
-            seconds=args.duration,
-            databases=args.database,
-            on_progress=lambda at_s, seen: console.progress(
-                f"watching {place}", min(1.0, at_s / args.duration), f", {seen} statements in order"
-            ),
-        )
-    finally:
-        await sql.close()
-    found = write_workload(captured, most_rows=args.rows)
-    if not found.transactions:
-        if found.left_out:
-            console.narrate(captured_text(found, console.columns))
-        raise UsageError(
-            f"{place} had no statement within {captured.seconds:.0f} s that can be imitated", found.remedy
-        )
-    text = found.workload or ""
-    if args.output is not None:
-        with whole_file(Path(args.output)) as stream:
-            stream.write(text)
-        found = replace(found, file=args.output, workload=None)
-    if console.json:
-        console.document(found)
-    elif args.output is None:
-        console.print(text.rstrip("\n"))
-        console.narrate(captured_text(found, console.columns))
-    else:
-        console.print(captured_text(found, console.columns))
-        console.narrate(f"wrote {args.output}: replexplorer load --workload {args.output}")
-    return 0

@@ -1,43 +1,72 @@
-"""Verbs that need no stack: doctor, config, themes, keys, schema."""
+"""Verbs that need no stack: doctor, config, themes, keys, schema; and which type each verb prints as JSON.
+
+A verb whose result is a value of the core or the engine prints that; what `core.json_keys` says of its class
+is how it is written.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replexplorer.cli.wiring import load_configuration_of, sidecar_facts
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.text import table
 from replexplorer.formats import paths
 
 if TYPE_CHECKING:
+    from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.cli.entry import Call
+
+
+@dataclass(kw_only=True, slots=True)
+class ConfigValue:
+    """One configuration key with its origin."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(kw_only=True, slots=True)
+class ConfigDocument:
+    """`config --json`."""
+
+    file: str
+    file_found: bool
+    values: dict[str, ConfigValue]
+    paths: dict[str, str]
+    unknown_variables: list[str]
 
 
 def config(call: Call) -> int:
     """The effective configuration with each value's origin, and the paths."""
-    from replexplorer.cli.documents import ConfigDocument, ConfigValue
-
-    loaded = load_configuration_of(call)
+    loaded = call.configuration
     document = ConfigDocument(
         file=str(loaded.file),
         file_found=loaded.file_found,
         values={
             key: ConfigValue(value=value, origin=loaded.origins[key]) for key, value in loaded.flat().items()
         },
-        paths={name: str(path) for name, path in _paths().items()},
+        paths={
+            "themes": str(paths.themes_directory()),
+            "keys": str(paths.keys_file()),
+            "scenes": str(paths.scenes_directory()),
+            "state": str(paths.state_directory()),
+            "cache": str(paths.cache_directory()),
+        },
         unknown_variables=list(loaded.unknown_variables),
     )
-    if call.console.json:
-        call.console.document(document)
-        return 0
-    rows = [(key, _shown(entry.value), entry.origin) for key, entry in document.values.items()]
-    call.console.print(table(rows, ("KEY", "VALUE", "FROM")))
-    call.console.print()
-    found = "" if loaded.file_found else " (not there)"
-    call.console.print(table([("file", f"{document.file}{found}"), *document.paths.items()]))
-    return 0
+
+    def text() -> str:
+        rows = [
+            (key, "-" if entry.value is None else str(entry.value), entry.origin)
+            for key, entry in document.values.items()
+        ]
+        file = f"{document.file}{'' if loaded.file_found else ' (not there)'}"
+        where = table([("file", file), *document.paths.items()])
+        return f"{table(rows, ('KEY', 'VALUE', 'FROM'))}\n\n{where}"
+
+    return call.console.deliver(document, text)
 
 
 def themes(call: Call) -> int:
@@ -45,24 +74,30 @@ def themes(call: Call) -> int:
     from replexplorer.formats.themes import load_themes
 
     found = load_themes(paths.themes_directory())
-    if call.console.json:
-        call.console.document(found)
-        return 0
     rows = [
         (theme.name, "dark" if theme.dark else "light", theme.origin, theme.description)
         for theme in found
         if theme.error is None
     ]
-    call.console.print(table(rows, ("NAME", "GROUND", "ORIGIN", "DESCRIPTION")))
-    for theme in found:
+    call.console.deliver(found, lambda: table(rows, ("NAME", "GROUND", "ORIGIN", "DESCRIPTION")))
+    for theme in () if call.console.json else found:
         if theme.error is not None:
             call.console.warn(f"{theme.error}: this theme is not used")
     return 0
 
 
+@dataclass(kw_only=True, slots=True)
+class KeyBinding:
+    """A binding in `keys --json`."""
+
+    id: str
+    keys: list[str]
+    default_keys: list[str]
+    help: str
+
+
 def keys(call: Call) -> int:
     """Every binding with the keys that it has now, and what is wrong with keys.toml."""
-    from replexplorer.cli.documents import KeyBinding
     from replexplorer.formats.keymap import load_keymap
     from replexplorer.ui.actions import ACTIONS, DEFAULT_KEYS, key_label, keys_of
 
@@ -76,26 +111,148 @@ def keys(call: Call) -> int:
         )
         for action in ACTIONS
     ]
-    if call.console.json:
-        call.console.document([*bindings])
-    else:
-        rows = [
-            (
-                binding.id,
-                " ".join(map(key_label, binding.keys)),
-                binding.help + ("" if binding.keys == binding.default_keys else " (yours)"),
-            )
-            for binding in bindings
-        ]
-        call.console.print(table(rows, ("ID", "KEYS", "DOES")))
+    rows = [
+        (
+            binding.id,
+            " ".join(map(key_label, binding.keys)),
+            binding.help + ("" if binding.keys == binding.default_keys else " (yours)"),
+        )
+        for binding in bindings
+    ]
+    call.console.deliver(bindings, lambda: table(rows, ("ID", "KEYS", "DOES")))
     for problem in keymap.problems:
         call.console.warn(problem)
     return 0
 
 
+async def doctor(call: Call) -> int:
+    """What is here and what is missing, each with its remedy; exit 3 when `up` would not work."""
+    from replexplorer.adapters.doctor import examine
+    from replexplorer.core.errors import MissingPiece
+
+    console, values = call.console, call.values
+    console.progress("asking Docker")
+    facts = await _sidecar_facts(call)
+    report = examine(values, paths.state_directory(), sidecar=facts, progress=console.progress)
+
+    def text() -> str:
+        signs = {"ok": "ok", "warning": "note", "missing": "MISSING", "unknown": "?"}
+        found = table([(signs[check.state], check.name, check.detail) for check in report.checks])
+        remedies = (f"  {check.name}: {check.remedy}" for check in report.checks if check.remedy)
+        return "\n".join([found, *remedies])
+
+    console.deliver(report, text)
+    return 0 if report.ready else MissingPiece.exit_code
+
+
+async def _sidecar_facts(call: Call) -> SidecarFacts | None:
+    """What the running stack's agents report of a link and the disks; None when there is none to ask.
+
+    Each disk is probed, which takes a part of a second; where none can be made, it is as it was last seen.
+    """
+    from replexplorer.adapters.doctor import SidecarFacts
+    from replexplorer.cli.wiring import agents_of
+
+    try:
+        async with agents_of(call.values) as agents:
+            if len(agents) < 2:
+                return None
+            (_, one), (other, _), *_ = agents
+            disks = {}
+            for node, agent in agents:
+                for probe in (False, True):  # the later one counts, if there is any
+                    with suppress(ReplexplorerError):
+                        disks[node.name] = await agent.disk(probe=probe)
+            return SidecarFacts(await one.link(other.name), await one.health(), disks)
+    except ReplexplorerError:
+        return None
+
+
+# -- what verbs print with --json
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDetail:
+    """What went wrong, for scripts."""
+
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDocument:
+    """What stdout carries instead of a result when a verb with --json fails."""
+
+    error: ErrorDetail
+
+
+def documents() -> dict[str, Any]:
+    """What is typed to the type of what its --json prints."""
+    from replexplorer.adapters.doctor import Doctor
+    from replexplorer.cli.attach import AttachChanges, RevertReport
+    from replexplorer.cli.experiment import ExperimentEntry
+    from replexplorer.cli.failures import FaultsCleared, FaultsInjected
+    from replexplorer.cli.knobs import FailedSet
+    from replexplorer.cli.recordings import PlayJson
+    from replexplorer.cli.serve import ClassOutcome, ClassStatus
+    from replexplorer.cli.stack import Dsn, SchemaChecked
+    from replexplorer.core.experiment.drill_result import DrillResult
+    from replexplorer.core.experiment.lab import LabResult
+    from replexplorer.core.experiment.matrix import MatrixResult
+    from replexplorer.core.experiment.sweep_result import Swept
+    from replexplorer.core.fault import FaultKind
+    from replexplorer.core.knobs.names import KnobView
+    from replexplorer.core.load.captured import CapturedWorkload
+    from replexplorer.core.loss.ledger import LossLedger
+    from replexplorer.core.role_change import RoleChange
+    from replexplorer.engine.outcome import SetResult, Status
+    from replexplorer.formats.scenes import Scene
+    from replexplorer.formats.themes import Theme
+    from replexplorer.reports.compare import CompareDocument
+    from replexplorer.reports.load import LoadReport
+    from replexplorer.reports.prediction import AdviseDocument, PredictDocument
+
+    found: dict[str, Any] = {
+        "advise": AdviseDocument,
+        "attach": Status | AttachChanges | ErrorDocument,
+        "check-schema": SchemaChecked,
+        "classroom status": ClassStatus,
+        "compare": CompareDocument,
+        "config": ConfigDocument,
+        "doctor": Doctor,
+        "drill list": list[ExperimentEntry],
+        "drill run": DrillResult,
+        "drill run matrix": MatrixResult,
+        "dsn": Dsn,
+        "error": ErrorDocument,
+        "fault clear": FaultsCleared,
+        "fault inject": FaultsInjected,
+        "fault list": list[FaultKind],
+        "get": dict[str, KnobView],
+        "keys": list[KeyBinding],
+        "lab list": list[ExperimentEntry],
+        "lab run": LabResult,
+        "ledger": LossLedger,
+        "load": LoadReport,
+        "play": PlayJson,
+        "predict": PredictDocument,
+        "revert": RevertReport | ErrorDocument,
+        "scene list": list[Scene],
+        "scene save": Scene,
+        "sweep": Swept,
+        "themes": list[Theme],
+        "workload capture": CapturedWorkload,
+    }
+    found |= dict.fromkeys(("classroom each", "classroom up", "classroom down"), ClassOutcome)
+    found |= dict.fromkeys(("failover", "switchover", "rejoin"), RoleChange)
+    found |= dict.fromkeys(("set", "reset", "scene apply"), SetResult | FailedSet)
+    found |= dict.fromkeys(("up", "status"), Status)
+    return dict(sorted(found.items()))
+
+
 def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
-    from replexplorer.cli.documents import documents
     from replexplorer.formats.documents import schema as schema_of
     from replexplorer.formats.files import closest
 
@@ -109,37 +266,3 @@ def schema(call: Call) -> int:
         whole = {**own, **whole["properties"][wanted], "$defs": whole["$defs"]}
     call.console.document(whole)
     return 0
-
-
-def doctor(call: Call) -> int:
-    """What is here and what is missing, each with its remedy; exit 3 when `up` would not work."""
-    from replexplorer.adapters.doctor import examine
-    from replexplorer.core.errors import MissingPiece
-
-    values = load_configuration_of(call).values
-    call.console.progress("asking Docker")
-    facts = asyncio.run(sidecar_facts(values))
-    report = examine(values, paths.state_directory(), sidecar=facts, progress=call.console.progress)
-    if call.console.json:
-        call.console.document(report)
-    else:
-        signs = {"ok": "ok", "warning": "note", "missing": "MISSING", "unknown": "?"}
-        call.console.print(table([(signs[check.state], check.name, check.detail) for check in report.checks]))
-        for check in report.checks:
-            if check.remedy:
-                call.console.print(f"  {check.name}: {check.remedy}")
-    return 0 if report.ready else MissingPiece.exit_code
-
-
-def _paths() -> dict[str, Path]:
-    return {
-        "themes": paths.themes_directory(),
-        "keys": paths.keys_file(),
-        "scenes": paths.scenes_directory(),
-        "state": paths.state_directory(),
-        "cache": paths.cache_directory(),
-    }
-
-
-def _shown(value: Any) -> str:
-    return "-" if value is None else str(value)

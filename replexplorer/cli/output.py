@@ -77,26 +77,58 @@ class Output:
         self._documented = True
         self._put(to_json(document))
 
+    def deliver(self, document: Any, text: Callable[[], str], write: Callable[[], str] | None = None) -> int:
+        """The result of a verb: its document with --json, else its text. A report is written first and said;
+        the result is not lost with one that cannot be: that is a line, and the exit code that is returned."""
+        code = 0
+        try:
+            if write is not None:
+                self.narrate(write())
+        except UsageError as error:
+            self.narrate(f"replexplorer: {error}")
+            code = error.exit_code
+        if self.json:
+            self.document(document)
+        else:
+            self.print(text())
+        return code
+
     @property
     def columns(self) -> int | None:
         """Width of the terminal that data goes to; None when it goes elsewhere."""
-        import shutil
-
-        return shutil.get_terminal_size().columns if self.out.isatty() else None
+        return _columns() if self.out.isatty() else None
 
     def recount(self, text: str) -> None:
         """As `narrate`, a long line cut between words for the terminal."""
-        self.narrate(folded(text, self._columns() if self._is_terminal() else None))
+        self.narrate(folded(text, _columns() if self.err.isatty() else None))
 
     def narrate(self, text: str) -> None:
         """A line for the person who watches."""
         self._end_progress()
         self._to_err(printable(with_stack(text, self.stack), LAYOUT) + "\n")
 
-    def ask(self, text: str) -> None:
-        """A question to the person who watches; the answer is typed behind it."""
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody sees a question and can answer it."""
+        return not self.json and sys.stdin is not None and sys.stdin.isatty() and self.err.isatty()
+
+    async def says_yes(self, question: str) -> bool:
+        """Ask and wait for the line; anything but y or yes is no, and so is the end of the input."""
+        return (await self.typed(f"{question} [y/N]")).lower() in ("y", "yes")
+
+    async def typed(self, question: str) -> str:
+        """Ask and wait for the line that is typed, empty at the end of the input."""
+        import asyncio
+
         self._end_progress()
-        self._to_err(one_line(text.rstrip()) + " ")
+        self._to_err(one_line(question) + " ")
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Queue[str] = asyncio.Queue()
+        loop.add_reader(sys.stdin, lambda: typed.put_nowait(sys.stdin.readline()))
+        try:
+            return (await typed.get()).strip()
+        finally:
+            loop.remove_reader(sys.stdin)
 
     def warn(self, text: str) -> None:
         """A warning, which changes no exit code."""
@@ -113,9 +145,9 @@ class Output:
         """What is being done now: one line that is rewritten on a terminal, else a line a step, of a long one
         now and then another; `more` moves with every call, and stands on a terminal only."""
         text = one_line(text)
-        if self._is_terminal():
+        if self.err.isatty():
             percent = f" {done:4.0%}" if done is not None else ""
-            self._to_err(f"{_ERASE_LINE}{_clip(text + percent + more, self._columns())}")
+            self._to_err(f"{_ERASE_LINE}{_clip(text + percent + more, _columns())}")
         elif _FIGURES.sub("", text) != _FIGURES.sub("", self._progress) or (
             text != self._progress and time.monotonic() - self._progress_s >= _SAID_AGAIN_S
         ):
@@ -123,10 +155,11 @@ class Output:
             self._progress_s = time.monotonic()
         self._progress = text
 
-    def fail(self, error: ReplexplorerError, **beside: Any) -> None:
-        """The one line of an error, and where JSON was promised and is not there yet its document with
-        fields `beside` it."""
-        self.narrate(f"replexplorer: {said(error)}")
+    def fail(self, error: ReplexplorerError) -> None:
+        """The one line of an error, what it repeats shortened, and its document where JSON was promised and
+        is not there yet."""
+        parts = (one_line(text, _MOST_SAID) for text in (error.message, error.hint))
+        self.narrate(f"replexplorer: {': '.join(filter(None, parts))}")
         if self.json and not self._documented:
             import json
 
@@ -134,7 +167,7 @@ class Output:
                 shortened(with_stack(text, self.stack), _MOST_SAID) for text in (error.message, error.hint)
             )
             detail = {"code": error.code, "message": message, "hint": hint}
-            document = json.dumps({"error": detail, **beside}, indent=2, ensure_ascii=False)
+            document = json.dumps({"error": detail, **error.beside}, indent=2, ensure_ascii=False)
             self._put(json_escaped(document))
 
     def traceback(self) -> None:
@@ -149,7 +182,7 @@ class Output:
         self.out.flush()
 
     def _end_progress(self) -> None:
-        if self._progress and self._is_terminal():
+        if self._progress and self.err.isatty():
             self._to_err(_ERASE_LINE)
         self._progress = ""
 
@@ -160,47 +193,12 @@ class Output:
         except BrokenPipeError:
             self._err = io.StringIO()
 
-    def _is_terminal(self) -> bool:
-        return self.err.isatty()
 
-    def _columns(self) -> int:
-        import shutil
+def _columns() -> int:
+    import shutil
 
-        return shutil.get_terminal_size().columns
-
-
-def said(error: ReplexplorerError) -> str:
-    """An error in its one line, without the program's name; what it repeats is shortened."""
-    parts = (one_line(error.message, _MOST_SAID), one_line(error.hint, _MOST_SAID))
-    return ": ".join(part for part in parts if part)
+    return shutil.get_terminal_size().columns
 
 
 def _clip(text: str, columns: int) -> str:
     return text if len(text) < columns else text[: max(columns - 2, 0)] + "…"
-
-
-def delivered(
-    console: Output,
-    document: Any,
-    text: Callable[[], str],
-    write: Callable[[], str] | None = None,
-) -> int:
-    """Print a result, as JSON or in words, and write its report first where one is asked for; answers the
-    exit code: of what is wrong with the report, 0 else."""
-    unwritten = 0 if write is None else reported(console, write)
-    if console.json:
-        console.document(document)
-    else:
-        console.print(text())
-    return unwritten
-
-
-def reported(console: Output, write: Callable[[], str]) -> int:
-    """Write a report and say what was written; a result is not lost with its report, so that a failure
-    is a line and an exit code."""
-    try:
-        console.narrate(write())
-    except UsageError as error:
-        console.narrate(f"replexplorer: {error}")
-        return error.exit_code
-    return 0

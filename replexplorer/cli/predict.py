@@ -7,11 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from replexplorer.cli.knobs import check_without_stack
-from replexplorer.cli.output import delivered
-from replexplorer.cli.render import LOSSES, exposure_lines, losses_shortly
-from replexplorer.cli.running import run_async
-from replexplorer.cli.sweep import scene_texts
+from replexplorer.cli.knobs import check_without_stack, scene_texts
+from replexplorer.cli.render import LOSSES, exposure_lines, labelled, losses_shortly
 from replexplorer.cli.wiring import attached
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -29,7 +26,7 @@ from replexplorer.core.knobs.names import (
     parse_name,
 )
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.model.advice import Advice, Basis, Goal, advise, expected_exposure, read_goals
+from replexplorer.core.model.advice import Advice, Basis, advise, expected_exposure, read_goals
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import (
@@ -81,39 +78,29 @@ class Ground(NamedTuple):
         return values
 
 
-def predict(call: Call) -> int:
-    """Predict for the knobs that are named, the stack's others, else the defaults; or say which settings meet
-    goals."""
+async def predict(call: Call) -> int:
+    """Predict for the knobs that are named, or for every combination of them, as `sweep` would measure them;
+    or say which settings meet goals. The other knobs are the stack's, else at their defaults."""
     if call.args.goal:
-        return meet_goals(call)
+        return await meet_goals(call)
     texts: list[str] = call.args.assignments
-    if any(map(_is_list, texts)):
+    has_lists = any("," in text or text.partition("=")[0].strip() in SCENE_KEYS for text in texts)
+    if has_lists:
         read_grid(texts, partial(parse_assignment, roster=new_roster()), scene_texts)
     else:
         for text in texts:
             check_without_stack(text)
-    return run_async(_run(call, texts))
-
-
-def _is_list(text: str) -> bool:
-    """Whether several values are given, or a scene's."""
-    key, _, value = text.partition("=")
-    return "," in value or key.strip() in SCENE_KEYS
-
-
-async def _run(call: Call, texts: Sequence[str]) -> int:
-    """Predict for the settings, or for every combination of them, as `sweep` would measure them."""
     ground = await ground_of(call, call.args.system)
     parse = partial(parse_assignment, roster=ground.roster)
-    grid = read_grid(texts, parse, scene_texts) if any(map(_is_list, texts)) else None
+    grid = read_grid(texts, parse, scene_texts) if has_lists else None
     calibrated = load_calibration(paths.calibration_file())
     cells = [desired_of(map(parse, texts))] if grid is None else [cell.values for cell in grid.cells]
     documents = [predicted(ground, named, calibrated) for named in cells]
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
         call.console.warn(warning)
     if grid is None:
-        return delivered(call.console, documents[0], partial(render, documents[0]))
-    return delivered(call.console, documents, lambda: _table(grid, documents, call.console.columns))
+        return call.console.deliver(documents[0], partial(render, documents[0]))
+    return call.console.deliver(documents, lambda: _table(grid, documents, call.console.columns))
 
 
 def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None) -> str:
@@ -245,7 +232,7 @@ def render(document: PredictDocument) -> str:
         document.limit,
         "",
         *((table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), "") if rows else ()),
-        *exposure_lines(document.exposure),
+        *labelled(exposure_lines(document.exposure)),
         "",
         f"for {knobs}; knobs not named {others}",
         _origin(document),
@@ -276,16 +263,12 @@ _CHOSEN: Final = frozenset(
 """Knobs that are chosen where they are not named."""
 
 
-def meet_goals(call: Call) -> int:
+async def meet_goals(call: Call) -> int:
     """Say which settings meet the goals; returns 1 where none does or may."""
+    console = call.console
     goals = read_goals(", ".join(call.args.goal))
     for text in call.args.assignments:
         check_without_stack(text)
-    return run_async(_meet_goals(call, goals))
-
-
-async def _meet_goals(call: Call, goals: tuple[Goal, ...]) -> int:
-    console = call.console
     ground = await ground_of(call)
     if ground.system.is_group:
         raise UsageError(
@@ -337,5 +320,5 @@ async def _meet_goals(call: Call, goals: tuple[Goal, ...]) -> int:
     for warning in document.warnings:
         console.warn(warning)
     found = advice_report(document)
-    delivered(console, document, partial(plain_text, found, console.columns))
+    console.deliver(document, partial(plain_text, found, console.columns))
     return 0 if document.found else 1

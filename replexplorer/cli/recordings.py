@@ -14,9 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from replexplorer.cli.output import delivered
-from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import HostClock, composed, load_configuration_of
+from replexplorer.cli.wiring import HostClock, composed
 from replexplorer.core.errors import LoadTaken, StackUnavailable, UsageError
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replexplorer.adapters.recording import SessionReader
-    from replexplorer.cli.documents import PlayJson
     from replexplorer.cli.entry import Call
     from replexplorer.core.event import Event
     from replexplorer.core.tick import Tick
@@ -96,6 +93,35 @@ def _is_of(file: Path, stack: str) -> bool:
 _USUAL_SIZE: Final = (120, 36)
 
 
+@dataclass(kw_only=True, slots=True)
+class PlayedLineJson:
+    """A line that was performed."""
+
+    line: int
+    """In the file; 0: the start that the play does not write."""
+    text: str
+    at_s: float
+    """When it ended, since the play began."""
+    took_s: float
+    state: str
+    """The protection state then."""
+    changed: list[str]
+    """What was changed so that the play starts from what it says; empty for other lines."""
+
+
+@dataclass(kw_only=True, slots=True)
+class PlayJson:
+    """A play that was performed to its end."""
+
+    script: str
+    title: str
+    over: str | None
+    """The recording; null on live servers."""
+    lines: list[PlayedLineJson]
+    cast: str | None
+    """The cast that was written."""
+
+
 def play(call: Call) -> int:
     """Check the whole script, then perform it; raises what ended it early."""
     from replexplorer.formats.files import read_text
@@ -153,8 +179,7 @@ def _perform(
 ) -> PlayApp:
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
     run; each line is `told`. Says what it left behind and raises what ended it early."""
-    from replexplorer.cli.dashboard import live_session, settings_of
-    from replexplorer.cli.dashboard import told as crashed
+    from replexplorer.cli.dashboard import crashed, live_session, settings_of
     from replexplorer.formats.play_script import CastWriter
     from replexplorer.ui.play import PlayApp
 
@@ -166,7 +191,7 @@ def _perform(
         session, settings = live_session(call, "play")
         played = PlayApp(script, session, settings, size=size, cast=cast, told=told)
     else:
-        settings = settings_of(load_configuration_of(call))
+        settings = settings_of(call)
         settings = replace(settings, stack=f"{reader.about.get('stack', '?')}, recorded")
         played = PlayApp.over(script, reader, settings, size=size, cast=cast, told=told)
     played.perform()
@@ -195,8 +220,6 @@ def _teller(call: Call, size: tuple[int, int] | None) -> Callable[[PlayedLine], 
 
 
 def _document(over: str | None, cast: str | None, script: PlayScript, played: PlayApp) -> PlayJson:
-    from replexplorer.cli.documents import PlayedLineJson, PlayJson
-
     return PlayJson(
         script=script.file,
         title=script.title,
@@ -245,9 +268,8 @@ def replay(call: Call) -> int:
 
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         raise UsageError("a replay needs a terminal", "without one, `replexplorer export FILE --format md`")
-    loaded = load_configuration_of(call)
     reader = opened_for(call)
-    settings = replace(settings_of(loaded), stack=f"{reader.about.get('stack', '?')}, recorded")
+    settings = replace(settings_of(call), stack=f"{reader.about.get('stack', '?')}, recorded")
     return shown(call, Replay(reader, HostClock(), speed=call.args.speed), settings, "the replay")
 
 
@@ -294,7 +316,7 @@ _TURNS: Final = 2
 _END_IT: Final = "end what drives it, then compare again"
 
 
-def compare(call: Call) -> int:
+async def compare(call: Call) -> int:
     """Measure two stacks in turns, or read two recordings, and print B against A."""
     args = call.args
     recordings = [_is_recording(word) for word in (args.a, args.b)]
@@ -305,7 +327,7 @@ def compare(call: Call) -> int:
             f"{args.a} and {args.b} are a stack and a recording", "name two stacks, or two recordings"
         )
     if not all(recordings):
-        return run_async(_measured(call))
+        return await _measured(call)
     if args.duration is not None or args.turns is not None:
         raise UsageError("a recording is compared as it is", "leave --duration and --turns out")
     found = []
@@ -314,7 +336,7 @@ def compare(call: Call) -> int:
             found.append(recorded_run(Path(name).stem, reader.ticks()))
     (a, of_a), (b, of_b) = found
     document, text = compare_report(a, b, epochs=(of_a, of_b))
-    return delivered(call.console, document, lambda: text)
+    return call.console.deliver(document, lambda: text)
 
 
 def _is_recording(word: str) -> bool:
@@ -374,7 +396,7 @@ async def _measured(call: Call) -> int:
                 call.console.progress(f"turn {turn + 1} of {turns}: {stand.run.name}")
                 await stand.take_turn((args.duration or _DURATION_S) / turns, args.warmup)
     document, text = compare_report(a.run, b.run, turns=turns)
-    return delivered(call.console, document, lambda: text)
+    return call.console.deliver(document, lambda: text)
 
 
 @asynccontextmanager

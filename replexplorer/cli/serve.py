@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import errno
 import json
-import os
 import re
 import secrets
 import shutil
@@ -20,16 +19,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.arguments import parse
-from replexplorer.cli.dashboard import look, settings_of
-from replexplorer.cli.documents import ClassOutcome, ClassStatus, OutcomeJson, StudentJson
-from replexplorer.cli.output import delivered
-from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import composed, load_configuration_of, stack_names
+from replexplorer.cli.dashboard import settings_of
+from replexplorer.cli.wiring import composed, runs, stack_names
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.text import command, folded, number, table
@@ -46,35 +43,20 @@ if TYPE_CHECKING:
     from replexplorer.web.server import DashboardServer
 
 
-def serve(call: Call) -> int:
+async def serve(call: Call) -> int:
     """Serve the dashboard until Ctrl-C; the first tab drives, those beside it watch."""
     from replexplorer.web.gate import Gate, is_loopback, read_password
 
-    args = call.args
-    loopback = is_loopback(args.host)
-    if not loopback and args.password_file is None:
+    args, console = call.args, call.console
+    loopback, file = is_loopback(args.host), args.password_file
+    if not loopback and file is None:
         raise UsageError(
             f"--host {args.host} lets other machines in", "add --password-file FILE, or leave --host out"
         )
-    file = args.password_file
-    password = None if file is None else read_password(expanded(file))
-    loaded = load_configuration_of(call)
-    settings_of(loaded)  # what is wrong with theme and keys is said here, not in every tab
-    asyncio.run(look(loaded.values.stack, loaded))
-    words = [sys.executable, "-P", "-m", "replexplorer", "--stack", loaded.values.stack]
-    if args.config is not None:
-        words += ["--config", str(expanded(args.config).absolute())]
-
-    def words_of(drives: bool) -> Sequence[str]:
-        return words if drives else [*words, "--view"]
-
-    return run_async(_serve(call, words_of, Gate(loopback=loopback, password=password), loopback))
-
-
-async def _serve(call: Call, words_of: Callable[[bool], Sequence[str]], gate: Gate, loopback: bool) -> int:
-    """Listen until cancelled, then end every tab's process."""
-    console = call.console
-    async with served(words_of, gate, call.args.host, call.args.port) as (server, address):
+    gate = Gate(loopback=loopback, password=None if file is None else read_password(expanded(file)))
+    settings_of(call)  # what is wrong with theme and keys is said here, not in every tab
+    await runs(call.values)
+    async with served(partial(_tab, call, console.stack), gate, args.host, args.port) as (server, address):
         try:
             await until_ended(call, address, "the first tab drives, those beside it watch", loopback)
         finally:
@@ -82,6 +64,17 @@ async def _serve(call: Call, words_of: Callable[[bool], Sequence[str]], gate: Ga
                 name = console.stack
                 console.narrate(f"stack '{name}' keeps running if it ran; {command('down', name)} removes it")
     return 0
+
+
+def _program(call: Call, stack: str, words: Sequence[str]) -> list[str]:
+    """What starts this program on a stack, with the caller's configuration."""
+    config = [] if call.args.config is None else ["--config", str(expanded(call.args.config).absolute())]
+    return [sys.executable, "-P", "-m", "replexplorer", "--stack", stack, *config, *words]
+
+
+def _tab(call: Call, stack: str, drives: bool) -> Sequence[str]:
+    """What starts a tab's process."""
+    return _program(call, stack, [] if drives else ["--view"])
 
 
 async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
@@ -136,13 +129,13 @@ def _address_of(host: str, port: int) -> str:
 
 # -- classroom
 
-MOST_STUDENTS: Final = 200
 VERBS: Final = (
     "set", "get", "reset", "scene", "fault", "load", "failover", "switchover", "rejoin", "check-schema",
 )  # fmt: skip
 """What `classroom each` carries out for each student."""
 _STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
 _CLASS: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,17}")
+_MOST_STUDENTS: Final = 200
 _MOST_NAMES_BYTES: Final = 1 << 16
 _BETWEEN_LOOKS_S: Final = 1.0
 _LOOKS_AT_ONCE: Final = 4
@@ -150,24 +143,81 @@ _ENDS_WITHIN_S: Final = 60.0
 """How long an interrupted verb may take to clean up."""
 
 
-def classroom(call: Call) -> int:
-    """One of the actions."""
-    args = call.args
-    if _CLASS.fullmatch(args.class_name) is None:
-        raise UsageError(f"--class {args.class_name}", "1 to 18 lower-case letters, digits and _, as monday")
-    if args.stack is not None:
+@dataclass(kw_only=True, slots=True)
+class StudentOutcome:
+    """What came of a verb for one student."""
+
+    student: str
+    stack: str
+    exit_code: int
+    took_ms: float
+    answer: Any
+    """The verb's own document; null where it prints none."""
+    said: list[str]
+    """Its lines on stderr, progress included."""
+
+    @property
+    def words(self) -> str:
+        """`done, 3.1 s`."""
+        word = "done" if self.exit_code == 0 else f"failed, exit code {self.exit_code}"
+        return f"{word}, {self.took_ms / 1000:.1f} s"
+
+
+@dataclass(kw_only=True, slots=True)
+class ClassOutcome:
+    """`classroom each`, `up` and `down`."""
+
+    name: str
+    verb: list[str]
+    exit_code: int
+    """The greatest among the students'."""
+    students: list[StudentOutcome]
+
+
+@dataclass(kw_only=True, slots=True)
+class StudentState:
+    """One student's stack."""
+
+    student: str
+    stack: str
+    state: str | None = None
+    """Up, partial, down, starting; null: it does not answer."""
+    protection: str | None = None
+    tps: float | None = None
+    """Transactions that the source logged a second, between two looks."""
+    load: str | None = None
+    """Who drives one."""
+    problem: str | None = None
+    """Why it does not answer."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ClassStatus:
+    """`classroom status`."""
+
+    name: str
+    students: list[StudentState]
+
+
+def _stack(call: Call, student: str) -> str:
+    """The student's stack; raises UsageError where no class is meant."""
+    name = call.args.class_name
+    if _CLASS.fullmatch(name) is None:
+        raise UsageError(f"--class {name}", "1 to 18 lower-case letters, digits and _, as monday")
+    if call.args.stack is not None:
         raise UsageError("--stack: classroom addresses the stacks of a class", "--class NAME chooses one")
-    match args.action:
-        case "up":
-            return run_async(_up(call, _named(args)))
-        case "down":
-            return run_async(_down(call))
-        case "serve":
-            return run_async(_serve_class(call))
-        case "status":
-            return run_async(_class_status(call))
-        case _:
-            return run_async(_each(call, _checked(args.words)))
+    return f"{name}-{student}"
+
+
+async def _students(call: Call) -> list[str]:
+    """Who has a stack, in order; raises StackUnavailable where nobody has."""
+    prefix = _stack(call, "")
+    found = [name.removeprefix(prefix) for name in await stack_names() if name.startswith(prefix)]
+    if not found:
+        raise StackUnavailable(
+            f"no class '{call.args.class_name}'", "`replexplorer classroom up --students N` makes one"
+        )
+    return sorted(found, key=lambda name: (len(name) if name[-1:].isdigit() else 0, name))
 
 
 def _named(args: argparse.Namespace) -> list[str]:
@@ -184,47 +234,20 @@ def _named(args: argparse.Namespace) -> list[str]:
                 "1 to 20 lower-case letters, digits, - and _, each once, as anna or team-2",
             )
         found += [name] if name else []
-    if not 1 <= len(found) <= MOST_STUDENTS:
-        raise UsageError(f"{file} names {len(found)} students", f"1 to {MOST_STUDENTS}, one a line")
+    if not 1 <= len(found) <= _MOST_STUDENTS:
+        raise UsageError(f"{file} names {len(found)} students", f"1 to {_MOST_STUDENTS}, one a line")
     return found
 
 
-async def _students(call: Call) -> list[str]:
-    """Who has a stack, in order; raises StackUnavailable where nobody has."""
-    prefix = f"{call.args.class_name}-"
-    found = [name.removeprefix(prefix) for name in await stack_names() if name.startswith(prefix)]
-    if not found:
-        raise StackUnavailable(
-            f"no class '{call.args.class_name}'", "`replexplorer classroom up --students N` makes one"
-        )
-    return sorted(
-        found, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-    )
-
-
-def _stack(call: Call, student: str) -> str:
-    return f"{call.args.class_name}-{student}"
-
-
-# -- a verb for each
-
-
-def _words(call: Call, student: str, words: Sequence[str]) -> list[str]:
-    """What starts this program on a student's stack, with the caller's configuration."""
-    program = [sys.executable, "-P", "-m", "replexplorer", "--stack", _stack(call, student)]
-    config = [] if call.args.config is None else ["--config", os.path.abspath(call.args.config)]
-    return [*program, *config, *words]
-
-
-async def _ran(call: Call, student: str, words: Sequence[str]) -> OutcomeJson:
+async def _ran(call: Call, student: str, words: Sequence[str]) -> StudentOutcome:
     """Run one verb to its end; a cancel interrupts it and waits until it has cleaned up.
 
     It is in a session of its own: a terminal's Ctrl-C does not reach it twice, and a kill of this process
     leaves it to end its own work.
     """
-    began_s = time.monotonic()
+    began_s, stack = time.monotonic(), _stack(call, student)
     process = await asyncio.create_subprocess_exec(
-        *_words(call, student, words),
+        *_program(call, stack, words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -246,9 +269,9 @@ async def _ran(call: Call, student: str, words: Sequence[str]) -> OutcomeJson:
     answer: Any = text or None
     with suppress(ValueError):
         answer = json.loads(text)
-    return OutcomeJson(
+    return StudentOutcome(
         student=student,
-        stack=_stack(call, student),
+        stack=stack,
         exit_code=130 if code < 0 else code,
         took_ms=(time.monotonic() - began_s) * 1000,
         answer=answer,
@@ -257,76 +280,71 @@ async def _ran(call: Call, student: str, words: Sequence[str]) -> OutcomeJson:
 
 
 async def _for_all(
-    call: Call, students: Sequence[str], words: Sequence[str], *, at_once: int | None = None, summary: str
+    call: Call, students: Sequence[str], words: Sequence[str], summary: str, at_once: int | None = None
 ) -> int:
     """Run a verb for each of these students, a few at once, and print what came of it; answers the worst exit
     code."""
-    slots, done = asyncio.Semaphore(at_once or call.args.at_once), 0
+    slots, done, console = asyncio.Semaphore(at_once or call.args.at_once), 0, call.console
 
-    async def one(student: str) -> OutcomeJson:
+    async def one(student: str) -> StudentOutcome:
         nonlocal done
         async with slots:
-            call.console.progress(f"{student}: {words[0]}", done / len(students))
+            console.progress(f"{student}: {words[0]}", done / len(students))
             ended = await _ran(call, student, words)
         done += 1
-        call.console.progress(
-            f"{student}: {_outcome(ended)}, {done} of {len(students)}", done / len(students)
-        )
+        console.progress(f"{student}: {ended.words}, {done} of {len(students)}", done / len(students))
         return ended
+
+    def text() -> str:
+        """A line each, and below it what the verb said; of one that printed a document only its errors."""
+        lines = []
+        for each in ends:
+            said = each.said if each.exit_code else []
+            if isinstance(each.answer, str):
+                said = [*each.answer.splitlines(), *each.said]
+            lines += [f"{each.student}: {each.words}", *(f"    {line}" for line in said)]
+        return "\n".join(lines)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(student)) for student in students]
     ends = [task.result() for task in tasks]
     code = max(each.exit_code for each in ends)
-    document = ClassOutcome(name=call.args.class_name, verb=list(words), exit_code=code, students=ends)
-    delivered(call.console, document, lambda: "\n".join(map(_ended_text, ends)))
-    fine = sum(each.exit_code == 0 for each in ends)
-    call.console.narrate(f"{fine} of {len(ends)} {summary}")
+    document = ClassOutcome(name=call.args.class_name, verb=[*words], exit_code=code, students=ends)
+    console.deliver(document, text)
+    console.narrate(f"{sum(each.exit_code == 0 for each in ends)} of {len(ends)} {summary}")
     return code
 
 
-def _outcome(ended: OutcomeJson) -> str:
-    word = "done" if ended.exit_code == 0 else f"failed, exit code {ended.exit_code}"
-    return f"{word}, {ended.took_ms / 1000:.1f} s"
-
-
-def _ended_text(ended: OutcomeJson) -> str:
-    """A line, and below it what the verb said; of one that printed a document for itself only its errors."""
-    said = ended.said if ended.exit_code else []
-    if isinstance(ended.answer, str):
-        said = [*ended.answer.splitlines(), *ended.said]
-    return "\n".join([f"{ended.student}: {_outcome(ended)}", *(f"    {line}" for line in said)])
-
-
-async def _up(call: Call, students: Sequence[str]) -> int:
+async def class_up(call: Call) -> int:
+    """A stack for each student, made or repaired."""
     args = call.args
+    _stack(call, "")
     words = ["up", "--cpus", f"{args.cpus:g}", "--memory", str(args.memory), "--json"]
     words += [] if args.replicas is None else ["--replicas", str(args.replicas)]
     words += [] if args.flavor is None else ["--flavor", args.flavor]
-    return await _for_all(
-        call, students, words, summary="stacks are up: `replexplorer classroom serve` lets the students in"
-    )
+    summary = "stacks are up: `replexplorer classroom serve` lets the students in"
+    return await _for_all(call, _named(args), words, summary)
 
 
-async def _down(call: Call) -> int:
+async def class_down(call: Call) -> int:
+    """Remove the stacks of all, and their passwords."""
     try:
         students = await _students(call)
     except StackUnavailable as error:
         call.console.narrate(error.message)
-        if call.console.json:
-            call.console.document(
-                ClassOutcome(name=call.args.class_name, verb=["down"], exit_code=0, students=[])
-            )
-        return 0
-    words = ["down", *(["--yes"] if call.args.yes else [])]
-    code = await _for_all(call, students, words, summary="stacks are removed")
+        nobody = ClassOutcome(name=call.args.class_name, verb=["down"], exit_code=0, students=[])
+        return call.console.deliver(nobody, lambda: "nothing to remove")
+    code = await _for_all(
+        call, students, ["down", *(["--yes"] if call.args.yes else [])], "stacks are removed"
+    )
     if code == 0:
         shutil.rmtree(class_directory(call.args.class_name), ignore_errors=True)
     return code
 
 
-def _checked(words: Sequence[str]) -> list[str]:
-    """The verb for all; raises UsageError for one that is not for a class, or is typed wrong."""
+async def class_each(call: Call) -> int:
+    """Run a verb for each student; raises UsageError for one that is not for a class, or is typed wrong."""
+    words = [word for word in call.args.words if word != "--json"]
     if not words or words[0] not in VERBS:
         typed = f"classroom each {words[0]}" if words else "classroom each: which verb?"
         raise UsageError(typed, f"for a class there are {', '.join(VERBS)}")
@@ -338,98 +356,60 @@ def _checked(words: Sequence[str]) -> list[str]:
 
         for text in args.assignments:
             check_without_stack(text)
-    return list(words)
-
-
-async def _each(call: Call, words: Sequence[str]) -> int:
-    if "--json" in words:
-        call.console.json = True
-    typed = [word for word in words if word != "--json"]
     students = await _students(call)
+    at_once = len(students) if words[0] == "load" else None  # a load lasts: all begin together
     return await _for_all(
-        call,
-        students,
-        [*typed, "--json"] if call.console.json else typed,
-        at_once=len(students) if typed[0] == "load" else None,  # a load lasts: all begin together
-        summary="done",
+        call, students, [*words, *(["--json"] if call.console.json else [])], "done", at_once
     )
 
 
-# -- what the trainer sees, and how students get in
-
-Look = tuple[float, Status | ReplexplorerError]
-"""When a stack was looked at, on the monotonic clock, and what was seen."""
-
-
-async def _class_status(call: Call) -> int:
+async def class_status(call: Call) -> int:
+    """Who is in which state, at how many TPS; exit code 4 where not all are up."""
     slots = asyncio.Semaphore(_LOOKS_AT_ONCE)
 
-    async def look(session: Session) -> Look:
+    async def look(session: Session) -> tuple[float, Status]:
         async with slots:
-            try:
-                return time.monotonic(), await session.status()
-            except ReplexplorerError as error:
-                return time.monotonic(), error
+            found = await session.status()
+            return time.monotonic(), found
 
-    students = await _students(call)
-    async with AsyncExitStack() as opened:
-        sessions = [
-            await opened.enter_async_context(composed(call, "classroom", name=_stack(call, student)))
-            for student in students
+    async def state_of(student: str) -> StudentState:
+        row = StudentState(student=student, stack=_stack(call, student))
+        try:
+            async with composed(call, "classroom", name=row.stack) as session:
+                before_s, before = await look(session)
+                await asyncio.sleep(_BETWEEN_LOOKS_S)
+                after_s, after = await look(session)
+        except ReplexplorerError as error:
+            row.problem = str(error)
+            return row
+        row.state, row.protection, row.load = after.state, after.protection.state, after.load.driver
+        logged = [
+            gtid_count(node.gtid_executed)
+            for status in (before, after)
+            for node in status.nodes
+            if node.is_source and node.gtid_executed is not None
         ]
-        before = await asyncio.gather(*map(look, sessions))
-        await asyncio.sleep(_BETWEEN_LOOKS_S)
-        after = await asyncio.gather(*map(look, sessions))
-    rows = [_student(call, *each) for each in zip(students, before, after, strict=True)]
-    document = ClassStatus(name=call.args.class_name, students=rows)
-    delivered(call.console, document, lambda: _page(rows, call.console.columns))
+        if len(logged) == 2:
+            row.tps = max(logged[1] - logged[0], 0) / (after_s - before_s)
+        return row
+
+    def text() -> str:
+        heads = ("student", "stack", "state", "protection", "TPS", "load")
+        cells = [
+            (each.student, each.stack, each.state or "away", each.protection or "-", number(each.tps),
+             each.load or "-")
+            for each in rows
+        ]  # fmt: skip
+        problems = [f"{each.student}: {each.problem}" for each in rows if each.problem]
+        folds = (folded(problem, call.console.columns) for problem in problems)
+        return "\n".join([table(cells, heads, right=(4,)), *folds])
+
+    rows = await asyncio.gather(*map(state_of, await _students(call)))
+    call.console.deliver(ClassStatus(name=call.args.class_name, students=rows), text)
     return StackUnavailable.exit_code if any(each.state != "up" for each in rows) else 0
 
 
-def _student(call: Call, student: str, before: Look, after: Look) -> StudentJson:
-    logged = [_logged(look[1]) for look in (before, after)]
-    row = StudentJson(student=student, stack=_stack(call, student))
-    match after[1]:
-        case ReplexplorerError() as error:
-            row.problem = str(error)
-        case seen:
-            row.state, row.protection, row.load = seen.state, seen.protection.state, seen.load.driver
-    if logged[0] is not None and logged[1] is not None:
-        row.tps = max(logged[1] - logged[0], 0) / (after[0] - before[0])
-    return row
-
-
-def _logged(seen: Status | ReplexplorerError) -> int | None:
-    """Transactions that the source has logged."""
-    nodes = [] if isinstance(seen, ReplexplorerError) else seen.nodes
-    source = next((node for node in nodes if node.is_source), None)
-    return None if source is None or source.gtid_executed is None else gtid_count(source.gtid_executed)
-
-
-def _page(students: Sequence[StudentJson], columns: int | None) -> str:
-    rows = [
-        (
-            each.student,
-            each.stack,
-            each.state or "away",
-            each.protection or "-",
-            number(each.tps),
-            each.load or "-",
-        )
-        for each in students
-    ]
-    problems = [folded(f"{each.student}: {each.problem}", columns) for each in students if each.problem]
-    return "\n".join(
-        [table(rows, ("student", "stack", "state", "protection", "TPS", "load"), right=(4,)), *problems]
-    )
-
-
-def _tab(call: Call, student: str, drives: bool) -> Sequence[str]:
-    """What starts a tab's process."""
-    return _words(call, student, [] if drives else ["--view"])
-
-
-async def _serve_class(call: Call) -> int:
+async def class_serve(call: Call) -> int:
     """Serve every student's dashboard until Ctrl-C, each on a port and behind a password of its own."""
     from replexplorer.web.gate import Gate, is_loopback, read_password
 
@@ -441,7 +421,7 @@ async def _serve_class(call: Call) -> int:
             if not file.exists():
                 keep(file, secrets.token_urlsafe(12) + "\n")
             gate = Gate(loopback=loopback, password=read_password(file))
-            serving = served(partial(_tab, call, student), gate, host, port)
+            serving = served(partial(_tab, call, _stack(call, student)), gate, host, port)
             _, address = await opened.enter_async_context(serving)
             rows.append((student, address, str(file)))
         page = table(rows, ("student", "address", "password in"))

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from replexplorer.cli.output import Output, delivered
-from replexplorer.cli.running import run_async
+from replexplorer.cli.knobs import scene_texts
+from replexplorer.cli.output import Output
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid, runs_text
@@ -22,7 +22,6 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import save_calibration, this_machine
-from replexplorer.formats.scenes import find_scene
 from replexplorer.reports.conditions import conditions_of, settings_words
 from replexplorer.reports.page import report_directory, write_report
 from replexplorer.reports.report import plain_text
@@ -38,17 +37,8 @@ _READINGS = 20
 """Intervals in a run, so that there are batches enough for its scatter."""
 
 
-def run(call: Call) -> int:
+async def run(call: Call) -> int:
     """Run the sweep, or continue it."""
-    return run_async(_run(call))
-
-
-def scene_texts(name: str) -> tuple[str, ...]:
-    """A scene's `KEY=VALUE` texts; raises UsageError."""
-    return find_scene(name, paths.scenes_directory()).assignments()
-
-
-async def _run(call: Call) -> int:
     args, console = call.args, call.console
     keys = None if args.map is None else args.map.split(",")
     mapped(read_grid(args.knobs, partial(parse_assignment, roster=new_roster()), scene_texts), keys)
@@ -72,7 +62,7 @@ async def _run(call: Call) -> int:
     swept.calibration, swept.prediction = lesson.told, lesson.regions
     report = sweep_report(swept)
     write = None if directory is None else partial(write_report, directory, report, swept, session.file)
-    return delivered(console, swept, lambda: plain_text(report, console.columns), write)
+    return console.deliver(swept, lambda: plain_text(report, console.columns), write)
 
 
 class _Narrator:

@@ -1,31 +1,26 @@
-"""Composition: the configuration of a call and the adapters behind its session, imported lazily."""
+"""Composition: the adapters behind a session on a stack, or on servers that somebody else made."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
-from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.system import DEFAULT
-from replexplorer.core.tick import Tick
 from replexplorer.core.topology import node_names
-from replexplorer.core.wire import DiskState, Lease
+from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.keeping import Keeping
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
-from replexplorer.formats.configuration import Configuration, LoadedConfiguration, load_configuration
+from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.files import workload_file
-from replexplorer.formats.paths import expanded
 from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
@@ -33,9 +28,9 @@ if TYPE_CHECKING:
     from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider
     from replexplorer.adapters.docker.provider import DockerProvider
-    from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
+    from replexplorer.core.model.fitted import Calibration
 
 
 _OF_NEW_STACKS: Final = ("replicas", "image", "flavor", "system")
@@ -61,35 +56,14 @@ class HostClock:
         await asyncio.sleep(seconds)
 
 
-def load_configuration_of(call: Call) -> LoadedConfiguration:
-    """The effective configuration: `--config`, else REPLEXPLORER_CONFIG, else the user's own file."""
-    named = call.args.config or os.environ.get("REPLEXPLORER_CONFIG")
-    file = expanded(named) if named else paths.config_file()
-    loaded = load_configuration(file, named_by_user=bool(named), flags={"stack": call.args.stack})
-    call.console.stack = loaded.values.stack
-    for variable in loaded.unknown_variables:
-        call.console.warn(f"{variable} is no setting: `replexplorer config` lists them")
-    return loaded
-
-
-def calibration_of(call: Call) -> Calibration:
-    """What the model was fitted to: this machine's last sweep, else what ships; says what is wrong."""
-    from replexplorer.formats.calibration import load_calibration
-
-    calibrated = load_calibration(paths.calibration_file())
-    if calibrated.problem is not None:
-        call.console.warn(calibrated.problem)
-    return calibrated.calibration
+# -- a stack
 
 
 def provider_of(
-    values: Configuration,
-    name: str | None = None,
-    *,
-    hosts: Mapping[str, str] | None = None,
+    values: Configuration, name: str | None = None, hosts: Mapping[str, str] | None = None
 ) -> DockerProvider:
-    """The stack that the configuration names, or another one; Docker is not touched yet. `hosts` are those of
-    a new stack's nodes."""
+    """The stack that the configuration names, or the one of this `name`; Docker is not touched yet. `hosts`
+    are those of a new stack's nodes."""
     from replexplorer.adapters.docker import hosts as on_hosts
     from replexplorer.adapters.docker.provider import DockerProvider
 
@@ -100,55 +74,32 @@ def provider_of(
     return DockerProvider(stack, placed, subnet=values.subnet)
 
 
-def hosts_of(words: Sequence[str]) -> Mapping[str, str]:
-    """Node to host of `--on NODE=HOST` words; raises UsageError."""
-    if not words:
-        return {}
-    from replexplorer.adapters.docker import hosts as on_hosts
+async def runs(values: Configuration, name: str | None = None) -> bool:
+    """One question to Docker: whether anything of this stack is there; raises MissingPiece when it does not
+    answer."""
+    stack = provider_of(values, name)
+    try:
+        return bool(await stack.nodes())
+    finally:
+        await stack.close()
 
-    return on_hosts.asked(words)
 
+async def stack_names() -> list[str]:
+    """Every stack that this program made on this Docker host, and those of this user on named hosts."""
+    from replexplorer.adapters.docker import hosts, provider
 
-async def _on_hosts(values: Configuration, stack: str, up: UpOptions) -> UpOptions:
-    """The options with the hosts of all nodes, of a stack that is on hosts or is to be.
-
-    A live stack stays where it is; raises UsageError where it is on this machine and hosts are named.
-    """
-    from replexplorer.adapters.docker import hosts as on_hosts
-
-    placed = on_hosts.read(stack)
-    if placed is None:
-        hosts = up.hosts or values.hosts
-        if not hosts:
-            return up
-        here = provider_of(values, stack)
-        try:
-            is_here = bool(await here.nodes())
-        except MissingPiece:  # no Docker on this machine: nothing of it is here
-            is_here = False
-        finally:
-            await here.close()
-        if is_here and up.hosts:
-            raise UsageError(
-                f"stack {stack} is on this machine",
-                f"`replexplorer down --stack {stack}` first, or another --stack",
-            )
-        if is_here:
-            return up
-        if not up.hosts and up.replicas is not None:
-            hosts = {node: host for node, host in hosts.items() if node in node_names(up.replicas)}
-    else:
-        hosts = {**placed.hosts, **up.hosts}
-    replicas = up.replicas
-    if replicas is None and (placed is None or up.hosts):
-        replicas = max(len(hosts) - 1, 1)
-    if placed is None and replicas is not None:
-        hosts = on_hosts.checked(hosts, node_names(replicas))
-    return replace(up, hosts=hosts, replicas=replicas)
+    elsewhere = hosts.stacks()
+    try:
+        here = await provider.stack_names()
+    except MissingPiece:
+        if not elsewhere:
+            raise
+        here = []
+    return sorted({*here, *elsewhere})
 
 
 @asynccontextmanager
-async def _agents(
+async def agents_of(
     values: Configuration, name: str | None = None
 ) -> AsyncIterator[list[tuple[NodeAddress, BridgedAgent]]]:
     """The nodes of a stack with their agents, all closed at the end."""
@@ -167,25 +118,60 @@ async def _agents(
 async def driver_of(values: Configuration, name: str) -> Lease | None:
     """Who drives a load on a stack; None when nobody does, or there is nobody left to ask."""
     try:
-        async with asyncio.timeout(_DRIVER_WITHIN_S), _agents(values, name) as agents:
+        async with asyncio.timeout(_DRIVER_WITHIN_S), agents_of(values, name) as agents:
             keepers = [agent for node, agent in agents if node.keeps]
             return await Keeping(lambda: keepers, HostClock()).lease()
     except (ReplexplorerError, TimeoutError):
         return None
 
 
-async def stack_names() -> list[str]:
-    """Every stack that this program made on this Docker host, and those of this user on named hosts."""
-    from replexplorer.adapters.docker import hosts, provider
+async def to_make(values: Configuration, asked: UpOptions, name: str | None = None) -> UpOptions:
+    """What `up` is to make of a stack, with the hosts of its nodes. What is asked for goes before what is
+    configured, which is for a new stack, its image and flavor only for one of the configured system. Raises
+    UsageError where hosts are named for a stack on this machine."""
+    from replexplorer.adapters.docker import hosts as on_hosts
 
-    elsewhere = hosts.stacks()
+    stack = name or values.stack
+    placed = on_hosts.read(stack)
+    hosts = asked.hosts or values.hosts if placed is None else {**placed.hosts, **asked.hosts}
+    of_new = (getattr(values, key) != Configuration.model_fields[key].default for key in _OF_NEW_STACKS)
+    if not hosts and not any(of_new):
+        return asked
     try:
-        here = await provider.stack_names()
-    except MissingPiece:
-        if not elsewhere:
-            raise
-        here = []
-    return sorted({*here, *elsewhere})
+        is_here = placed is None and await runs(values, stack)
+    except MissingPiece:  # no Docker on this machine: nothing of it is here
+        is_here = False
+    if is_here and asked.hosts:
+        raise UsageError(
+            f"stack {stack} is on this machine",
+            f"`replexplorer down --stack {stack}` first, or another --stack",
+        )
+    if is_here:
+        return asked
+    if hosts:
+        replicas = asked.replicas
+        if placed is None and not asked.hosts and replicas is not None:
+            hosts = {node: host for node, host in hosts.items() if node in node_names(replicas)}
+        if replicas is None and (placed is None or asked.hosts):
+            replicas = max(len(hosts) - 1, 1)
+        if placed is None and replicas is not None:
+            hosts = on_hosts.checked(hosts, node_names(replicas))
+        asked = replace(asked, hosts=hosts, replicas=replicas)
+    if placed is not None or asked.system not in (None, values.system or DEFAULT):
+        return asked
+    system = asked.system or values.system
+    replicas = values.replicas if system in (None, DEFAULT) else None
+    names_server = asked.image is not None or asked.flavor is not None
+    return replace(
+        asked,
+        replicas=replicas if asked.replicas is None else asked.replicas,
+        image=asked.image if names_server else values.image,
+        flavor=asked.flavor if names_server or values.image is not None else values.flavor,
+        system=system,
+    )
+
+
+# -- what a session is made of
 
 
 def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = None) -> Outside:
@@ -205,6 +191,22 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
         journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),
         workload_file=workload_file,
         client_logs=stack.client_logs,
+    )
+
+
+def _connection(stack: DockerProvider, node: NodeAddress, credentials: Credentials) -> ControlConnection:
+    from replexplorer.adapters.mysql import ControlConnection, connect_address, tunnel_address
+
+    user, password = credentials.control_user, credentials.control_password
+    if node.machine is None:
+        return ControlConnection(node.name, lambda: connect_address(node), user, password)
+    return ControlConnection(
+        node.name,
+        lambda: tunnel_address(node),
+        user,
+        password,
+        dial=lambda: stack.dial(node.name),
+        connect_timeout_s=_TUNNEL_TIMEOUT_S,
     )
 
 
@@ -230,64 +232,38 @@ def outside_of_attached(servers: AttachedProvider, journal: ChangeJournal | None
     )
 
 
-def recorder_of(values: Configuration, holder: str) -> Callable[[], Recorder] | None:
-    """What makes this session's file; None where sessions are not recorded."""
-    if not values.record:
-        return None
+def calibration_of(call: Call) -> Calibration:
+    """What the model was fitted to: this machine's last sweep, else what ships; says what is wrong."""
+    from replexplorer.formats.calibration import load_calibration
 
-    def make() -> Recorder:
+    calibrated = load_calibration(paths.calibration_file())
+    if calibrated.problem is not None:
+        call.console.warn(calibrated.problem)
+    return calibrated.calibration
+
+
+def session_on(
+    call: Call, stack: DockerProvider, holder: str, *, recorded: bool, calibrated: bool, **options: Any
+) -> Session:
+    """A session that is not attached yet, with these more `SessionOptions`. With `recorded` it makes a
+    session file, unless that is configured away; with `calibrated` it predicts."""
+    values = call.values
+
+    def record() -> Recorder:
         from replexplorer.adapters.recording import SessionWriter, new_file
 
-        directory = paths.sessions_directory()
-        return SessionWriter(new_file(directory, time.time(), holder, kept=values.sessions_kept))
+        file = new_file(paths.sessions_directory(), time.time(), holder, kept=values.sessions_kept)
+        return SessionWriter(file)
 
-    return make
-
-
-def _connection(stack: DockerProvider, node: NodeAddress, credentials: Credentials) -> ControlConnection:
-    from replexplorer.adapters.mysql import ControlConnection, connect_address, tunnel_address
-
-    user, password = credentials.control_user, credentials.control_password
-    if node.machine is None:
-        return ControlConnection(node.name, lambda: connect_address(node), user, password)
-    return ControlConnection(
-        node.name,
-        lambda: tunnel_address(node),
-        user,
-        password,
-        dial=lambda: stack.dial(node.name),
-        connect_timeout_s=_TUNNEL_TIMEOUT_S,
-    )
-
-
-async def new_stack_options(stack: DockerProvider, values: Configuration, asked: UpOptions) -> UpOptions:
-    """What `up` is to make: flags first; what is configured only for a new stack, and its image and flavor
-    only for one of the configured system."""
-    defaults = Configuration.model_fields
-    if all(getattr(values, key) == defaults[key].default for key in _OF_NEW_STACKS):
-        return asked
-    if await stack.nodes() or asked.system not in (None, values.system or DEFAULT):
-        return asked
-    system = asked.system or values.system
-    replicas = values.replicas if system in (None, DEFAULT) else None
-    names_server = asked.image is not None or asked.flavor is not None
-    return UpOptions(
-        replicas=replicas if asked.replicas is None else asked.replicas,
-        image=asked.image if names_server else values.image,
-        flavor=asked.flavor if names_server or values.image is not None else values.flavor,
-        system=system,
-        limits=asked.limits,
-        hosts=asked.hosts,
-    )
-
-
-async def for_new_stack(call: Call, options: UpOptions) -> UpOptions:
-    """These options where there is no stack yet; one that is there keeps what it is."""
-    stack = provider_of(load_configuration_of(call).values)
-    try:
-        return UpOptions() if await stack.nodes() else options
-    finally:
-        await stack.close()
+    if calibrated:
+        options["calibration"] = calibration_of(call)
+    configured = {
+        "reapply": values.reapply,
+        "table_size": values.workload.table_size,
+        "processes": values.workload.processes,
+    }
+    outside = outside_of(stack, record if recorded and values.record else None)
+    return Session(outside, SessionOptions(holder=holder, **{**configured, **options}))
 
 
 @asynccontextmanager
@@ -295,35 +271,19 @@ async def composed(
     call: Call,
     holder: str,
     *,
+    name: str | None = None,
     up: UpOptions | None = None,
-    on_quit: str = "keep",
-    beside: bool = False,
-    table_size: int | None = None,
-    tick_s: float = 0.5,
     recorded: bool = False,
     calibrated: bool = False,
-    name: str | None = None,
+    **options: Any,
 ) -> AsyncIterator[Session]:
     """A session that is not attached yet, on the configured stack or on the one of this `name`; everything of
-    it is closed at the end. With `calibrated` it predicts."""
-    values = load_configuration_of(call).values
-    stack_name = name or values.stack
-    up = await _on_hosts(values, stack_name, up) if up is not None else None
-    hosts = up.hosts if up is not None else None
-    stack = provider_of(values, stack_name, hosts=hosts)
+    it is closed at the end. `up` is what it is to make; for the others see `session_on`."""
+    values = call.values
+    up = UpOptions() if up is None else await to_make(values, up, name)
+    stack = provider_of(values, name, up.hosts)
     try:
-        options = SessionOptions(
-            holder=holder,
-            up=await new_stack_options(stack, values, up) if up is not None else UpOptions(),
-            reapply=values.reapply,
-            on_quit=on_quit,
-            beside=beside,
-            table_size=table_size or values.workload.table_size,
-            processes=values.workload.processes,
-            tick_s=tick_s,
-            calibration=calibration_of(call) if calibrated else None,
-        )
-        session = Session(outside_of(stack, recorder_of(values, holder) if recorded else None), options)
+        session = session_on(call, stack, holder, recorded=recorded, calibrated=calibrated, up=up, **options)
         try:
             yield session
         finally:
@@ -333,61 +293,9 @@ async def composed(
 
 
 @asynccontextmanager
-async def attached(
-    call: Call,
-    holder: str,
-    *,
-    beside: bool = False,
-    table_size: int | None = None,
-    tick_s: float = 0.5,
-    recorded: bool = False,
-    look: bool = True,
-) -> AsyncIterator[Session]:
-    """A session on the running stack; raises StackUnavailable when there is none. Without `look` it
-    knows only which knobs the servers have."""
-    async with composed(
-        call, holder, beside=beside, table_size=table_size, tick_s=tick_s, recorded=recorded
-    ) as session:
+async def attached(call: Call, holder: str, *, look: bool = True, **options: Any) -> AsyncIterator[Session]:
+    """A session on the running stack, as `composed` opens it; raises StackUnavailable when there is none.
+    Without `look` it knows only which knobs the servers have."""
+    async with composed(call, holder, **options) as session:
         await session.attach(look=look)
         yield session
-
-
-async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
-    """What the running stack's agents report of a link and the disks; None when there is none to ask.
-
-    Each disk is probed, which takes a part of a second.
-    """
-    from replexplorer.adapters.doctor import SidecarFacts
-
-    try:
-        async with _agents(values) as agents:
-            if len(agents) < 2:
-                return None
-            (_, one), (other, _), *_ = agents
-            disks = {node.name: disk for node, agent in agents if (disk := await _probed(agent)) is not None}
-            return SidecarFacts(await one.link(other.name), await one.health(), disks)
-    except ReplexplorerError:
-        return None
-
-
-async def _probed(agent: BridgedAgent) -> DiskState | None:
-    """The node's disk after a probe, or as it is where none can be made; None when the agent is away."""
-    for probe in (True, False):
-        try:
-            return await agent.disk(probe=probe)
-        except ReplexplorerError:
-            continue
-    return None
-
-
-def recorded_ticks(session: str | None) -> list[Tick]:
-    """All ticks of the session file at this path; none where there is no file, or none that can be read."""
-    if session is None:
-        return []
-    from replexplorer.adapters.recording import SessionReader
-
-    try:
-        with closing(SessionReader(Path(session))) as reader:
-            return list(reader.ticks())
-    except UsageError:
-        return []

@@ -8,6 +8,8 @@ hold, 2 wrong usage, 3 the machine lacks something, 4 no such stack or a node is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class ReplexplorerError(Exception):
     """A failure with a message for people, a remedy and an exit code."""
@@ -16,6 +18,8 @@ class ReplexplorerError(Exception):
     """The process's exit code when this error ends a verb."""
     code = "error"
     """A stable word for scripts: the `code` of the JSON error document."""
+    beside: Mapping[str, object] = {}
+    """More fields of that document."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

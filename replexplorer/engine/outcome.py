@@ -132,6 +132,7 @@ class RolledBack(ReplexplorerError):
         self.code = cause.code
         self.complete = not not_undone
         """Everything is as it was before."""
+        self.beside = {"changed": [], "warnings": [], "rolled_back": self.complete}
 
 
 class ExperimentUnderWay(StackUnavailable):

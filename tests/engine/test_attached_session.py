@@ -139,6 +139,8 @@ async def test_a_change_is_noted_first_and_undone_from_the_journal(tmp_path: Pat
     await session.attach()
     with pytest.raises(UsageError, match="replica_parallel_workers is not available"):
         session.console.parse("replica_parallel_workers=8")
+    with pytest.raises(StackUnavailable, match="the servers' own clients"):
+        await session.console.toggle_load()
     before = dict(world.primary.variables)
     await turn(session, "sync_binlog=100", "innodb_flush_log_at_trx_commit=2")
     await turn(session, "sync_binlog=0")

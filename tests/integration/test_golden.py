@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pytest
 
-from replexplorer.cli.documents import documents
+from replexplorer.cli.machine import documents
 from replexplorer.formats.documents import schema
 from tests.integration.conftest import LiveStack
 from tests.integration.shell import Shell

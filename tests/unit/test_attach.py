@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
 from replexplorer.adapters.attached.provider import Met, Tree
 from replexplorer.cli import attach
+from replexplorer.cli.attach import known_login
 from replexplorer.cli.entry import Call
 from replexplorer.cli.output import Output
-from replexplorer.cli.server_login import known_login
 from replexplorer.core.change.journalled import Fate, after_set, before_set, fate_of, outstanding
 from replexplorer.core.dialect.attaching import (
     DUMPED_TO,
@@ -446,11 +446,12 @@ async def test_a_server_is_changed_after_its_name_was_typed(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr(attach, "can_ask", lambda _: True)
-    monkeypatch.setattr(attach, "typed", typed)
+    monkeypatch.setattr(Output, "can_ask", True)
+    monkeypatch.setattr(Output, "typed", typed)
     err = io.StringIO()
-    call = Call(flags(), Output(err=err))
-    asking = attach.ask_for_the_name(call, "db:3306", ("other:3306",))
+    call = Call(flags(config=None, stack=None), Output(err=err))
+    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", '["other:3306"]')
+    asking = attach.ask_for_the_name(call, "db:3306")
     if goes_on:
         await asking
     else:
@@ -458,7 +459,8 @@ async def test_a_server_is_changed_after_its_name_was_typed(
             await asking
     assert asked == ["Type db:3306 to go on:"]
     assert "db:3306 is not among `attach_allowed`" in err.getvalue()
-    await attach.ask_for_the_name(call, "db:3306", ("db:3306",))
-    monkeypatch.setattr(attach, "can_ask", lambda _: False)
+    monkeypatch.setattr(Output, "can_ask", False)
     with pytest.raises(StackUnavailable, match="has to be typed: attach_allowed = "):
-        await attach.ask_for_the_name(call, "db:3306", ())
+        await attach.ask_for_the_name(call, "db:3306")
+    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", '["db:3306"]')
+    await attach.ask_for_the_name(Call(call.args, call.console), "db:3306")

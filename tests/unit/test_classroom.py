@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replexplorer.cli import main, serve
-from replexplorer.cli.documents import OutcomeJson
+from replexplorer.cli.serve import StudentOutcome
 from replexplorer.formats import paths
 
 
@@ -32,10 +32,10 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
     """What was run for whom: it fails for student2."""
     done: list[tuple[str, list[str]]] = []
 
-    async def one(call: Any, student: str, words: Sequence[str]) -> OutcomeJson:
+    async def one(call: Any, student: str, words: Sequence[str]) -> StudentOutcome:
         done.append((student, list(words)))
         broken = student == "student2"
-        return OutcomeJson(
+        return StudentOutcome(
             student=student,
             stack=f"class-{student}",
             exit_code=4 if broken else 0,

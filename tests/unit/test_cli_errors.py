@@ -15,7 +15,6 @@ import pytest
 
 from replexplorer.cli import entry, machine, main
 from replexplorer.cli.output import Output
-from replexplorer.cli.running import run_async
 from replexplorer.core.errors import (
     MissingPiece,
     ReplexplorerError,
@@ -96,7 +95,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     run = subprocess.run(
-        [sys.executable, "-m", "replexplorer", "schema"], stdout=writing, stderr=subprocess.PIPE, timeout=60
+        [sys.executable, "-m", "replexplorer", "themes"], stdout=writing, stderr=subprocess.PIPE, timeout=60
     )
     os.close(writing)
     assert run.stderr == b""
@@ -174,7 +173,7 @@ def test_a_signal_ends_a_verb_after_it_has_cleaned_up(
         return 0
 
     try:
-        monkeypatch.setattr(machine, "config", lambda call: run_async(verb()))
+        monkeypatch.setattr(machine, "config", lambda call: verb())
         assert main(["config", "--json"]) == 128 + number
     finally:
         signal.signal(number, before)

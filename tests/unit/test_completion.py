@@ -11,7 +11,7 @@ import pytest
 from argcomplete.completers import SuppressCompleter
 from argcomplete.finders import CompletionFinder
 
-from replexplorer.cli.completion import completing_parser, knob_words
+from replexplorer.cli.arguments import completing_parser, knob_words
 from replexplorer.core.knobs.catalogue import CATALOGUE
 
 ASK = """

@@ -72,8 +72,8 @@ def test_who_has_no_home_has_no_login_paths_there_and_the_root_is_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from replexplorer.adapters.doctor import _disk
+    from replexplorer.cli.attach import known_login
     from replexplorer.cli.output import Output
-    from replexplorer.cli.server_login import known_login
 
     assert user_home() is None
     monkeypatch.setattr("sys.stdin", None)

@@ -15,7 +15,7 @@ import pytest
 
 from replexplorer.cli import main
 from replexplorer.cli.arguments import build_parser
-from replexplorer.cli.documents import documents
+from replexplorer.cli.machine import documents
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys, json_text
@@ -168,9 +168,7 @@ def test_a_set_that_failed_on_the_way_prints_what_its_shape_says(not_undone: tup
     """A rollback that failed was printed as `false` where only `true` was allowed."""
     out = io.StringIO()
     error = outcome.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
-    Output(json=True, out=out, err=io.StringIO()).fail(
-        error, changed=[], warnings=[], rolled_back=error.complete
-    )
+    Output(json=True, out=out, err=io.StringIO()).fail(error)
     printed = json.loads(out.getvalue())
     assert set(printed) == set(WHOLE["$defs"]["FailedSet"]["properties"])
     assert printed["rolled_back"] is not bool(not_undone)

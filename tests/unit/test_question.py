@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pytest
 
 from replexplorer.cli.output import Output
-from replexplorer.cli.running import can_ask, says_yes
 
 
 class Screen(io.StringIO):
@@ -38,15 +37,15 @@ def typing(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 def test_only_a_plain_yes_is_yes(typing: int, line: str, yes: bool) -> None:
     screen = Screen()
     console = Output(err=screen)
-    assert can_ask(console)
+    assert console.can_ask
     os.write(typing, line.encode() + b"\n")
-    assert asyncio.run(says_yes(console, "Re-apply\x1b[2J it?")) is yes
+    assert asyncio.run(console.says_yes("Re-apply\x1b[2J it?")) is yes
     assert screen.getvalue().endswith("it? [y/N] ")
     assert "\x1b[2J" not in screen.getvalue()
 
 
 def test_nobody_is_asked_who_cannot_answer(typing: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not can_ask(Output(err=io.StringIO()))
-    assert not can_ask(Output(json=True, err=Screen()))
+    assert not Output(err=io.StringIO()).can_ask
+    assert not Output(json=True, err=Screen()).can_ask
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert not can_ask(Output(err=Screen()))
+    assert not Output(err=Screen()).can_ask

@@ -72,6 +72,6 @@ def test_links_and_named_files_are_there(file: Path) -> None:
     assert not [path for path in (*linked, *named) if not path.exists()]
 
 
-@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_named(verb: str) -> None:
     assert f"`{verb}`" in README or f"`replexplorer {verb}" in README

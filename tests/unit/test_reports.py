@@ -11,7 +11,7 @@ import pytest
 
 from replexplorer.cli import arguments
 from replexplorer.cli.experiment import LABS, command_of
-from replexplorer.cli.output import Output, reported
+from replexplorer.cli.output import Output
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import (
     Lab,
@@ -217,7 +217,8 @@ def test_a_report_names_what_it_was_measured_under_and_has_an_own_lab_s_file(tmp
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = tmp_path / "gone"
-    assert reported(Output(), lambda: write(gone)) == 2
-    assert (
-        capsys.readouterr().err == f"replexplorer: cannot write {gone}/report.md: no such file or directory\n"
+    assert Output().deliver({}, lambda: "the result", lambda: write(gone)) == 2
+    assert capsys.readouterr() == (
+        "the result\n",
+        f"replexplorer: cannot write {gone}/report.md: no such file or directory\n",
     )
