@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from replexplorer.core.experiment.experiment import Watch
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.core.experiment.sweep_runs import SweepReport
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session
@@ -16,6 +16,6 @@ async def turn(session: Session, *texts: str, dry_run: bool = False, anyway: boo
     return await session.console.set(assignments, dry_run=dry_run, anyway=anyway)
 
 
-async def sweep(session: Session, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+async def sweep(session: Session, wanted: Sweep, watch: Watch, *, fresh: bool = False) -> Swept:
     """Measure every combination."""
-    return await session.console.run(SweepRun(wanted, report, fresh))
+    return await session.console.run(SweepRun(wanted, watch, fresh))

@@ -201,9 +201,7 @@ class Narration:
         """How one that ended early can be continued."""
         kept = 0 if self._last is None else self._last.kept
         if kept:
-            self._console.narrate(
-                f"{kept} cell{'' if kept == 1 else 's'} of this run kept: the same command continues"
-            )
+            self._console.narrate(f"{kept} of this run kept: the same command continues")
 
 
 # -- listing

@@ -12,7 +12,7 @@ from replexplorer.cli.render import LOSSES, exposure_lines, labelled, losses_sho
 from replexplorer.cli.wiring import attached
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.experiment.sweep import SCENE_KEYS, Grid, read_grid
+from replexplorer.core.experiment.sweep import SCENE, Grid, read_grid
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -84,7 +84,7 @@ async def predict(call: Call) -> int:
     if call.args.goal:
         return await meet_goals(call)
     texts: list[str] = call.args.assignments
-    has_lists = any("," in text or text.partition("=")[0].strip() in SCENE_KEYS for text in texts)
+    has_lists = any("," in text or text.partition("=")[0].strip() == SCENE for text in texts)
     if has_lists:
         read_grid(texts, partial(parse_assignment, roster=new_roster()), scene_texts)
     else:

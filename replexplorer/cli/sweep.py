@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from replexplorer.cli.experiment import Narration
 from replexplorer.cli.knobs import scene_texts
-from replexplorer.cli.output import Output
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.sweep import Sweep, read_grid, runs_text
-from replexplorer.core.experiment.sweep_result import Swept, mapped
-from replexplorer.core.experiment.sweep_runs import SweepProgress, SweptRun
+from replexplorer.core.experiment.sweep import Sweep, read_grid
+from replexplorer.core.experiment.sweep_result import Swept, SweptRun, mapped
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.model.fit import Origin, Region, checks, fit, lacking, regions
 from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
@@ -50,11 +49,11 @@ async def run(call: Call) -> int:
         conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
         console.narrate(f"starts from: {settings_words(conditions)}")
         console.narrate(f"{wanted.words}: {grid.text}")
-        progress = _Narrator(console)
+        narration = Narration(console)
         try:
-            swept = await session.console.run(SweepRun(wanted, progress.show, args.fresh))
+            swept = await session.console.run(SweepRun(wanted, narration, args.fresh))
         except BaseException:
-            progress.tell_the_rest()
+            narration.tell_the_rest()
             raise
     swept.keys = keys
     under(swept, conditions)
@@ -63,28 +62,6 @@ async def run(call: Call) -> int:
     report = sweep_report(swept)
     write = None if directory is None else partial(write_report, directory, report, swept, session.file)
     return console.deliver(swept, lambda: plain_text(report, console.columns), write)
-
-
-class _Narrator:
-    """A line a run on stderr, and what is left when it ends early."""
-
-    def __init__(self, console: Output) -> None:
-        self._console = console
-        self._last: SweepProgress | None = None
-
-    def show(self, progress: SweepProgress) -> None:
-        """Report what has just happened."""
-        if progress.note is not None:
-            self._console.narrate(progress.note)
-        elif progress.run is not None:
-            self._console.narrate(progress.run.line(progress.sweep, progress.done, progress.left_s))
-            self._last = progress
-
-    def tell_the_rest(self) -> None:
-        """How the sweep can be continued."""
-        if self._last is not None:
-            kept = len(self._last.runs)
-            self._console.narrate(f"{runs_text(kept)} kept: the same command continues")
 
 
 MOST_ERROR: Final = 0.25

@@ -19,7 +19,7 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
-from replexplorer.engine.experiment.rig import Procedure, Rig
+from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 from replexplorer.engine.load import Driving
 from replexplorer.engine.outcome import Cleared, Injected, Preview, Progress, ProgressCallback, SetResult
 
@@ -42,7 +42,7 @@ class Console:
         faults: Faults,
         roles: RoleChanges,
         restorer: Restorer,
-        rig: Rig,
+        rig: StackApi,
         share_mark: Callable[[str], Awaitable[None]],
     ) -> None:
         self._controls = controls

@@ -11,7 +11,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
-from replexplorer.engine.live_rig import LiveRig
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.load import Driving, LoadDriver, load_knobs, measure
 from replexplorer.engine.observe.samples import sample_cost, source_machine
 from replexplorer.engine.observe.state import StackState
@@ -28,7 +28,7 @@ class Foreground:
     load: LoadDriver
     driving: Driving
     chronicle: EventLog
-    rig: LiveRig
+    rig: StackApi
     measured: Measurement = field(default_factory=Measurement)
     """What counts of it so far, after the warm-up."""
     path: str = ""

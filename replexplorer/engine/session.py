@@ -20,7 +20,7 @@ from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.schema import SchemaFinding
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
 from replexplorer.core.model.fitted import Calibration
@@ -37,10 +37,10 @@ from replexplorer.engine.change.restore import Consent, Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.console import Console
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import TickFold
 from replexplorer.engine.foreground import Foreground
-from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load import Driver, Driving, LoadDriver
 from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
@@ -126,7 +126,7 @@ class Session:
         self._picture = TickFold(
             self.sight, self.driving, self.load, self.chronicle, self.monitor, self.outlook
         )
-        self.rig = LiveRig(
+        self.rig = StackApi(
             self.controls, self.load, self.driving, self.outlook, faults, self.roles, self.restorer
         )
         """What experiments work with."""
@@ -385,7 +385,7 @@ class Session:
         return self.outside.provider.name
 
     @property
-    def seen(self) -> Sighting:
+    def seen(self) -> Snapshot:
         """What was last seen of the stack, as an experiment sees it."""
         return self.rig.seen
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer import __version__
-from replexplorer.core.experiment.sighting import UNKNOWN
+from replexplorer.core.experiment.snapshot import UNKNOWN
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
 from replexplorer.core.server.counters import CommitCost

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from replexplorer.core.experiment.sweep_result import HeatMap, LoadCurve
+from replexplorer.core.experiment.sweep_result import HeatMap
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -135,21 +135,6 @@ def _path(points: Points, x: _Scale, y: _Scale) -> str:
             commands.append(f"{'L' if pen else 'M'}{x.at(at):.1f} {y.at(value):.1f}")
         pen = value is not None
     return "".join(commands)
-
-
-def curve_chart(curves: Sequence[LoadCurve]) -> str:
-    """p50 and p99 of the response over what was answered, all curves on one scale, a mark at each knee; of
-    several curves each has its number."""
-    series, marks = [], []
-    for number, curve in enumerate(curves, 1):
-        own = f" ({number})" if len(curves) > 1 else ""
-        for name in ("p50", "p99"):
-            points = [(point.tps, getattr(point, f"{name}_ms")) for point in curve.points]
-            series.append(Series(f"{name}{own}", name, points, has_dots=True))
-        if curve.knee is not None:
-            marks.append((curve.knee.tps, f"knee{own}"))
-    unit = "ms from when each transaction was due, log"
-    return line_chart("Response over answered TPS", unit, series, marks, log=True, over="TPS answered")
 
 
 def heat_chart(heat: HeatMap) -> str:

@@ -1,4 +1,4 @@
-"""A finished sweep as a report: its table, heat maps, curves, and what each knob did by itself."""
+"""A finished sweep as a report: its table, a heat map, and what each knob did by itself."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from replexplorer.core.experiment.sweep import SCENE, Grid, Sweep
-from replexplorer.core.experiment.sweep_result import Swept, effects_of
-from replexplorer.core.experiment.sweep_runs import CellFigures, passes_needed, scatter
+from replexplorer.core.experiment.sweep_result import CellFigures, Swept, effects_of, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
 from replexplorer.core.model.fit import ALL, Region
 from replexplorer.core.server.exposure import Exposure, Loss
@@ -36,7 +35,7 @@ from replexplorer.reports.report import (
     numbers,
     words,
 )
-from replexplorer.reports.svg import curve_chart, heat_chart
+from replexplorer.reports.svg import heat_chart
 
 METHOD: Final = (
     "TPS with a 95 % interval: within one run from batch means, of several runs from how they differ. "
@@ -111,15 +110,8 @@ def _blocks(swept: Swept) -> Iterator[Block]:
     grid, figures = swept.sweep.grid, swept.cells
     yield ReportNotes([METHOD], kind="lines", in_text=False)
     yield sweep_table(grid, figures, passes_text(swept.sweep, figures))
-    for heat in (swept.heat_map, swept.risk_map):
-        if heat is not None:
-            yield ReportChart(heat_chart(heat), heat.lines)
-    if curves := swept.curves:
-        yield ReportChart(curve_chart(curves))
-        told = [each.words for each in curves]
-        if len(told) > 1:
-            told = [f"({at}) {each}" for at, each in enumerate(told, 1)]
-        yield ReportNotes(told, kind="lines")
+    if (heat := swept.heat_map) is not None:
+        yield ReportChart(heat_chart(heat), heat.lines)
     yield effects_notes(grid, figures)
     if any(each.cost is not None for each in figures):
         costs = [(*each.cell.labels, *cost_cells(each.cost)) for each in figures]
@@ -127,6 +119,7 @@ def _blocks(swept: Swept) -> Iterator[Block]:
     if swept.calibration is not None:
         yield ReportNotes([swept.calibration], "the model", "lines")
     yield from _region_tables(swept.prediction)
+    yield ReportNotes(swept.unrestored, "not restored")
 
 
 def _knobs(grid: Grid) -> tuple[ReportColumn, ...]:
@@ -214,7 +207,7 @@ def passes_text(sweep: Sweep, figures: Sequence[CellFigures]) -> str:
     made = max((len(each.good) for each in figures), default=0)
     if needed is None or needed <= made:
         return ""
-    more = duration_text((needed - made) * sweep.estimated_s / sweep.repeats)
+    more = duration_text((needed - made) * sweep.seconds() / sweep.repeats)
     return f"{made} passes are too few at this noise: about {needed} give TPS within 30 % ({more} more)"
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from replexplorer.cli.sweep import calibration_run
-from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.experiment.sweep_result import SweptRun
 from replexplorer.core.model.fit import Origin, fit
 from replexplorer.core.model.fitted import CalibrationRun
 from replexplorer.formats import paths

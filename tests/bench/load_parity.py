@@ -30,7 +30,6 @@ import docker
 from replexplorer.adapters.load import LoadGroup
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import slot_middle_us
-from replexplorer.engine.experiment.foreground import caught_up
 from replexplorer.engine.session import Session
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -108,7 +107,7 @@ async def open_figures(session: Session, *, quick: bool = False) -> list[Figure]
 
 async def _at_rest(session: Session) -> None:
     """Until the replica has applied what came before: its backlog is work beside the load."""
-    if not await caught_up(session.rig, 300.0):
+    if not await session.rig.caught_up(300.0):
         raise RuntimeError("the replica has not applied what came before within 300 s")
 
 

@@ -30,10 +30,9 @@ from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drill import DrillRun
-from replexplorer.engine.experiment.journal import RunJournal
 from replexplorer.engine.experiment.matrix import MatrixRun
+from replexplorer.engine.experiment.run import Conductor, RunJournal
 from replexplorer.engine.outcome import Cleared
 from replexplorer.reports.experiment_report import drill_report
 from replexplorer.reports.page import html

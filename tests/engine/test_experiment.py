@@ -12,7 +12,6 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.core.experiment.sweep_runs import SweepProgress
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.console import Command
@@ -180,7 +179,7 @@ async def test_one_experiment_at_a_time_and_the_second_turns_nothing() -> None:
     world = World()
     async with world.attached("lab tour") as lab, world.attached("sweep", beside=True) as other:
         wanted = Sweep(read_grid(["sync_binlog=0,1"], other.console.parse, lambda _: ()))
-        told: list[SweepProgress] = []
+        told: list[ExperimentProgress] = []
         async with lab.turns.measuring("lab", "tour"):
             with pytest.raises(StackUnavailable, match="the lab tour"):
                 await sweep(other, wanted, told.append)

@@ -18,10 +18,10 @@ from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.labs.tables import bulk_load_of
 from replexplorer.engine.experiment.phase import Act, Played
+from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual

@@ -11,7 +11,7 @@ from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
-from replexplorer.engine.experiment.foreground import reckoned
+from replexplorer.engine.experiment.stack_api import StackApi
 from tests.fakes.clock import virtual
 from tests.fakes.rig import FakeRig
 from tests.fakes.servers import mysql_9
@@ -73,7 +73,7 @@ def rig_of(rows: Rows, replicas: int = 1) -> Rig:
 @virtual
 async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> None:
     rig = rig_of(Rows({"db1": 4, "db2": 2}))
-    ledger = await reckoned(rig, "db2", failed_at_s=1.0)
+    ledger = await StackApi.reckon(rig, "db2", failed_at_s=1.0)
     assert (ledger.lost, ledger.lost_sample, ledger.newest_lost_age_ms) == (1, ((1, 3),), 100.0)
     assert (ledger.unknown, ledger.unknown_absent) == (1, 1)
     assert list(ledger.nodes) == ["db1", "db2"]
@@ -86,7 +86,7 @@ async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> 
 async def test_what_is_in_the_relay_log_is_applied_first() -> None:
     rows = Rows({"db1": 4, "db2": 3}, queued=["u:6-8", "u:7-8", "u:8", ""])
     rig = rig_of(rows)
-    ledger = await reckoned(rig, "db2", failed_at_s=None)
+    ledger = await StackApi.reckon(rig, "db2", failed_at_s=None)
     assert (ledger.lost, rows.queued) == (0, [""])
     assert rig.clock.monotonic() >= 0.3
 
@@ -95,7 +95,7 @@ async def test_what_is_in_the_relay_log_is_applied_first() -> None:
 async def test_an_applier_that_goes_no_further_is_named() -> None:
     rig = rig_of(Rows({"db1": 4, "db2": 3}, queued=["u:6-8"]))
     with pytest.raises(StackUnavailable) as caught:
-        await reckoned(rig, "db2", failed_at_s=None)
+        await StackApi.reckon(rig, "db2", failed_at_s=None)
     assert str(caught.value) == (
         "db2 does not apply its relay log (Duplicate entry): 3 transactions wait there: "
         "START REPLICA SQL_THREAD on db2, or clear the fault that stopped it"
@@ -115,7 +115,7 @@ async def test_an_applier_that_goes_no_further_is_named() -> None:
 def test_every_node_that_answers_is_compared(rows: Rows, survivor: str, lost: int, nodes: list[str]) -> None:
     @virtual
     async def run() -> None:
-        ledger = await reckoned(rig_of(rows, replicas=2), survivor, failed_at_s=None)
+        ledger = await StackApi.reckon(rig_of(rows, replicas=2), survivor, failed_at_s=None)
         assert (ledger.lost, list(ledger.nodes)) == (lost, nodes)
 
     run()
@@ -136,7 +136,7 @@ def test_what_cannot_be_reckoned_is_said(
         rig = rig_of(Rows({"db1": 3, "db2": 3}))
         change(rig)
         with pytest.raises(StackUnavailable) as caught:
-            await reckoned(rig, survivor, failed_at_s=None)
+            await StackApi.reckon(rig, survivor, failed_at_s=None)
         assert str(caught.value) == complaint
 
     run()

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.core.experiment.sweep_runs import SweepProgress, figures_of
+from replexplorer.core.experiment.sweep_result import Swept, figures_of
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.engine.session import Session, SessionOptions
@@ -48,22 +48,19 @@ class Narrated:
     """What a sweep reported."""
 
     def __init__(self) -> None:
-        self.all: list[SweepProgress] = []
+        self.all: list[ExperimentProgress] = []
 
-    def __call__(self, progress: SweepProgress) -> None:
+    def __call__(self, progress: ExperimentProgress) -> None:
         self.all.append(progress)
 
     @property
     def notes(self) -> list[str]:
-        return [each.note for each in self.all if each.note]
+        return [each.ended for each in self.all if each.ended and each.stage is None]
 
     @property
-    def runs(self) -> list[tuple[str, str | None]]:
-        return [
-            (each.sweep.grid.describe(each.sweep.grid.cells[each.run.cell]), each.run.why)
-            for each in self.all
-            if each.run
-        ]
+    def runs(self) -> list[tuple[str, str]]:
+        """The name of each that ended, and what it came to."""
+        return [(each.stage.name, each.ended) for each in self.all if each.ended and each.stage is not None]
 
 
 def as_before(world: World) -> None:
@@ -104,7 +101,7 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     )
     as_before(world)
     assert (world.running_loads(), tasks_left()) == (0, [])
-    assert [each.done for each in told.all] == [0, 1, 1, 2, 2, 3, 3, 4]
+    assert [each.kept for each in told.all] == [0, 1, 1, 2, 2, 3, 3, 4]
     assert [each.left_s for each in told.all][-1] == 0
     assert sorted(name for name, _ in told.runs) == sorted(
         f"rtt={rtt} ms clients={clients}" for rtt in (0, 20) for clients in (1, 8)
@@ -235,8 +232,8 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
         await asyncio.sleep(3.5)
         world.restart("db1")
         swept = await task
-    whys = [why for _, why in told.runs if why]
-    assert whys == ["db1 restarted meanwhile"]
+    assert [run.why for run in swept.runs if run.why] == ["db1 restarted meanwhile"]
+    assert ("failed: db1 restarted meanwhile, to be tried again") in [ended for _, ended in told.runs]
     assert len(swept.runs) == 3
     assert all(each.good for each in figures_of(swept.sweep.grid, swept.runs))
     as_before(world)
@@ -245,18 +242,18 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
 
 @virtual
 async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_run_before_left_it() -> None:
-    world, seen = World(), set[tuple[int, str]]()
+    world, seen = World(), set[tuple[str, str]]()
     scenes = {"none": ("sync_binlog=0", "binlog_order_commits=on"), "mine": ("binlog_order_commits=off",)}
 
-    def note(progress: SweepProgress) -> None:
-        if progress.run is not None:
-            seen.add((progress.run.cell, world.primary.variables["sync_binlog"]))
+    def note(progress: ExperimentProgress) -> None:
+        if progress.ended and progress.stage is not None:
+            seen.add((progress.stage.name, world.primary.variables["sync_binlog"]))
 
     async with attached(world, FakeShelf()) as session:
         await turn(session, "sync_binlog=100")
         grid = read_grid(["scene=none,mine"], session.console.parse, scenes.__getitem__)
         await sweep(session, Sweep(grid, 2.0, 4), note)
-    assert seen == {(0, "0"), (1, "100")}
+    assert seen == {("scene=none", "0"), ("scene=mine", "100")}
     assert world.primary.variables["sync_binlog"] == "100"
 
 
@@ -267,8 +264,10 @@ async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await asyncio.sleep(3)
         await turn(other, "rtt=50", anyway=True)
-        await task
-    assert [why for _, why in told.runs if why] == ["changed meanwhile: rtt@db2 0 → 50 ms, by set (pid 102)"]
+        swept = await task
+    assert [run.why for run in swept.runs if run.why] == [
+        "changed meanwhile: rtt@db2 0 → 50 ms, by set (pid 102)"
+    ]
 
 
 def busy(interval: Interval) -> Interval:

@@ -15,9 +15,7 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
 from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.core.experiment.matrix import CellResult, Matrix, MatrixResult, matrix_cells, stages_of
-from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.core.experiment.sweep_runs import SweepProgress, SweepReport, SweptRun
+from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import (
     CATALOGUE,
@@ -50,11 +48,11 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.console import Consent, Console
-from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.matrix import MatrixRun
-from replexplorer.engine.experiment.rig import Procedure
+from replexplorer.engine.experiment.run import Conductor
+from replexplorer.engine.experiment.stack_api import Procedure
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.outcome import (
     Changed,
@@ -261,10 +259,6 @@ class FakeFacade(Console):
         """A turn a phase of a lab; None: as fast as it can."""
         self.sweep_turns: asyncio.Queue[None] | None = None
         """A turn a run of a sweep; None: as fast as it can."""
-        self.sweep_exposure: Exposure | None = None
-        self.sweep_response_ms: tuple[float, ...] = ()
-        """The response of each cell's commits, in the grid's order, in an open loop."""
-        """What each run of a sweep finds at risk."""
         self.injected: tuple[Injected, ...] = ()
         """What injecting answers."""
         self.repaired: tuple[str, ...] = ()
@@ -383,7 +377,7 @@ class FakeFacade(Console):
         match experiment:
             case SweepRun():
                 with self._experiment("sweep", experiment.sweep.grid.text):
-                    found = await self._sweep(experiment.sweep, experiment.report)
+                    found = await self._sweep(experiment)
             case LabRun():
                 with self._experiment("lab", experiment.lab.name):
                     found = await self._lab(
@@ -438,31 +432,25 @@ class FakeFacade(Console):
             raise UsageError("nothing to undo")
         return SetResult(())
 
-    async def _sweep(self, wanted: Sweep, report: SweepReport) -> Swept:
+    async def _sweep(self, run: SweepRun) -> Swept:
         """Play a run of each cell, in the grid's order, each when `sweep_turns` has a turn for it."""
+        wanted, runs = run.sweep, run.runs
         await self._note("sweep", wanted)
-        runs: list[SweptRun] = []
         try:
             for cell in wanted.grid.cells:
                 left_s = 10.0 * (wanted.grid.size - cell.index)
-                report(SweepProgress(wanted, tuple(runs), len(runs), cell, None, left_s))
+                begun = ExperimentProgress(wanted, cell.index + 1, "", left_s=left_s, kept=len(runs))
+                run.watch(begun)
                 if self.sweep_turns is not None:
                     await self.sweep_turns.get()
                 tps = 100.0 * (cell.index + 1)
-                response = Histogram()
-                if self.sweep_response_ms:
-                    response.record(round(1000 * self.sweep_response_ms[cell.index]))
-                runs.append(
-                    SweptRun(
-                        cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=tps**2 / 2500, freedom=9.0,
-                        exposure=self.sweep_exposure, response=response,
-                    )
-                )  # fmt: skip
-                report(SweepProgress(wanted, tuple(runs), len(runs), cell, runs[-1], left_s - 10))
+                variance = tps**2 / 2500
+                runs.append(SweptRun(cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=variance, freedom=9.0))
+                run.watch(replace(begun, left_s=left_s - 10, ended="done", kept=len(runs)))
         except asyncio.CancelledError:
             self.calls.append(("sweep stopped", None))
             raise
-        return Swept(wanted, 1, tuple(runs), "mysql 9.7.4", WALL_S, WALL_S + 60, 0, None)
+        return Swept(wanted, 1, runs, WALL_S + 60, server="mysql 9.7.4", started_wall_s=WALL_S)
 
     async def _drill(self, run: DrillRun) -> DrillResult:
         """Play each step when `lab_turns` has a turn for it; two of its rows are lost."""

@@ -1,10 +1,10 @@
-"""`experiment.rig.Rig` on a stack of plain values: what is asked is so at once, unless a step fails."""
+"""`StackApi` on a stack of plain values: what is asked is so at once, unless a step fails."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.owed import Owed
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -39,8 +39,10 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import ASYNC, System
 from replexplorer.core.topology import Role, Roster, node_names
-from replexplorer.engine.experiment.rig import Findings
+from replexplorer.engine.experiment.stack_api import Findings, MeasuredLoad, StackApi
+from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.outcome import Cleared
+from replexplorer.engine.record import EventLog
 from replexplorer.ports import LoadSettings, Report, ServerProcess
 from tests.fakes.clock import VirtualClock
 from tests.fakes.journals import FakeJournal, FakeShelf
@@ -55,56 +57,63 @@ _STOPS = ("kill", "stop", "pause", "power_cut")
 SEMI_SYNC = KnobName("semi_sync", SOURCE)
 
 
-class FakeLog:
-    """`experiment.rig.Log` that remembers."""
+class FakeLog(EventLog):
+    """`EventLog` that remembers."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Severity, str]] = []
-        self.epochs: list[str] = []
+        self.titles: list[str] = []
         """Titles of all that began, in order."""
         self.restoring = False
 
-    def tell(self, severity: Severity, text: str, *, mark: int | None = None) -> None:
-        """See `experiment.rig.Log`."""
+    def tell(
+        self, severity: Severity, text: str, *, mark: int | None = None, at_s: float | None = None
+    ) -> None:
+        """See `EventLog`."""
         self.events.append((severity, text))
 
     def begin_change(self, title: str) -> int:
-        """See `experiment.rig.Log`."""
-        self.epochs.append(title)
-        return len(self.epochs)
+        """See `EventLog`."""
+        self.titles.append(title)
+        return len(self.titles)
 
     def change_effective(
         self, number: int, title: str, text: str, *, measured_from_s: float | None = None
     ) -> None:
-        """See `experiment.rig.Log`."""
+        """See `EventLog`."""
         self.tell(Severity.MARK, text, mark=number)
 
     def end_epoch(self, at_s: float | None = None) -> None:
-        """See `experiment.rig.Log`."""
+        """See `EventLog`."""
 
     def begin_restoring(self) -> None:
-        """See `experiment.rig.Log`."""
+        """See `EventLog`."""
         self.restoring = True
 
     def restored(self) -> None:
-        """See `experiment.rig.Log`."""
+        """See `EventLog`."""
         self.restoring = False
 
 
-class FakeForecast:
-    """`experiment.rig.Forecast` of a model that was never fitted."""
+class FakeForecast(Predictor):
+    """`Predictor` of a model that was never fitted."""
+
+    def __init__(self) -> None:
+        """It looks at nothing."""
 
     def setting(self) -> OperatingPoint:
-        """See `experiment.rig.Forecast`."""
+        """See `Predictor`."""
         return OperatingPoint(1, "update_index")
 
     def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:
-        """See `experiment.rig.Forecast`."""
+        """See `Predictor`."""
         return None
 
 
-class FakeLoad:
-    """`experiment.rig.Load`: every commit takes as long as the settings say."""
+class FakeLoad(MeasuredLoad):
+    """`MeasuredLoad`: every commit takes as long as the settings say."""
+
+    settings: LoadSettings | None = None
 
     def __init__(self, rig: FakeRig, settings: LoadSettings | None) -> None:
         self._rig = rig
@@ -117,14 +126,14 @@ class FakeLoad:
         """What the clients noted."""
 
     async def drive(self, *, clients: int) -> None:
-        """See `experiment.rig.Load`."""
+        """See `MeasuredLoad`."""
         await self._rig.step("drive")
         if self.elsewhere is not None:
             raise StackUnavailable(f"{self.elsewhere} drives the load of this stack")
         self.settings = replace(self.settings or LoadSettings(0, "update_index"), clients=clients)
 
     async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
-        """See `experiment.rig.Load`."""
+        """See `MeasuredLoad`."""
         await self._rig.step("follow")
         if self.settings is not None:
             if clients is None:
@@ -136,19 +145,19 @@ class FakeLoad:
             )
 
     async def stop(self) -> None:
-        """See `experiment.rig.Load`."""
+        """See `MeasuredLoad`."""
         await self._rig.step("stop")
         self.settings = None
 
     async def keep_ledger(self, *, clients: int) -> None:
-        """See `experiment.rig.Load`."""
+        """See `MeasuredLoad`."""
         await self.drive(clients=clients)
         assert self.settings is not None
         self.ledgers += 1
         self.settings = replace(self.settings, workload="ledger", ledger=str(self.ledgers))
 
     async def client_log(self) -> RunLog:
-        """See `experiment.rig.Load`."""
+        """See `MeasuredLoad`."""
         await self._rig.step("client_log")
         if not self.ledgers:
             raise StackUnavailable("no load of this session kept a client log")
@@ -163,7 +172,7 @@ class FakeLoad:
         on_interval: Callable[[Interval], None] = lambda _: None,
         into: Measurement | None = None,
     ) -> Findings:
-        """See `experiment.rig.Load`."""
+        """See `MeasuredLoad`."""
         await self._rig.step("measure")
         measured, clock = Measurement() if into is None else into, self._rig.clock
         from_s = clock.monotonic() if from_s is None else from_s
@@ -269,7 +278,7 @@ class Taken:
 
 
 @dataclass
-class FakeRig:
+class FakeRig(StackApi):
     """A stack that an experiment is tried on; each thing that is done to it is a step."""
 
     replicas: int = 1
@@ -282,6 +291,8 @@ class FakeRig:
     system: System = ASYNC
     members: dict[str, Membership] = field(default_factory=dict)
     """What nodes say of their group; all of them take writes."""
+    log: FakeLog = field(init=False)
+    load: FakeLoad = field(init=False)
     loss: LossLedger | None = None
     """What is reckoned; None: every row that was acknowledged is on every node."""
 
@@ -356,10 +367,10 @@ class FakeRig:
     # -- looking
 
     @property
-    def seen(self) -> Sighting:
-        """See `experiment.rig.Rig`."""
+    def seen(self) -> Snapshot:
+        """See `StackApi`."""
         waits = self.effective[SEMI_SYNC] == "on"
-        return Sighting(
+        return Snapshot(
             source=self.names[0],
             server="mysql of a test",
             nodes=[
@@ -394,37 +405,37 @@ class FakeRig:
     def _rtt_ms(self, replica: str) -> float:
         return float(self.effective.get(KnobName("rtt", replica), 0.0))
 
-    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Sighting:
-        """See `experiment.rig.Rig`."""
+    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Snapshot:
+        """See `StackApi`."""
         self._with_gtids = with_gtids
         await self.step("look")
         return self.seen
 
     def at_risk(self) -> tuple[float, Exposure] | None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         return self.meter
 
     async def cost(self) -> CostSample | None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step("cost")
         return None
 
     async def rtt_ms(self) -> float | None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step("rtt_ms")
         return self.seen.rtt_ms
 
     # -- turning
 
     def parse(self, text: str) -> Assignment:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         return parse_assignment(text, Roster(tuple(self.names), self.names[0]))
 
     def check(self, desired: Desired) -> None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
 
     async def turn(self, desired: Desired) -> None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step("turn", *(name.node for name in desired))
         self.turns.append(desired)
         await self.request(desired)
@@ -433,12 +444,12 @@ class FakeRig:
             self.load.settings = replace(self.load.settings, clients=int(desired[CLIENTS]))
 
     async def request(self, desired: Desired) -> None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         self.requested.update(desired)
         self.version += 1
 
     def lost(self, nodes: Iterable[str]) -> Desired:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         among = set(nodes)
         if not self.reapplies:
             return {}
@@ -451,20 +462,20 @@ class FakeRig:
     # -- nodes
 
     def process(self, node: str) -> ServerProcess:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         return FakeProcess(self, node)
 
     def sql(self, node: str) -> FakeStatements:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         self.sqls.append(FakeStatements(node, self.answer))
         return self.sqls[-1]
 
     def dialect(self, node: str) -> Dialect:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         return mysql_9()
 
     async def scale(self, replicas: int, report: Report) -> None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step("scale")
         self.replicas = replicas
         fresh = defaults(self.names[1:])
@@ -474,14 +485,14 @@ class FakeRig:
             values.update({name: known.get(name, value) for name, value in fresh.items()})
 
     async def attach(self, replicas: int | None) -> None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step("attach", *self.names[1:])
         self.attached = replicas
 
     # -- breaking something on purpose
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         request = parse_fault(text, Roster(tuple(self.names), self.names[0]))
         await self.step(f"inject {text}")
         done = tuple(
@@ -493,7 +504,7 @@ class FakeRig:
         return done
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step(f"clear {text}")
         over = tuple(
             fault for fault in self.faults if text in (None, fault.kind, f"{fault.kind}@{fault.node}")
@@ -505,7 +516,7 @@ class FakeRig:
         return tuple(Cleared(fault, self.comebacks.get(fault.kind)) for fault in over)
 
     async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.load.stop()
         log = await self.load.client_log()
         await self.step("reckon", survivor)
@@ -520,7 +531,7 @@ class FakeRig:
     # -- roles
 
     async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         node = to or self.names[1]
         await self.step(f"failover to {node}", node)
         before = self.names[0]
@@ -528,7 +539,7 @@ class FakeRig:
         return RoleChange(ChangeKind.FAILOVER, before, node, fenced=True)
 
     async def switchover(self, to: str | None = None) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         node = to or self.names[1]
         await self.step(f"switchover to {node}", node)
         before = self.names[0]
@@ -536,22 +547,19 @@ class FakeRig:
         return RoleChange(ChangeKind.SWITCHOVER, before, node, fenced=True)
 
     async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         await self.step(f"rejoin {node}")
         self.down.discard(node)
         self.rebuilt += [node] if rebuild else []
         return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
     async def owe(self, owed: Owed | None) -> None:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         self.owed = owed
 
-    def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
-        """See `experiment.rig.Rig`."""
-        return self._reserved(kind, name)
-
     @asynccontextmanager
-    async def _reserved(self, kind: str, name: str) -> AsyncIterator[None]:
+    async def reserved(self, kind: str, name: str) -> AsyncIterator[None]:
+        """See `StackApi`."""
         if self.reserved_by is not None:
             raise StackUnavailable(f"the {self.reserved_by} turns the knobs")
         self.reserved_by = f"{kind} {name}"
@@ -561,5 +569,5 @@ class FakeRig:
             self.reserved_by = None
 
     def journal(self, kind: str, identity: str) -> FakeJournal:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         return self.shelf(kind, identity)

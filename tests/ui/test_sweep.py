@@ -8,7 +8,6 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.ui.messages import CommandFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
@@ -74,33 +73,6 @@ async def test_it_fills_as_it_runs_and_ends_with_effects() -> None:
         assert wanted.grid.text == "rtt=0,10 clients=1,8"
         await app.press("e")
         assert isinstance(app.app.screen.focused, SweepField)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
-async def test_what_each_cell_risks_has_a_map_of_its_own(size: tuple[int, int]) -> None:
-    facade = FakeFacade()
-    facade.sweep_exposure = Exposure(Loss(0, 0, 2), Loss(41, 30, 57), Loss(7, 1, 9))
-    async with bench(size=size, facade=facade) as app:
-        await opened(app)
-        await typed(app, "rtt=0,10 clients=1,8")
-        await app.press("enter")
-        await app.until(lambda: "41.0" in shown(app))
-        assert "commits at risk: rtt down, clients across" in shown(app).lower()
-        assert " TPS: rtt down, clients across" in shown(app)
-        await app.press("end")
-        assert "0 / 41 / 7" in shown(app)
-        assert "at risk: acknowledged commits that a failure would have lost" in shown(app)
-        assert all(len(row) <= size[0] for row in shown(app).splitlines())
-
-
-async def test_rates_are_a_curve_of_response_over_throughput() -> None:
-    facade = FakeFacade()
-    facade.sweep_response_ms = (2.0, 2.2, 3.0, 90.0)
-    async with bench(size=(80, 36), facade=facade) as app:
-        await opened(app)
-        await typed(app, "rate=100,200,300,900")
-        await app.press("enter")
-        await app.until(lambda: "knee at 300 TPS (p99 3.0 ms), saturated at 400 TPS" in shown(app))
 
 
 def refusals(app: Bench) -> list[str]:

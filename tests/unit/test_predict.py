@@ -13,7 +13,7 @@ import pytest
 from replexplorer.cli import main, predict
 from replexplorer.cli.sweep import taught
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.experiment.sweep_result import SweptRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration, shipped_calibration
 

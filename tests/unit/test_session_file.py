@@ -167,6 +167,7 @@ async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tm
     assert found[-1] == told[-1], "a session's end is as it was: the tour's last frame was half a second old"
 
 
+@pytest.mark.costly("an hour of ticks is written")
 async def test_an_hour_at_2000_commits_a_second_is_below_20_mb(tmp_path: Path) -> None:
     """Three minutes; what the file holds once is small next to that."""
     await write(tmp_path / "a.rxs", [rich_tick(half / 2, half) for half in range(360)])

@@ -20,8 +20,18 @@ from hypothesis import strategies as st
 from replexplorer.adapters.journal import FileJournal
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
-from replexplorer.core.experiment.sweep_result import AT_RISK, Effect, Swept, effects_of, heat_map, mapped
-from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of, passes_needed, scatter
+from replexplorer.core.experiment.sweep_result import (
+    CellFigures,
+    Effect,
+    Swept,
+    SweptRun,
+    effects_of,
+    figures_of,
+    heat_map,
+    mapped,
+    passes_needed,
+    scatter,
+)
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.model.fit import Region
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
@@ -29,7 +39,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.experiment.journal import RunJournal
+from replexplorer.engine.experiment.run import RunJournal
 from replexplorer.formats.documents import plain
 from replexplorer.reports.page import html
 from replexplorer.reports.report import Report, markdown, plain_text
@@ -104,7 +114,7 @@ def test_units_aliases_nodes_and_scenes_are_read() -> None:
     grid = grid_of("rtt@db3=1s,85ms", "rpl_semi_sync_master_wait_point=after_sync,after_commit")
     assert [dimension.key for dimension in grid.dimensions] == ["rtt@db3", "wait_point"]
     assert grid.dimension("rpl_semi_sync_source_wait_point").key == "wait_point"
-    scenes = grid_of("mode=none,both", "clients=1,8")
+    scenes = grid_of("scene=none,both", "clients=1,8")
     assert scenes.text == "scene=none,both clients=1,8"
     assert {str(name): value for name, value in scenes.cells[2].values.items()} == {
         "semi_sync": "on",
@@ -163,8 +173,8 @@ def test_only_the_same_sweep_has_the_same_identity() -> None:
 
 def test_the_time_counts_settling_by_latency() -> None:
     near, far = Sweep(grid_of("rtt=0")), Sweep(grid_of("rtt=1000"))
-    assert far.estimated_s - near.estimated_s == pytest.approx(4)
-    assert Sweep(grid_of("rtt=0"), repeats=3).estimated_s == pytest.approx(3 * near.estimated_s)
+    assert far.seconds() - near.seconds() == pytest.approx(4)
+    assert Sweep(grid_of("rtt=0"), repeats=3).seconds() == pytest.approx(3 * near.seconds())
 
 
 # -- figures
@@ -261,7 +271,7 @@ def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes()
     assert passes_needed(figures) == 8
     assert passes_text(sweep, figures) == (
         f"2 passes are too few at this noise: about 8 give TPS within 30 %"
-        f" ({duration_text(6 * sweep.estimated_s / 2)} more)"
+        f" ({duration_text(6 * sweep.seconds() / 2)} more)"
     )
     assert [row[3] for row in sweep_table(sweep.grid, figures).rows] == ["too few", "too few"]
     (effect,) = effects_of(sweep.grid, figures)
@@ -356,39 +366,15 @@ def exposed(power_cut: int, source_lost: Loss | Unknown = ON_ITS_WAY) -> Exposur
     return Exposure(Loss(0, 0, 0), Loss(power_cut, 0, 2 * power_cut, 500.0), source_lost)
 
 
-def test_the_second_map_is_of_what_the_worst_failure_would_lose() -> None:
-    grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
-    runs = [run_of(at, 100.0, exposure=exposed(100 * at)) for at in range(12)]
-    runs[-1] = run_of(11, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
-    figures = figures_of(grid, runs)
-    heat = heat_map(grid, figures, None, AT_RISK)
-    assert heat is not None
-    assert [[each.value for each in row] for row in heat.fields] == [
-        [(7 + 300) / 2, 250.0, 350.0],
-        [750.0, 850.0, 800.0],
-    ]
-    assert (heat.fields[1][2].cells, heat.fields[1][2].of) == (1, 2), "one failure is not known there"
-    assert heat.lines[0] == "commits at risk: sync_binlog down, clients across"
-    rows = sweep_table(grid, figures).rows
-    assert rows[3][-2] == "0 / 300 / 7"
-    assert rows[11][-2] == "0 / 5 / ?"
+def test_the_table_has_what_each_failure_would_have_lost() -> None:
+    grid = grid_of("sync_binlog=0,1", "rtt=0,10")
+    runs = [run_of(at, 100.0, exposure=exposed(100 * at)) for at in range(4)]
+    runs[-1] = run_of(3, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
     swept = swept_of(grid, runs)
-    document = swept
-    assert document.risk_map is not None
-    assert document.risk_map.commits is not None
-    assert document.risk_map.commits[1] == [750.0, 850.0, 800.0]
-    assert document.cells[3].exposure == document.cells[3].runs[0].exposure
-    report = sweep_report(swept)
-    for told in (plain_text(report), markdown(report)):
-        assert "commits at risk: sync_binlog down" in told
+    assert [row[-2] for row in sweep_table(grid, swept.cells).rows][2:] == ["0 / 200 / 7", "0 / 5 / ?"]
+    assert swept.cells[3].exposure == swept.cells[3].runs[0].exposure
+    for told in (plain_text(sweep_report(swept)), markdown(sweep_report(swept))):
         assert "mysqld dies / power cut / source lost" in told
-    assert html(report).count("worst failure") == 2, "the map's heading and its title"
-
-
-def test_where_nothing_is_at_risk_there_is_no_second_map() -> None:
-    grid = grid_of("rtt=0,10", "clients=1,8")
-    runs = [run_of(at, 100.0, exposure=exposed(0, Loss(0, 0, 0))) for at in range(4)]
-    assert swept_of(grid, runs).risk_map is None
 
 
 def test_the_map_is_of_the_knobs_that_were_asked() -> None:
@@ -419,13 +405,10 @@ def test_an_empty_map_has_no_warmth() -> None:
 # -- texts and documents
 
 
-def test_a_progress_line_tells_what_was_measured_and_what_is_left() -> None:
-    sweep = Sweep(grid_of("rtt=0,10", "clients=8,32"))
-    assert run_of(2, 312.4, relative=0.0177).line(sweep, 17, 190) == (
-        "17/4 rtt=10 ms clients=8 ... 312.4 TPS ±4.1 % · 3 min left"
-    )
+def test_a_line_tells_what_was_measured_and_how_long_things_take() -> None:
+    assert run_of(2, 312.4, relative=0.0177).words == "312.4 TPS ±4.1 %"
     failed = run_of(0, 5, why="the stack is armed, not protected")
-    assert failed.line(sweep, 1, 0).endswith("failed: the stack is armed, not protected, to be tried again")
+    assert failed.words == "failed: the stack is armed, not protected, to be tried again"
     assert [duration_text(each) for each in (40, 89, 100, 3600, 6000)] == [
         "40 s",
         "89 s",
@@ -441,7 +424,16 @@ def test_a_progress_line_tells_what_was_measured_and_what_is_left() -> None:
 
 
 def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
-    return Swept(Sweep(grid), 7, tuple(runs), "mysql 9.7.4", 1_760_000_000.0, 1_760_000_099.0, 1, "journal")
+    return Swept(
+        Sweep(grid),
+        7,
+        runs,
+        1_760_000_099.0,
+        1,
+        "journal",
+        server="mysql 9.7.4",
+        started_wall_s=1_760_000_000.0,
+    )
 
 
 def test_the_document_has_its_shape_and_every_figure() -> None:
@@ -598,55 +590,3 @@ def test_a_broken_journal_is_named(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="is a pipe"):
         asyncio.run(FileJournal("sweep", pipe).read())
-
-
-# -- the curve of arrival rates
-
-
-def open_run(cell: int, tps: float, p50_ms: float, p99_ms: float) -> SweptRun:
-    response = Histogram()
-    response.record_all([round(1000 * p50_ms)] * 980 + [round(1000 * p99_ms)] * 20)
-    return run_of(cell, tps, response=response)
-
-
-def test_rates_make_a_curve_with_its_knee_and_its_saturation() -> None:
-    grid = grid_of("rate=100,200,400,800", "load_mode=open")
-    runs = [
-        open_run(at, *each)
-        for at, each in enumerate([(99.0, 2, 5), (201.0, 2, 6), (398.0, 4, 30), (520.0, 900, 2000)])
-    ]
-    swept = swept_of(grid, runs)
-    document = swept
-    [curve] = document.curves
-    assert [point.asked_tps for point in curve.points] == [100, 200, 400, 800]
-    assert [point.is_saturated for point in curve.points] == [False, False, False, True]
-    assert (curve.knee_tps, curve.saturation_tps) == (201, 520)
-    assert curve.words == "knee at 201 TPS (p99 6.0 ms), saturated at 520 TPS"
-    report = sweep_report(swept)
-    text = plain_text(report)
-    assert curve.words in text
-    drawing = drawings(report)[-1]
-    assert len(drawing.findall("{*}circle")) == 8
-    assert len(drawing.findall("{*}line[@class='mark']")) == 1, "the knee"
-    assert curve.words in markdown(report)
-
-
-@pytest.mark.parametrize(
-    ("points", "words"),
-    [
-        ([(100, 2, 5), (200, 2, 5), (300, 2, 6)], "no knee up to 300 TPS: p99 stays below 2 times 5.0 ms"),
-        ([(100, 2, 5), (200, 2, 5), (300, 2, 60)], "knee at 200 TPS (p99 5.0 ms), not saturated yet"),
-        ([(50, 2, 5), (60, 2, 5), (60, 2, 60)], "saturated from the lowest rate on: 60 TPS of 100 asked"),
-    ],
-)
-def test_a_curve_says_where_it_bends(points: Sequence[tuple[float, float, float]], words: str) -> None:
-    grid = grid_of("rate=100,200,300", "clients=8,16")
-    runs = [open_run(2 * at, *each) for at, each in enumerate(points)]
-    [curve] = swept_of(grid, runs).curves
-    assert curve.words == f"clients=8: {words}"
-
-
-def test_a_closed_loop_and_two_rates_are_no_curve() -> None:
-    grid = grid_of("rate=100,200,400")
-    assert swept_of(grid, [run_of(at, 100.0) for at in range(3)]).curves == ()
-    assert swept_of(grid, [open_run(at, 100.0, 1, 2) for at in range(2)]).curves == ()

@@ -172,6 +172,7 @@ class Claim:
 
     __pydantic_config__: ClassVar = {
         "extra": "forbid",
+        "allow_inf_nan": False,
         "alias_generator": lambda name: "is" if name == "sign" else name,
     }
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, KnobName, Value, find, format_value
@@ -22,8 +23,6 @@ from replexplorer.core.text import duration_text
 
 SCENE: Final = "scene"
 """The key of a dimension of scenes."""
-SCENE_KEYS: Final = (SCENE, "mode")
-"""Words that name a dimension of scenes instead of a knob."""
 DURATION_S: Final = 5.0
 """Of a run, where nothing else is asked."""
 SETTLING_S: Final = 1.5
@@ -130,11 +129,7 @@ class Grid:
         known = {dimension.key: dimension for dimension in self.dimensions}
         if key in known:
             return known[key]
-        word = (
-            "scene"
-            if key in SCENE_KEYS
-            else find(key.partition("@")[0]).key + "".join(key.partition("@")[1:])
-        )
+        word = find(key.partition("@")[0]).key + "".join(key.partition("@")[1:])
         if word not in known:
             raise UsageError(f"{key} is not in this sweep", f"its knobs are {', '.join(known)}")
         return known[word]
@@ -176,7 +171,8 @@ class Sweep:
     @property
     def words(self) -> str:
         """What it would be: `48 runs of 5 s, about 8 min`."""
-        return f"{runs_text(self.total)} of {self.duration_s:g} s, about {duration_text(self.estimated_s)}"
+        took = duration_text(self.seconds())
+        return f"{runs_text(self.total)} of {self.duration_s:g} s, about {took}"
 
     @property
     def identity(self) -> str:
@@ -189,7 +185,36 @@ class Sweep:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
-    def estimated_s(self) -> float:
+    def kind(self) -> str:
+        """The verb that runs it."""
+        return "sweep"
+
+    @property
+    def name(self) -> str:
+        """The grid as it is typed."""
+        return self.grid.text
+
+    @property
+    def title(self) -> str:
+        """In a line."""
+        return f"Sweep of {self.grid.text}"
+
+    @property
+    def teaches(self) -> str:
+        """What it shows."""
+        return "what each knob does by itself"
+
+    @property
+    def stages(self) -> Sequence[Stage]:
+        """Its runs, pass by pass, as if in the grid's order."""
+        return self.repeats * [Stage(self.grid.describe(cell), "") for cell in self.grid.cells]
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """Keys of the knobs that it turns."""
+        return tuple(map(str, self.grid.names))
+
+    def seconds(self, *, quick: bool = False) -> float:
         """About how long all runs take."""
         return self.repeats * sum(self.run_s(cell) for cell in self.grid.cells)
 
@@ -269,8 +294,8 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
     words = [word.strip() for word in values.split(",")]
     if not all(words):
         raise UsageError(f"{text!r} has an empty value", "give KEY=V1,V2,... without spaces")
-    if key.lower() in SCENE_KEYS:
-        return _once(Dimension("scene", tuple(_scene_choice(word, parse, scene) for word in words)))
+    if key.lower() == SCENE:
+        return _once(Dimension(SCENE, tuple(_scene_choice(word, parse, scene) for word in words)))
     choices: list[Choice] = []
     for word in words:
         assignment = parse(f"{key}={word}")
@@ -302,7 +327,7 @@ def _once(dimension: Dimension) -> Dimension:
 
 
 def _typed(dimension: Dimension, choice: Choice) -> str:
-    if dimension.key == "scene":
+    if dimension.key == SCENE:
         return choice.label
     value = next(iter(choice.values.values()))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,44 +1,350 @@
-"""What a sweep shows: what each knob did by itself, response time over throughput, a heat map of two knobs.
+"""What a sweep found: its runs cell by cell, what each knob did by itself, a heat map of two knobs.
 
-Laws. Two neighbouring values of a knob are compared in pairs of cells that are equal in all else:
+Laws. A cell's TPS has a 95 % interval: of one run from the batch means within it (`batch_means`), of several
+from how they differ (t), on a logarithmic scale in both: a rate is never below 0. A run that failed counts
+for nothing; what is not known is None. Histograms of repeats are merged.
+
+Two neighbouring values of a knob are compared in pairs of cells that are equal in all else:
 the difference of log TPS of each pair, their mean as a ratio (a geometric mean), and Student's t
 interval over the pairs (a paired comparison; Box, Hunter & Hunter, Statistics for Experimenters,
 3.2). One pair alone has the interval of its two cells (Welch). An interval that holds 1 shows no
 difference, unless each of several pairs shows one of the same direction by itself: then the effect
 depends on the other knobs, and the range over the pairs is shown instead. Effects are not corrected
 for each other: of twenty idle knobs one may be claimed.
-
-A point of the load curve is one cell in the open loop, its response times counted from when each transaction
-was due, so that a queue shows. The system is saturated where it answers fewer than arrive; the knee is the
-last rate before the p99 is more than `KNEE` times that of the lowest rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log
-from statistics import fmean
-from typing import Final
+from math import exp, log, sqrt
+from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.sweep import Dimension, Grid, Sweep
-from replexplorer.core.experiment.sweep_runs import (
-    CellFigures,
-    Mean,
-    SweptRun,
-    figures_of,
-    mean_of,
-    passes_needed,
-)
+from replexplorer.core.experiment.experiment import ExperimentResult
+from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import KnobName, Place, Value
+from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.model.fit import Region
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.server.counters import CommitCost, merged_costs
+from replexplorer.core.server.exposure import Exposure, Loss, over_time
+from replexplorer.core.stats.histogram import Histogram, Latency
+from replexplorer.core.stats.measured import Estimate, Spread, bounds_of, t_quantile_975
 from replexplorer.core.stats.ratio import interval_text, ratio_text, times_text
-from replexplorer.core.system import Conditions
 from replexplorer.core.text import number, utc
+
+_KNOWN_WITHIN: Final = 1.3
+_MOST_PASSES: Final = 1000
+_WIDE_PERCENT: Final = 30
+"""From here on an interval is not nearly as wide on both sides."""
+ATTEMPTS: Final = 2
+"""Times that a cell is tried in a pass."""
+
+
+@json_keys(
+    hide="cell block started_wall_s tps variance freedom service response state setting",
+    show="number started interval n latency_ms response_ms protection",
+    number="block",
+    why="failed",
+    interval="tps",
+    rtt_ms="rtt_measured_ms",
+    fsync_ms="fsync_measured_ms",
+    cpu_percent="generator_cpu_percent",
+    anatomy="anatomy_ms",
+    cost="commit_cost",
+)
+@dataclass(frozen=True, slots=True)
+class SweptRun:
+    """One run of one cell."""
+
+    cell: int
+    block: int
+    """The pass, from 0."""
+    attempt: int
+    """1, or 2 when the first failed."""
+    started_wall_s: float
+    took_s: float
+    """With turning the knobs and settling."""
+    why: str | None = None
+    """Why its figures do not count; None: they do."""
+    limited: str | None = None
+    """What of the load's own or of this machine may have been the limit; the figures count."""
+    tps: float | None = None
+    variance: float | None = None
+    """Of the TPS, from batch means; None: too few batches."""
+    freedom: float = 0.0
+    duration_s: float = 0.0
+    """What was measured."""
+    service: Histogram = field(default_factory=Histogram)
+    response: Histogram = field(default_factory=Histogram)
+    """Empty in the closed loop."""
+    errors: int = 0
+    unknown: int = 0
+    rtt_ms: float | None = None
+    """Measured: what a commit waits for."""
+    fsync_ms: float | None = None
+    cpu_percent: float | None = None
+    """Of the generator."""
+    state: str = ""
+    """The protection's."""
+    effective: Mapping[str, Value | None] = field(default_factory=dict)
+    setting: Mapping[str, Any] | None = None
+    """What the model looks at (`core.model.Setting`); None in the open loop."""
+    anatomy: Mapping[str, float] | None = None
+    """Milliseconds a commit by part; None where it was not measured."""
+    exposure: Exposure | None = None
+    """What a failure would have lost meanwhile; None where that was not looked at."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers; None where it is not known."""
+
+    @property
+    def words(self) -> str:
+        """What it came to: `312.4 TPS ±4 %`."""
+        result = f"{number(self.tps)} TPS {scatter(self.interval)}".rstrip()
+        if self.why is not None:
+            result = f"failed: {self.why}"
+        elif self.limited is not None:
+            result += f" ({self.limited})"
+        return result if self.is_final else f"{result}, to be tried again"
+
+    @property
+    def number(self) -> int:
+        """The pass over all cells, from 1."""
+        return self.block + 1
+
+    @property
+    def started(self) -> str:
+        """When it began, UTC."""
+        return utc(self.started_wall_s)
+
+    @property
+    def n(self) -> int:
+        """Commits."""
+        return self.service.count
+
+    @property
+    def latency_ms(self) -> Latency:
+        """Send to reply."""
+        return self.service.latency
+
+    @property
+    def response_ms(self) -> Latency | None:
+        """Intended start to reply; None in the closed loop."""
+        return self.response.latency if self.response.count else None
+
+    @property
+    def protection(self) -> str | None:
+        """Its state; None where nothing was seen."""
+        return self.state or None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its cell is not tried again in this pass.
+
+        A run on a machine that is short of CPU counts: two servers and a load on few cores always are.
+        """
+        return self.attempt >= ATTEMPTS or self.why is None
+
+    @property
+    def interval(self) -> Estimate:
+        """The TPS with the interval within the run."""
+        if self.tps is None or self.variance is None:
+            return Estimate(self.tps)
+        errors = t_quantile_975(self.freedom)
+        return Estimate(self.tps, *bounds_of(self.tps, self.variance, errors, self.duration_s))
+
+
+def scatter(estimate: Estimate) -> str:
+    """`±4 %`: half the interval's width; `[57.0, 193.0]` where it is wide, and empty when it is not known."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if not value or low is None or high is None:
+        return ""
+    percent = 100 * max(high - value, value - low) / value
+    if percent > _WIDE_PERCENT:
+        return f"[{number(low)}, {number(high)}]"
+    return f"±{percent:.2g} %" if percent < 10 else f"±{percent:.0f} %"
+
+
+def scatter_of(spread: Spread | None) -> tuple[float | None, float]:
+    """A run's `variance` and `freedom`."""
+    return (None, 0.0) if spread is None else (spread.variance, spread.freedom)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean with its scatter; `variance` None: unknown."""
+
+    value: float
+    variance: float | None
+    freedom: float
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 %; None when the scatter is unknown."""
+        if self.variance is None:
+            return None
+        half = t_quantile_975(self.freedom) * sqrt(self.variance)
+        return self.value - half, self.value + half
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """Of these, their own differences being the scatter."""
+    count = len(values)
+    middle = sum(values) / count
+    if count < 2:
+        return Mean(middle, None, 0.0)
+    square = sum((value - middle) ** 2 for value in values) / (count - 1)
+    return Mean(middle, square / count, count - 1)
+
+
+@json_keys(
+    hide="cell",
+    show="settings labels tps latency_ms n errors rtt_ms fsync_ms exposure cost why limited",
+    rtt_ms="rtt_measured_ms",
+    fsync_ms="fsync_measured_ms",
+    cost="commit_cost",
+    why="failed",
+)
+@dataclass(frozen=True, slots=True)
+class CellFigures:
+    """One cell with what its runs say together."""
+
+    cell: Cell
+    runs: tuple[SweptRun, ...]
+    """All that were made, failed ones too."""
+
+    @property
+    def settings(self) -> Mapping[KnobName, Value]:
+        """What is requested in it."""
+        return self.cell.values
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The value of each dimension as it is shown."""
+        return self.cell.labelled
+
+    @property
+    def n(self) -> int:
+        """Commits."""
+        return self.service.count
+
+    @property
+    def latency_ms(self) -> Latency:
+        """Of all commits."""
+        return self.service.latency
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """Measured, the mean over the runs."""
+        return self.typical("rtt_ms")
+
+    @property
+    def fsync_ms(self) -> float | None:
+        """Measured, the mean over the runs."""
+        return self.typical("fsync_ms")
+
+    @property
+    def good(self) -> tuple[SweptRun, ...]:
+        """Those that count: of each pass the one that did not fail."""
+        return tuple(run for run in self.runs if run.why is None and run.tps is not None)
+
+    @property
+    def shown(self) -> tuple[SweptRun, ...]:
+        """Those whose figures are shown: those that count, else what the last failed one measured."""
+        return self.good or tuple(run for run in self.runs[-1:] if run.tps is not None)
+
+    @property
+    def why(self) -> str | None:
+        """Why no figure of this cell counts; None while one does, and before the first run."""
+        return self.runs[-1].why if self.runs and not self.good else None
+
+    @property
+    def limited(self) -> str | None:
+        """What may have limited a run that counts; None: nothing."""
+        return next((run.limited for run in self.good if run.limited is not None), None)
+
+    @property
+    def tps(self) -> Estimate:
+        """With its 95 % interval."""
+        runs = self.shown
+        if not runs:
+            return Estimate()
+        if len(runs) == 1:
+            return runs[0].interval
+        mean = mean_of([run.tps or 0.0 for run in runs])
+        errors = t_quantile_975(mean.freedom)
+        length_s = sum(run.duration_s for run in runs)
+        return Estimate(mean.value, *bounds_of(mean.value, mean.variance or 0.0, errors, length_s))
+
+    @property
+    def service(self) -> Histogram:
+        """All commits."""
+        return Histogram.merged(run.service for run in self.shown)
+
+    @property
+    def errors(self) -> int:
+        """Transactions that came to nothing or whose outcome is unknown."""
+        return sum(run.errors + run.unknown for run in self.shown)
+
+    def typical(self, figure: str) -> float | None:
+        """The mean of `rtt_ms`, `fsync_ms` or `cpu_percent` over the runs; None when unknown."""
+        known = [getattr(run, figure) for run in self.shown if getattr(run, figure) is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def exposure(self) -> Exposure | None:
+        """What a failure would have lost, of all runs; None where that was not looked at."""
+        return over_time([run.exposure for run in self.shown if run.exposure is not None])
+
+    @property
+    def cost(self) -> CommitCost | None:
+        """What a commit of all runs cost the servers; None where it is not known."""
+        return merged_costs([run.cost for run in self.shown])
+
+    @property
+    def at_risk(self) -> int | None:
+        """Commits that the worst of the failures would have lost; None where one of them is not known."""
+        seen = self.exposure
+        losses = () if seen is None else (seen.process_dies, seen.power_cut, seen.source_lost)
+        known = [loss.commits for loss in losses if isinstance(loss, Loss)]
+        return max(known) if known and len(known) == len(losses) else None
+
+    @property
+    def log_tps(self) -> Mean | None:
+        """Log of the TPS with its scatter; None when no run counts or nothing was committed."""
+        rates = [run.tps for run in self.good if run.tps]
+        if not rates or len(rates) < len(self.good):
+            return None
+        if len(rates) > 1:
+            return mean_of([log(rate) for rate in rates])
+        run = self.good[0]
+        relative = None if run.variance is None else run.variance / rates[0] ** 2
+        return Mean(log(rates[0]), relative, run.freedom)
+
+
+def passes_needed(figures: Sequence[CellFigures]) -> int | None:
+    """After about how many passes a cell's TPS is known within 30 %, by how far the runs of all cells were
+    apart: their logarithms' pooled variance, with Student's t for as many runs of one cell. None before a
+    second pass."""
+    logs = [[log(run.tps) for run in each.good if run.tps] for each in figures]
+    scatters = [(mean_of(each), len(each)) for each in logs if len(each) > 1]
+    if not scatters:
+        return None
+    square = sum((mean.variance or 0.0) * count * mean.freedom for mean, count in scatters)
+    square /= sum(mean.freedom for mean, _ in scatters)
+    passes = 2
+    while t_quantile_975(passes - 1) * sqrt(square / passes) > log(_KNOWN_WITHIN) and passes < _MOST_PASSES:
+        passes += 1
+    return passes
+
+
+def figures_of(grid: Grid, runs: Sequence[SweptRun]) -> tuple[CellFigures, ...]:
+    """The runs by cell, in the grid's order."""
+    by_cell: dict[int, list[SweptRun]] = {}
+    for run in runs:
+        by_cell.setdefault(run.cell, []).append(run)
+    return tuple(CellFigures(cell, tuple(by_cell.get(cell.index, ()))) for cell in grid.cells)
+
 
 NO_DIFFERENCE: Final = "no difference shown"
 
@@ -173,138 +479,12 @@ def _change(before: str, after: str) -> str:
     return f"{number if space and after.endswith(f' {unit}') else before} → {after}"
 
 
-KNEE: Final = 2.0
-"""Times the p99 of the lowest rate."""
-_ANSWERED: Final = 0.95
-"""Of what arrives: with less the rest queues. A run's arrivals are Poisson, so a few percent say nothing."""
-_LEAST_POINTS: Final = 3
 _SHADES: Final = "░▒▓█"
 """From the least warmth to the most."""
 
 
-@json_keys(show="is_saturated", p50_ms="response_p50_ms", p99_ms="response_p99_ms", is_saturated="saturated")
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """One arrival rate."""
-
-    asked_tps: float
-    tps: float
-    """Answered."""
-    p50_ms: float
-    p99_ms: float
-    """Of the response."""
-
-    @property
-    def is_saturated(self) -> bool:
-        """It answers fewer than arrive."""
-        return self.tps < _ANSWERED * self.asked_tps
-
-
-@json_keys(show="knee_tps saturation_tps words")
-@dataclass(frozen=True, slots=True)
-class LoadCurve:
-    """All rates under the same other settings, the lowest first."""
-
-    label: str
-    """The settings that are varied beside the rate; empty where none is."""
-    points: tuple[CurvePoint, ...]
-
-    @property
-    def saturation_tps(self) -> float | None:
-        """The most that was answered, where more arrived; None where every rate was answered."""
-        return max(p.tps for p in self.points) if any(p.is_saturated for p in self.points) else None
-
-    @property
-    def knee(self) -> CurvePoint | None:
-        """The last point before the p99 leaves that of the lowest rate; None where it never does."""
-        least_ms = self.points[0].p99_ms
-        for before, point in zip(self.points, self.points[1:], strict=False):
-            if point.is_saturated or point.p99_ms > KNEE * least_ms:
-                return before
-        return None
-
-    @property
-    def knee_tps(self) -> float | None:
-        """The TPS of the knee."""
-        return None if self.knee is None else self.knee.tps
-
-    @property
-    def words(self) -> str:
-        """Knee and saturation in one line."""
-        first, last, knee, most = self.points[0], self.points[-1], self.knee, self.saturation_tps
-        if first.is_saturated:
-            told = f"saturated from the lowest rate on: {most:,.0f} TPS of {first.asked_tps:,.0f} asked"
-        elif knee is None:
-            told = f"no knee up to {last.tps:,.0f} TPS: p99 stays below {KNEE:g} times {first.p99_ms:.1f} ms"
-        else:
-            told = f"knee at {knee.tps:,.0f} TPS (p99 {knee.p99_ms:.1f} ms)"
-            told += f", saturated at {most:,.0f} TPS" if most is not None else ", not saturated yet"
-        return f"{self.label}: {told}" if self.label else told
-
-
-def curves_of(grid: Grid, figures: Sequence[CellFigures]) -> tuple[LoadCurve, ...]:
-    """A curve for each combination of what is varied beside the rate; none where fewer than three rates
-    were measured in the open loop."""
-    rate = KnobName(keys.RATE, Place.LOAD)
-    beside = [at for at, each in enumerate(grid.dimensions) if rate not in each.names]
-    shown = [at for at in beside if len(grid.dimensions[at].choices) > 1]
-    found: dict[tuple[int, ...], list[CurvePoint]] = {}
-    labels: dict[tuple[int, ...], str] = {}
-    for each in figures:
-        response = Histogram.merged(run.response for run in each.good)
-        if rate not in each.cell.values or not response.count or not each.tps.value:
-            continue
-        place = tuple(each.cell.choices[at] for at in beside)
-        labels[place] = " ".join(f"{grid.dimensions[at].key}={each.cell.labels[at]}" for at in shown)
-        found.setdefault(place, []).append(
-            CurvePoint(
-                float(each.cell.values[rate]),
-                each.tps.value,
-                response.percentile_ms(50) or 0.0,
-                response.percentile_ms(99) or 0.0,
-            )
-        )
-    return tuple(
-        LoadCurve(labels[place], tuple(sorted(points, key=lambda point: point.asked_tps)))
-        for place, points in found.items()
-        if len(points) >= _LEAST_POINTS
-    )
-
-
 def _geometric(values: Sequence[float]) -> float:
     return 0.0 if 0.0 in values else exp(sum(map(log, values)) / len(values))
-
-
-def _tps(each: CellFigures) -> float | None:
-    return each.tps.value
-
-
-def _at_risk(each: CellFigures) -> float | None:
-    return each.at_risk
-
-
-@dataclass(frozen=True, slots=True)
-class HeatFigure:
-    """What a map shows."""
-
-    title: str
-    words: str
-    mean_words: str
-    """How a field's cells are averaged."""
-    read: Callable[[CellFigures], float | None]
-    mean: Callable[[Sequence[float]], float]
-
-
-TPS: Final = HeatFigure(
-    "TPS", "TPS (commits per second)", "geometric mean over the other knobs", _tps, _geometric
-)
-AT_RISK: Final = HeatFigure(
-    "commits at risk",
-    "commits that the worst failure would lose",
-    "mean over the other knobs",
-    _at_risk,
-    fmean,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,16 +508,15 @@ class Heat:
 
 
 @json_keys(
-    hide="figure rows columns fields",
-    show="row_key column_key row_values column_values tps commits",
+    hide="rows columns fields",
+    show="row_key column_key row_values column_values tps",
     row_key="rows",
     column_key="columns",
 )
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A figure by two knobs."""
+    """TPS by two knobs."""
 
-    figure: HeatFigure
     rows: Dimension
     columns: Dimension
     fields: tuple[tuple[Heat, ...], ...]
@@ -364,18 +543,8 @@ class HeatMap:
         return [choice.label for choice in self.columns.choices]
 
     @property
-    def tps(self) -> Sequence[Sequence[float | None]] | None:
-        """By row and column, the geometric mean over the other knobs; None of another figure."""
-        return self._values if self.figure is TPS else None
-
-    @property
-    def commits(self) -> Sequence[Sequence[float | None]] | None:
-        """Acknowledged ones that the worst failure would have lost, the mean over the other knobs; None of
-        another figure."""
-        return self._values if self.figure is AT_RISK else None
-
-    @property
-    def _values(self) -> Sequence[Sequence[float | None]]:
+    def tps(self) -> Sequence[Sequence[float | None]]:
+        """By row and column, the geometric mean over the other knobs."""
         return [[each.value for each in row] for row in self.fields]
 
     @property
@@ -393,7 +562,7 @@ class HeatMap:
         head = ["", *self.column_values]
         widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
         return [
-            f"{self.figure.title}: {self.rows.key} down, {self.columns.key} across",
+            f"TPS: {self.rows.key} down, {self.columns.key} across",
             *(
                 "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
                 for line in (head, *body)
@@ -433,63 +602,41 @@ def mapped(grid: Grid, keys: Sequence[str] | None) -> tuple[Dimension, Dimension
     return rows, columns
 
 
-def heat_map(
-    grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None = None, figure: HeatFigure = TPS
-) -> HeatMap | None:
+def heat_map(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None = None) -> HeatMap | None:
     """The map of two dimensions (`mapped`)."""
     chosen = mapped(grid, keys)
     if chosen is None:
         return None
-    rows, columns = chosen
-    down, across = grid.dimensions.index(rows), grid.dimensions.index(columns)
-    fields = [
-        [
-            _heat(
-                [
-                    each
-                    for each in figures
-                    if each.cell.choices[down] == row and each.cell.choices[across] == column
-                ],
-                figure,
-            )
-            for column in range(len(columns.choices))
-        ]
-        for row in range(len(rows.choices))
-    ]
-    return HeatMap(figure, rows, columns, tuple(tuple(row) for row in fields))
+    by_field: dict[tuple[int, ...], list[CellFigures]] = {}
+    at = [grid.dimensions.index(each) for each in chosen]
+    for each in figures:
+        by_field.setdefault(tuple(each.cell.choices[place] for place in at), []).append(each)
+    down, across = (range(len(each.choices)) for each in chosen)
+    return HeatMap(*chosen, tuple(tuple(_heat(by_field[row, column]) for column in across) for row in down))
 
 
-def risk_map(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None = None) -> HeatMap | None:
-    """The map of what is at risk; None where nothing at all is known of it, or nothing was."""
-    heat = heat_map(grid, figures, keys, AT_RISK)
-    return heat if heat is not None and any(each.value for row in heat.fields for each in row) else None
-
-
-def _heat(figures: Sequence[CellFigures], figure: HeatFigure) -> Heat:
-    known = [value for each in figures if each.good and (value := figure.read(each)) is not None]
-    return Heat(figure.mean(known) if known else None, len(known), len(figures))
+def _heat(figures: Sequence[CellFigures]) -> Heat:
+    known = [tps for each in figures if each.good and (tps := each.tps.value) is not None]
+    return Heat(_geometric(known) if known else None, len(known), len(figures))
 
 
 @json_keys(
-    hide="sweep runs started_wall_s ended_wall_s keys",
-    show="text started ended duration_s repeat knobs passes_needed cells effects heat_map risk_map curves",
+    hide="sweep runs started_wall_s ended_wall_s keys quick aborted",
+    show="text started ended duration_s repeat knobs passes_needed cells effects heat_map",
     text="sweep",
     resumed="resumed_runs",
 )
 @dataclass(slots=True)
-class Swept:
-    """A finished sweep."""
+class Swept(ExperimentResult):
+    """A sweep's result; it began with its first run, maybe before a kill."""
 
     sweep: Sweep
     seed: int
-    runs: tuple[SweptRun, ...]
-    server: str
-    started_wall_s: float
-    """Its first run, maybe before a kill."""
-    ended_wall_s: float
-    resumed: int
+    runs: Sequence[SweptRun]
+    ended_wall_s: float = 0.0
+    resumed: int = 0
     """Runs made before this command, which continued the sweep."""
-    journal: str | None
+    journal: str | None = None
     """The file that has all of it."""
     keys: Sequence[str] | None = None
     """The heat map's knobs; None: those with the most values."""
@@ -497,13 +644,19 @@ class Swept:
     """What the model learned from it, in words."""
     prediction: Sequence[Region] = ()
     """How far off the model is, by region."""
-    conditions: Conditions | None = None
-    """Its settings are those not swept."""
     workload: str | None = None
     scenes: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """The knobs of each swept scene."""
-    again: Sequence[str] = ()
-    """The commands that run the same elsewhere."""
+
+    @property
+    def experiment(self) -> Sweep:
+        """What was run."""
+        return self.sweep
+
+    @property
+    def held(self) -> Sequence[bool | None]:
+        """Nothing is expected of a sweep."""
+        return ()
 
     @property
     def text(self) -> str:
@@ -554,13 +707,3 @@ class Swept:
     def heat_map(self) -> HeatMap | None:
         """TPS by two knobs."""
         return heat_map(self.sweep.grid, self.cells, self.keys)
-
-    @property
-    def risk_map(self) -> HeatMap | None:
-        """Commits at risk by two knobs."""
-        return risk_map(self.sweep.grid, self.cells, self.keys)
-
-    @property
-    def curves(self) -> Sequence[LoadCurve]:
-        """Of a sweep of three rates or more."""
-        return curves_of(self.sweep.grid, self.cells)

@@ -28,7 +28,7 @@ from replexplorer.core.experiment.drill_result import (
     told_times_s,
 )
 from replexplorer.core.experiment.experiment import ExperimentProgress, Watch
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import Fault, parse_fault, written
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, desired_of
@@ -41,10 +41,9 @@ from replexplorer.core.server.node_view import MemberWatch
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE, Roster
-from replexplorer.engine.experiment.conductor import Conductor, why_aborted
-from replexplorer.engine.experiment.foreground import caught_up
-from replexplorer.engine.experiment.loan import Loan, on_loan
-from replexplorer.engine.experiment.rig import Rig
+from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
+from replexplorer.engine.experiment.run import Conductor, carry_out
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Report
 
@@ -57,7 +56,7 @@ _READ_EVERY_S: Final = 0.05
 class DrillCourse:
     """One run's course; seconds since it began."""
 
-    rig: Rig
+    rig: StackApi
     began_s: float
     """On the monotonic clock."""
     timeline: tuple[StateAt, ...] = ()
@@ -91,7 +90,7 @@ class DrillCourse:
         """Note what was done or seen."""
         self.told.append((self.now_s(), text))
 
-    def take(self, seen: Sighting) -> None:
+    def take(self, seen: Snapshot) -> None:
         """Note what a look has seen."""
         state = seen.protection.state.value
         if not self.timeline or self.timeline[-1].state != state:
@@ -199,9 +198,9 @@ _SILENCING: Final = ("kill", "stop", "pause", "power_cut")
 
 @dataclass(slots=True)
 class StepWork:
-    """Does what steps say; what it takes is the drill's loan."""
+    """Does what steps say; what it takes the drill's guard restores."""
 
-    loan: Loan
+    guard: RestoreGuard
     course: DrillCourse
     quick: bool
     tell: Report
@@ -231,23 +230,23 @@ class StepWork:
 
     def node(self, text: str) -> str:
         """The node of a name or an alias; the source for an empty text."""
-        return self._roster.find(text) or self.loan.rig.seen.source
+        return self._roster.find(text) or self.guard.rig.seen.source
 
     @property
     def _roster(self) -> Roster:
-        return self.loan.rig.seen.roster
+        return self.guard.rig.seen.roster
 
     async def _set(self, step: DrillStep) -> None:
-        await self.loan.turn(desired_of(map(self.loan.rig.parse, step.settings)))
+        await self.guard.turn(desired_of(map(self.guard.rig.parse, step.settings)))
 
     async def _load(self, step: DrillStep) -> None:
-        await self.loan.rig.load.follow(clients=int(step.what))
+        await self.guard.rig.load.follow(clients=int(step.what))
 
     async def _wait(self, step: DrillStep) -> None:
         await self._pass_time(0.0 if step.lasts is None else step.lasts.seconds(quick=self.quick))
 
     async def _pass_time(self, seconds: float) -> None:
-        clock = self.loan.rig.clock
+        clock = self.guard.rig.clock
         began_s = clock.monotonic()
         while (left_s := began_s + seconds - clock.monotonic()) > _LEAST_S:
             self.tell("", 1 - left_s / seconds)
@@ -255,7 +254,7 @@ class StepWork:
             self.course.check()
 
     async def _inject(self, step: DrillStep) -> None:
-        course, rig = self.course, self.loan.rig
+        course, rig = self.course, self.guard.rig
         if not course.windows:
             await course.count_cost()
         if course.failed_s is None or self._failing:
@@ -266,11 +265,11 @@ class StepWork:
         system, loses = rig.seen.system, _loses_rows(request.kind.key, *durable)
         if not system.is_group and rig.seen.source in request.nodes and loses:
             # Its binlog or its rows are short: a replica has, or will get, what it has not.
-            await self.loan.rebuild(rig.seen.replicas)
+            await self.guard.rebuild(rig.seen.replicas)
         elif system.elects and rig.seen.source in request.nodes and loses:
             # By its binlog it may have what its engine lost, and then asks the others for none of that.
-            await self.loan.rebuild([rig.seen.source])
-        done = await self.loan.inject(step.what)
+            await self.guard.rebuild([rig.seen.source])
+        done = await self.guard.inject(step.what)
         course.read_meter()
         course.opened(done, from_s)
         silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
@@ -283,10 +282,10 @@ class StepWork:
             await self._mend(lambda: self._those(done))
 
     async def _those(self, faults: Sequence[Fault]) -> Sequence[Fault]:
-        return [over for fault in faults for over in await self.loan.clear(f"{fault.kind}@{fault.node}")]
+        return [over for fault in faults for over in await self.guard.clear(f"{fault.kind}@{fault.node}")]
 
     async def _clear(self, step: DrillStep) -> None:
-        await self._mend(lambda: self.loan.clear(step.what or None))
+        await self._mend(lambda: self.guard.clear(step.what or None))
 
     async def _mend(self, mending: Callable[[], Awaitable[Sequence[Fault]]]) -> None:
         course = self.course
@@ -296,7 +295,7 @@ class StepWork:
 
     async def _until(self, step: DrillStep) -> None:
         within_s = 0.0 if step.lasts is None else step.lasts.seconds(quick=self.quick)
-        rig = self.loan.rig
+        rig = self.guard.rig
         if step.what == WRITING:
             from_s = rig.clock.monotonic()
             while not self.course.writes_since(from_s):
@@ -307,16 +306,16 @@ class StepWork:
                 await rig.clock.sleep(_LOOK_EVERY_S)
                 self.course.check()
         elif step.what == CAUGHT_UP:
-            if not await caught_up(rig, within_s):
+            if not await rig.caught_up(within_s):
                 raise StackUnavailable(
                     f"a replica has not caught up within {within_s:g} s",
                     "`replexplorer status` shows its lag",
                 )
         else:
-            await reach(self.loan, step.what, within_s)
+            await reach(self.guard, step.what, within_s)
 
     async def _change_roles(self, step: DrillStep) -> None:
-        rig, course = self.loan.rig, self.course
+        rig, course = self.guard.rig, self.course
         before = rig.seen.source
         node = self.node(step.what) if step.what else None
         if step.doing is Doing.FAILOVER:
@@ -340,10 +339,10 @@ def _loses_rows(kind: str, sync_binlog: Value | None, flush: Value | None) -> bo
     return kind == "kill" and flush == 0
 
 
-async def reach(loan: Loan, state: str, within_s: float) -> None:
+async def reach(guard: RestoreGuard, state: str, within_s: float) -> None:
     """Wait for a protection state; raises StackUnavailable naming the one that is there instead."""
-    await loan.until_state(ProtectionState(state), within_s=within_s)
-    found = loan.rig.seen.protection.state
+    await guard.until_state(ProtectionState(state), within_s=within_s)
+    found = guard.rig.seen.protection.state
     if found.value != state:
         raise StackUnavailable(
             f"protection is {found} and not {state} after {within_s:g} s", "`replexplorer status` shows why"
@@ -374,7 +373,7 @@ class DrillRun:
         """Tell of its steps what is so under its settings."""
         self.drill = self.drill.narrated
 
-    async def run(self, rig: Rig) -> DrillResult:
+    async def run(self, rig: StackApi) -> DrillResult:
         """Run it to its end. A server that is missed, what is waited for in vain and a presenter's abort end
         it as aborted; whatever ends it, its rollback runs and what it took is returned.
 
@@ -382,7 +381,7 @@ class DrillRun:
         load or another experiment runs; nothing is changed by then.
         """
 
-        def check(seen: Sighting) -> None:
+        def check(seen: Snapshot) -> None:
             self._check_system(seen)
             for text in self._settings():
                 rig.parse(text)
@@ -394,24 +393,20 @@ class DrillRun:
             started_wall_s=rig.clock.wall(),
             quick=self.quick,
         )
-        async with on_loan(rig, "drill", self.drill.name, check=check, report=self._tell) as loan:
+        async with restore_guard(rig, "drill", self.drill.name, check=check, report=self._tell) as guard:
             course = DrillCourse(rig, rig.clock.monotonic())
-            work = StepWork(loan, course, self.quick, self._tell)
+            work = StepWork(guard, course, self.quick, self._tell)
             try:
-                result.aborted = await why_aborted(self._work(result, work), loan, self.conductor)
+                await carry_out(self._work(result, work), guard, self.conductor, result)
             finally:
                 await to_the_end(self._roll_back(work))
                 _keep(result, work)
-            if result.aborted is not None:
-                loan.outcome = "was aborted"
-        result.repaired, result.unrestored = tuple(loan.repaired), loan.unrestored
+        result.repaired, result.unrestored = tuple(guard.repaired), guard.unrestored
         if result.aborted is None:
             result.expectations = judge(self.drill.expects, figures_of(result), result.timeline)
-        else:
-            rig.log.tell(Severity.BAD, f"the drill was aborted: {result.aborted}")
         return result
 
-    def _check_system(self, seen: Sighting) -> None:
+    def _check_system(self, seen: Snapshot) -> None:
         """Raise UsageError for a drill of another system than the stack's."""
         if seen.system.name not in self.drill.systems:
             meant = " or ".join(system_of(name).title for name in self.drill.systems)
@@ -433,17 +428,17 @@ class DrillRun:
         await self._reckon(result, work)
 
     async def _set_up(self, result: DrillResult, work: StepWork) -> None:
-        loan, rig, drill = work.loan, work.loan.rig, self.drill
+        guard, rig, drill = work.guard, work.guard.rig, self.drill
         self._tell("setting up", None)
         if drill.sets:
             rig.log.tell(Severity.INFO, drill.sets)
-        await loan.enough_replicas(drill.replicas)
-        await loan.look_alive()
-        await loan.turn(desired_of(map(rig.parse, drill.settings)))
+        await guard.enough_replicas(drill.replicas)
+        await guard.look_alive()
+        await guard.turn(desired_of(map(rig.parse, drill.settings)))
         await rig.load.keep_ledger(clients=drill.clients)
         for precheck in drill.prechecks:
             self._tell(f"waiting until {precheck.state}", None)
-            await reach(loan, precheck.state, precheck.within_s)
+            await reach(guard, precheck.state, precheck.within_s)
         await rig.clock.sleep(_SETTLES_S)
         course = work.course
         course.began_s, result.started_wall_s = rig.clock.monotonic(), rig.clock.wall()
@@ -452,7 +447,7 @@ class DrillRun:
         result.system = rig.seen.system.name
         result.server, result.settings = rig.seen.server, self._effective(rig)
 
-    def _effective(self, rig: Rig) -> dict[KnobName, Value]:
+    def _effective(self, rig: StackApi) -> dict[KnobName, Value]:
         """The drill's knobs and those that a loss depends on, as they are."""
         names = [name for text in self.drill.settings for name in rig.parse(text).names]
         names += [KnobName(key, SOURCE) for key in _ALWAYS if rig.seen.system.has(BY_KEY[key])]
@@ -476,11 +471,11 @@ class DrillRun:
         """Say in the log what is done now; a fault and a turned knob have marks of their own."""
         shows = f": {step.shows}" if step.shows else ""
         text = f"step {number} of {len(self.drill.steps)}, {step.text}{shows}"
-        work.loan.rig.log.tell(Severity.INFO, text)
+        work.guard.rig.log.tell(Severity.INFO, text)
 
     async def _reckon(self, result: DrillResult, work: StepWork) -> None:
         """Compare what clients were told with the rows that are there."""
-        course, rig = work.course, work.loan.rig
+        course, rig = work.course, work.guard.rig
         self._number = 0
         self._tell("comparing rows", None)
         end_s = course.now_s()
@@ -496,7 +491,7 @@ class DrillRun:
         failed_at_s = None if failed_s is None else course.began_s + failed_s
         result.ledger = await rig.reckon(work.node(self.drill.survivor), failed_at_s=failed_at_s)
         result.duration_s = course.now_s()
-        await work.loan.rebuild(
+        await work.guard.rebuild(
             node
             for node, rows in result.ledger.nodes.items()
             if node not in (result.ledger.survivor, rig.seen.source) and (rows.extra or rows.errant_gtids)
@@ -519,7 +514,7 @@ class DrillRun:
             try:
                 await work.do(step)
             except ReplexplorerError as error:
-                work.loan.rig.log.tell(Severity.WARN, f"rollback, {step.text}: {error}")
+                work.guard.rig.log.tell(Severity.WARN, f"rollback, {step.text}: {error}")
 
     def _tell(self, doing: str, done: float | None = None) -> None:
         """Say what is done now; an empty text: the step that is under way."""
@@ -537,6 +532,6 @@ def _keep(result: DrillResult, work: StepWork) -> None:
     course = work.course
     result.windows, result.timeline = course.windows, course.timeline
     result.role_changes = tuple(work.changes)
-    result.comebacks = tuple(work.loan.comebacks)
+    result.comebacks = tuple(work.guard.comebacks)
     result.course, result.fallbacks = tuple(course.told), course.fallbacks
     result.duration_s = result.duration_s or course.now_s()

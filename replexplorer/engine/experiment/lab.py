@@ -33,7 +33,7 @@ from replexplorer.core.experiment.lab import (
     Rtt,
 )
 from replexplorer.core.experiment.relations import bounds_text
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.knobs.names import (
     Assignment,
     Backing,
@@ -49,10 +49,10 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import Ratio, repeated
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.experiment.conductor import Conductor, why_aborted
-from replexplorer.engine.experiment.loan import Loan, on_loan
 from replexplorer.engine.experiment.phase import PhaseRun
-from replexplorer.engine.experiment.rig import Rig
+from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
+from replexplorer.engine.experiment.run import Conductor, carry_out
+from replexplorer.engine.experiment.stack_api import StackApi
 
 
 def fitting(lab: Lab, server: Capabilities) -> Lab:
@@ -211,7 +211,7 @@ class LabRun:
     _tries: list[Try] = field(default_factory=list)
     """Of this repeat."""
 
-    async def run(self, rig: Rig) -> LabResult:
+    async def run(self, rig: StackApi) -> LabResult:
         """Run it to the end; a server or a load that dies, and a presenter's abort, end it as aborted.
 
         Raises StackUnavailable when another driver holds the load or another experiment runs, and what
@@ -225,7 +225,7 @@ class LabRun:
             )
         self.lab = fitting(self.lab, rig.dialect(rig.seen.source).capabilities)
 
-        def check(seen: Sighting) -> None:
+        def check(seen: Snapshot) -> None:
             assignments(self.lab, rig.parse, len(seen.replicas))
 
         result = LabResult(
@@ -236,37 +236,34 @@ class LabRun:
             started_wall_s=rig.clock.wall(),
             quick=self.quick,
         )
-        async with on_loan(rig, "lab", self.lab.name, check=check, report=self._tell) as loan:
-            result.aborted = await why_aborted(self._phases(loan), loan, self.conductor)
-            if result.aborted is not None:
-                loan.outcome = "was aborted"
-        result.unrestored = loan.unrestored
+        async with restore_guard(rig, "lab", self.lab.name, check=check, report=self._tell) as guard:
+            await carry_out(self._phases(guard), guard, self.conductor, result)
+        result.unrestored = guard.unrestored
         invalid = [f"{each.phase.name}: {each.invalid}" for each in result.phases if each.invalid]
         if invalid and result.aborted is None:
             result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
+            rig.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         if result.aborted is None:
             rounds = [by_name(found) for found in self._rounds]
             result.relations = judged(self.lab, rounds, by_name(result.phases))
             result.references = tuple(self.lab.references(by_name(result.phases)))
-        else:
-            rig.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         result.summary = self.lab.summary(by_name(result.phases))
         return result
 
-    async def _phases(self, loan: Loan) -> None:
-        await loan.enough_replicas(self.lab.replicas)
-        await loan.look(probe=True)
-        found_with = {name: loan.rig.seen.requested(name) for name in self._turned(loan.rig)}
+    async def _phases(self, guard: RestoreGuard) -> None:
+        await guard.enough_replicas(self.lab.replicas)
+        await guard.look(probe=True)
+        found_with = {name: guard.rig.seen.requested(name) for name in self._turned(guard.rig)}
         last = (self._runs, len(self.lab.phases))
         for repeat in range(1, self._runs + 1):
             results: list[PhaseResult] = []
             self._rounds.append(results)
             self._tries.clear()
             if repeat > 1:
-                await self._begin_again(loan, found_with)
+                await self._begin_again(guard, found_with)
             for number, phase in enumerate(self.lab.phases, 1):
                 self._number = number
-                under_way = PhaseRun(loan, phase, self.quick, self._tell, results, self._tries)
+                under_way = PhaseRun(guard, phase, self.quick, self._tell, results, self._tries)
                 results.append(await under_way.result())
                 self._results[number - 1 : number] = [self._merged(number)]
                 if (repeat, number) != last and self.conductor.holds:
@@ -278,18 +275,18 @@ class LabRun:
         """Of each phase."""
         return self.lab.runs(quick=self.quick, repeats=self.repeats)
 
-    def _turned(self, rig: Rig) -> tuple[KnobName, ...]:
+    def _turned(self, rig: StackApi) -> tuple[KnobName, ...]:
         """The knobs that a later phase turns and the first one does not set."""
         first, *others = ([rig.parse(text) for text in phase.settings] for phase in self.lab.phases)
         given = desired_of(first)
         return tuple(name for phase in others for name in desired_of(phase) if name not in given)
 
-    async def _begin_again(self, loan: Loan, found_with: Desired) -> None:
+    async def _begin_again(self, guard: RestoreGuard, found_with: Desired) -> None:
         """What the first phase found as it was is so for it again."""
         self._number = 1
         self._tell("beginning again", None)
         if found_with:
-            await loan.turn(found_with)
+            await guard.turn(found_with)
 
     def _merged(self, number: int) -> PhaseResult:
         """What was found of a phase so far."""

@@ -31,11 +31,10 @@ from replexplorer.core.experiment.matrix import (
     matrix_cells,
     stages_of,
 )
-from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drill import DrillRun
-from replexplorer.engine.experiment.journal import RunJournal
 from replexplorer.engine.experiment.lab import LabRun
-from replexplorer.engine.experiment.rig import Procedure, Rig
+from replexplorer.engine.experiment.run import Conductor, RunJournal
+from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 
 
 @dataclass(slots=True)
@@ -69,7 +68,7 @@ class MatrixRun:
         text = f"{cells} quick={self.quick} clients={self.clients} {self.settings}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    async def run(self, rig: Rig) -> MatrixResult:
+    async def run(self, rig: StackApi) -> MatrixResult:
         """Run every cell that an interrupted run has not; one that a dead server or a refusal ends is told,
         and the next one goes on. Raises UsageError and StackUnavailable before the first as a drill does,
         also for words that choose no cell, and what the journal raises."""
@@ -92,10 +91,8 @@ class MatrixRun:
                 try:
                     found = await self._cell(rig, number, cell)
                 except asyncio.CancelledError:
-                    task = asyncio.current_task()
-                    if self.conductor.aborted is None or task is None:
+                    if not self.conductor.has_aborted():
                         raise
-                    task.uncancel()
                     result.aborted = self.conductor.aborted
                     return result
                 if found.aborted is None:  # what was aborted is run again
@@ -112,7 +109,7 @@ class MatrixRun:
         drill = cell_drill(cell, clients=self.clients)
         return replace(drill.with_settings(self.settings), name=drill.name)
 
-    async def _cell(self, rig: Rig, number: int, cell: MatrixCell) -> CellResult:
+    async def _cell(self, rig: StackApi, number: int, cell: MatrixCell) -> CellResult:
         """Run one, where somebody holds the matrix once that is over."""
         if self.conductor.holds:
             self._tell(number, "waiting for the next cell")

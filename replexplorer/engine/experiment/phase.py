@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED, RETRIED, Figures, Phase, PhaseResult, Rtt
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
@@ -18,8 +18,8 @@ from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.node_view import Conflicts, conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.experiment.loan import CLIENTS, Loan
-from replexplorer.engine.experiment.rig import Findings, Rig
+from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard
+from replexplorer.engine.experiment.stack_api import Findings, StackApi
 from replexplorer.ports import Report
 
 
@@ -27,7 +27,7 @@ from replexplorer.ports import Report
 class Act:
     """A phase's script at work."""
 
-    rig: Rig
+    rig: StackApi
     phase: Phase
     quick: bool
     tell: Report
@@ -107,9 +107,9 @@ _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionS
 
 @dataclass(slots=True)
 class PhaseRun:
-    """A phase under way; what it turns is the lab's loan."""
+    """A phase under way; what it turns the lab's guard restores."""
 
-    loan: Loan
+    guard: RestoreGuard
     phase: Phase
     quick: bool
     tell: Report
@@ -126,7 +126,7 @@ class PhaseRun:
         Raises what turning its knobs raises, and StackUnavailable when a node went down.
         """
         self.tell("setting", None)
-        loan, phase, rig = self.loan, self.phase, self.loan.rig
+        guard, phase, rig = self.guard, self.phase, self.guard.rig
         mark = rig.log.begin_change(phase.name)  # the epoch before ends with its measurement
         at_rest = rig.seen.protection.state is not ProtectionState.BLOCKED
         if at_rest:
@@ -138,29 +138,29 @@ class PhaseRun:
         rtt = await measured_rtt(rig, _QUICK_RTT_LOOKS if self.quick else _RTT_LOOKS)
         await self._turn(clients)
         for fault in phase.faults:
-            await loan.inject(fault)
-        await loan.look()
+            await guard.inject(fault)
+        await guard.look()
         if phase.play is not None:
             self.tell("running", None)
             rig.log.change_effective(mark, phase.name, phase.name)
-            await loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
+            await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
             before, lost = rig.seen.protection, _conflicts(rig.seen)
             played = await phase.play(Act(rig, phase, self.quick, self.tell, self.tries))
             rig.log.end_epoch()
         else:
             await rig.load.follow(table_size=phase.table_size)
-            await loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
+            await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
             before, lost = rig.seen.protection, _conflicts(rig.seen)
             played = await self._measured(rtt, mark)
-        seen = await loan.look_alive()
+        seen = await guard.look_alive()
         result = replace(
             self._result(rtt, played),
             figures={**played.figures, **_lost(seen, lost, played)},
             protection_before=before,
-            invalid="; ".join(loan.disturbances(seen)) or None,
+            invalid="; ".join(guard.disturbances(seen)) or None,
         )
         for fault in phase.faults:
-            await loan.clear(fault)
+            await guard.clear(fault)
         return result
 
     async def _attach(self, *, at_rest: bool) -> None:
@@ -168,28 +168,28 @@ class PhaseRun:
         it would take this phase's CPU. One that is cut off goes on applying what it has received, so it is
         waited for before that."""
         if not at_rest:
-            await self.loan.attach(self.phase.replicas)
+            await self.guard.attach(self.phase.replicas)
             return
         before = await self._until_applied()
-        await self.loan.attach(self.phase.replicas)
+        await self.guard.attach(self.phase.replicas)
         behind = await self._until_applied()
-        cut_off = {node.name for node in self.loan.rig.seen.nodes if node.io_thread == "off"}
+        cut_off = {node.name for node in self.guard.rig.seen.nodes if node.io_thread == "off"}
         self._behind = (*behind, *(name for name in before if name in cut_off))
 
     async def _until_applied(self) -> tuple[str, ...]:
         """Wait; answers who has not applied all in time."""
-        return await self.loan.until_applied(
+        return await self.guard.until_applied(
             within_s=_APPLIED_WITHIN_S, tell=lambda text: self.tell(text, None)
         )
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""
-        await self.loan.turn(desired_of([self.loan.rig.parse(text) for text in settings]))
+        await self.guard.turn(desired_of([self.guard.rig.parse(text) for text in settings]))
 
     async def _measured(self, rtt: Rtt | None, mark: int) -> Played:
         """Measure the load that runs; the phase's mark stands where its settings are in force, and its epoch
         is what is measured."""
-        rig, phase, length = self.loan.rig, self.phase, self.phase.length(quick=self.quick)
+        rig, phase, length = self.guard.rig, self.phase, self.phase.length(quick=self.quick)
         began_s = rig.clock.monotonic()
         from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
         rig.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
@@ -215,7 +215,7 @@ class PhaseRun:
         return Played.of(found)
 
     def _result(self, rtt: Rtt | None, played: Played) -> PhaseResult:
-        rig, seen = self.loan.rig, self.loan.rig.seen
+        rig, seen = self.guard.rig, self.guard.rig.seen
         protection = seen.protection
         rtt_ms = rtt.ms if rtt else seen.rtt_ms
         clients = rig.load.settings.clients if rig.load.settings else 0
@@ -259,7 +259,7 @@ class PhaseRun:
 
     def _settings(self) -> dict[KnobName, Value]:
         """The phase's knobs as they are in effect."""
-        rig, found = self.loan.rig, dict[KnobName, Value]()
+        rig, found = self.guard.rig, dict[KnobName, Value]()
         for text in self.phase.settings:
             assignment = rig.parse(text)
             for name in assignment.names:
@@ -268,12 +268,12 @@ class PhaseRun:
         return found
 
 
-def _conflicts(seen: Sighting) -> Conflicts:
+def _conflicts(seen: Snapshot) -> Conflicts:
     """What the members of a group have counted so far; nothing of another system."""
     return conflicts_of(seen.system, (node.member for node in seen.nodes))
 
 
-def _lost(seen: Sighting, before: Conflicts, played: Played) -> Figures:
+def _lost(seen: Snapshot, before: Conflicts, played: Played) -> Figures:
     """What was rolled back in a group meanwhile, as clients were told and as its members counted; nothing
     where nothing was."""
     if not seen.system.is_group:
@@ -284,7 +284,7 @@ def _lost(seen: Sighting, before: Conflicts, played: Played) -> Figures:
     return known if any(known.values()) else {}
 
 
-async def measured_rtt(rig: Rig, looks: int) -> Rtt | None:
+async def measured_rtt(rig: StackApi, looks: int) -> Rtt | None:
     """The acknowledging replica's round trip, measured by several looks at the probe; a Student interval of
     their mean. None where no probe was answered."""
     seen: list[float] = []

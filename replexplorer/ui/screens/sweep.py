@@ -12,8 +12,7 @@ from textual.widgets import Input
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Grid, runs_text
-from replexplorer.core.experiment.sweep_result import curves_of, heat_map, risk_map
-from replexplorer.core.experiment.sweep_runs import CellFigures, figures_of
+from replexplorer.core.experiment.sweep_result import CellFigures, figures_of, heat_map
 from replexplorer.core.text import duration_text
 from replexplorer.reports.report import block_text
 from replexplorer.reports.sweep_report import effects_notes, sweep_table
@@ -143,11 +142,10 @@ class SweepScreen(ListingScreen):
         self.listing.show(self._title(), [], body or _ABOUT)
 
     def _found(self, grid: Grid, figures: Sequence[CellFigures]) -> Iterator[Line]:
-        """The maps, the curves, each knob's effect and the table."""
+        """The map, each knob's effect and the table."""
         width = self.app.size.width - 2
-        maps = [heat_map(grid, figures), risk_map(grid, figures)]
-        blocks = [[*heat.lines] for heat in maps if heat is not None]
-        blocks += [[curve.words] for curve in curves_of(grid, figures)]
+        heat = heat_map(grid, figures)
+        blocks = [] if heat is None else [[*heat.lines]]
         if self._sweep.swept is not None:
             blocks.append(block_text(effects_notes(grid, figures), width).splitlines())
         blocks.append(block_text(sweep_table(grid, figures), width).splitlines())
@@ -159,10 +157,9 @@ class SweepScreen(ListingScreen):
         sweep, name = self._sweep, ("Sweep ", "title b")
         if sweep.is_running and sweep.sweep is not None:
             progress = sweep.progress
-            done = f"{progress.done if progress else 0}/{sweep.sweep.total}"
-            cell = progress.cell if progress else None
-            now = f" {sweep.sweep.grid.describe(cell)}" if cell is not None else ""
-            left = f" · {duration_text(progress.left_s)} left" if progress else ""
+            done = f"{progress.kept if progress else 0}/{sweep.sweep.total}"
+            now = f" {progress.stage.name}" if progress and progress.stage else ""
+            left = f" · {duration_text(progress.left_s)} left" if progress and progress.left_s else ""
             return [name, (f"{done}{now}{left}   ", "text"), *key_hints(("x", "stop"))]
         if self.focused is not self.field:
             ran = runs_text(len(sweep.swept.runs)) if sweep.swept else "ended"

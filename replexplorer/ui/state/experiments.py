@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult, NamedExperiment
 from replexplorer.core.experiment.sweep import Sweep, read_sweep
-from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.core.experiment.sweep_runs import SweepProgress, SweptRun
-from replexplorer.engine.experiment.conductor import Conductor
+from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.engine.experiment.matrix import run_of
+from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
@@ -132,7 +131,9 @@ class SweepControl:
     """What was typed."""
     sweep: Sweep | None = None
     """The one that runs or ran last."""
-    progress: SweepProgress | None = None
+    run: SweepRun | None = None
+    """What it does and has measured so far."""
+    progress: ExperimentProgress | None = None
     swept: Swept | None = None
     """Its result, when it came to its end."""
     problem: str = ""
@@ -141,9 +142,9 @@ class SweepControl:
     task: asyncio.Task[None] | None = None
 
     @property
-    def runs(self) -> tuple[SweptRun, ...]:
+    def runs(self) -> Sequence[SweptRun]:
         """What was measured so far."""
-        return self.swept.runs if self.swept else self.progress.runs if self.progress else ()
+        return self.run.runs if self.run else ()
 
     @property
     def is_running(self) -> bool:
@@ -155,7 +156,7 @@ class SweepControl:
         """`sweep 3 of 12`: the run under way; empty while none is."""
         if not self.is_running or self.sweep is None:
             return ""
-        done = self.progress.done if self.progress else 0
+        done = self.progress.kept if self.progress else 0
         return f"sweep {min(done + 1, self.sweep.total)} of {self.sweep.total}"
 
     def read(self, line: str) -> Sweep:
@@ -169,16 +170,17 @@ class SweepControl:
     def start(self, sweep: Sweep) -> None:
         """Run a sweep beside the dashboard."""
         self.sweep, self.progress, self.swept, self.problem, self.notes = sweep, None, None, "", []
-        self.task = asyncio.create_task(self._run(sweep), name="sweep")
+        self.run = SweepRun(sweep, self._show)
+        self.task = asyncio.create_task(self._run(self.run), name="sweep")
 
     def stop(self) -> None:
         """End it; the knobs are restored."""
         if self.task is not None:
             self.task.cancel()
 
-    async def _run(self, sweep: Sweep) -> None:
+    async def _run(self, run: SweepRun) -> None:
         try:
-            self.swept = await _live(self.console).run(SweepRun(sweep, self._show))
+            self.swept = await _live(self.console).run(run)
             if self.learn is not None:
                 self.notes.append(await asyncio.to_thread(self.learn, self.swept))
         except asyncio.CancelledError:
@@ -186,10 +188,10 @@ class SweepControl:
         except Exception as error:  # whatever it is, the screen must say it
             self.problem = _told(error)
 
-    def _show(self, progress: SweepProgress) -> None:
+    def _show(self, progress: ExperimentProgress) -> None:
         self.progress = progress
-        if progress.note is not None:
-            self.notes.append(progress.note)
+        if progress.stage is None and progress.ended:
+            self.notes.append(progress.ended)
 
 
 def _live(console: Console | None) -> Console:

@@ -21,9 +21,8 @@ from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import ask
-from replexplorer.engine.experiment.foreground import caught_up
 from replexplorer.engine.experiment.phase import Act, Played
-from replexplorer.engine.experiment.rig import Findings
+from replexplorer.engine.experiment.stack_api import Findings
 from replexplorer.engine.tasks import all_of
 from replexplorer.ports import Sql
 
@@ -62,7 +61,7 @@ async def catch_up(act: Act) -> Played:
     act.tell("the replica catches up", None)
     await rig.load.follow(clients=0)
     resting_s = clock.monotonic()
-    await caught_up(rig, among=[replica])
+    await rig.caught_up(among=[replica])
     figures = {
         "lag at the end, s": lag_s,
         "acknowledged, not applied at the end": waiting,

@@ -7,22 +7,82 @@ are left out: CREATE TABLE ... LIKE copies none, and a DELETE of episodes' paren
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from math import inf
 from random import Random
 from typing import Final
 
 from replexplorer.core.dialect.schema import added_key
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.load.interval import Measurement
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.asking import ask
-from replexplorer.engine.experiment.foreground import foreground
 from replexplorer.engine.experiment.phase import Act, Played
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.ports import Report, Sql
 
+
+@dataclass(slots=True)
+class ForegroundFigures:
+    """The load's figures, and how far the replicas fell behind."""
+
+    load: Measurement = field(default_factory=Measurement)
+    lag_s: float = 0.0
+    """The largest of any replica."""
+
+    def figures(self) -> Mapping[str, float | str]:
+        """As a phase reports them, each name with its unit."""
+        p99_ms, max_ms = self.load.service.percentile_ms(99), self.load.service.max_ms
+        return {
+            "foreground, TPS": self.load.tps,
+            "foreground p99, ms": "-" if p99_ms is None else p99_ms,
+            "foreground max, ms": "-" if max_ms is None else max_ms,
+            "largest replica lag, s": self.lag_s,
+        }
+
+
+@asynccontextmanager
+async def foreground(stack: StackApi) -> AsyncIterator[ForegroundFigures]:
+    """Let the load run and watch it and the replicas until the block ends and the replicas have caught up.
+
+    Raises StackUnavailable at the block's end when the load ended meanwhile.
+    """
+    felt = ForegroundFigures()
+    replicas = {name: stack.sql(name) for name in stack.seen.replicas}
+    await stack.load.follow()
+    watching = [
+        asyncio.create_task(stack.load.measure(duration_s=inf, into=felt.load), name="foreground"),
+        asyncio.create_task(_watch_lag(stack, replicas, felt), name="replica lag"),
+    ]
+    try:
+        yield felt
+        await stack.caught_up()
+        for task in watching:
+            if task.done():
+                task.result()
+    finally:
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        await asyncio.gather(*(sql.close() for sql in replicas.values()))
+
+
+async def _watch_lag(stack: StackApi, replicas: Mapping[str, Sql], felt: ForegroundFigures) -> None:
+    """The age of what a replica applies now counts; one that has nothing to do is not behind."""
+    while True:
+        for name, sql in replicas.items():
+            behind = await ask(sql, stack.dialect(name).behind(""))
+            if behind is not None and behind.applying_us is not None:
+                felt.lag_s = max(felt.lag_s, behind.applying_us / 1e6)
+        await stack.clock.sleep(_LOOK_S)
+
+
+_LOOK_S: Final = 0.2
 _WITHIN_S: Final = 900.0
 """A statement on a table of this size, and a replica that searches the whole table for each row."""
 _BATCH: Final = 1_000

@@ -35,7 +35,7 @@ UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Snapshot:
     """Servers, links, disks and requests of a stack, as they were last looked at."""
 
     source: str
@@ -123,7 +123,7 @@ class Baseline:
     _version: int = 0
     """Of the document, when it was as expected."""
 
-    def turned(self, desired: Desired, seen: Sighting) -> None:
+    def turned(self, desired: Desired, seen: Snapshot) -> None:
         """The experiment itself turned these: what they are now is learned at the next `begin`."""
         links = {name.node for name in desired if name.knob.backing is Backing.LINK}
         for name in tuple(self._effective):
@@ -133,7 +133,7 @@ class Baseline:
         self._requested.update(desired)
         self._version = seen.version
 
-    def begin(self, seen: Sighting) -> None:
+    def begin(self, seen: Snapshot) -> None:
         """A measurement begins, after a look at everything: what is not known yet is taken as it is."""
         for name, view in seen.knobs.items():
             self._requested.setdefault(name, view.requested)
@@ -142,7 +142,7 @@ class Baseline:
         self._counters = seen.counters
         self._version = seen.version
 
-    def restarted(self, seen: Sighting) -> tuple[str, ...]:
+    def restarted(self, seen: Snapshot) -> tuple[str, ...]:
         """Servers that restarted since `begin`."""
         return tuple(
             name
@@ -150,7 +150,7 @@ class Baseline:
             if name in self._counters and restarted(self._counters[name], sample)
         )
 
-    def changed(self, seen: Sighting) -> tuple[str, ...]:
+    def changed(self, seen: Snapshot) -> tuple[str, ...]:
         """What somebody else changed since, after a look at everything. Each in words: the knob with both
         values, and whose hand it was."""
         asked = {

@@ -1,4 +1,4 @@
-"""What an experiment takes on loan: knobs, nodes, the load, the stack itself; returned however it ends.
+"""What an experiment takes - knobs, nodes, the load, the stack itself - and how all of it is restored.
 
 Law: whatever ends an experiment - its last step, a failure, a cancel, a dead server - each thing is returned,
 whatever became of the others. What cannot be restored now is requested, so that whoever finds its server
@@ -8,7 +8,7 @@ running again restores it. After a kill the next start does it: the stack keeps 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.owed import Owed
-from replexplorer.core.experiment.sighting import Baseline, Sighting
+from replexplorer.core.experiment.snapshot import Baseline, Snapshot
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
@@ -27,7 +27,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import in_order
 from replexplorer.core.wire import Lease
-from replexplorer.engine.experiment.rig import Rig
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import LoadSettings, Report, ServerProcess
 
@@ -38,15 +38,11 @@ _ANSWERS_WITHIN_S: Final = 60.0
 """A killed server recovers before its first login."""
 
 
-async def _nothing(unrestored: Sequence[str]) -> None:
-    """Nobody has to know."""
-
-
 @dataclass(slots=True)
-class Loan:
+class RestoreGuard:
     """What an experiment under way has taken."""
 
-    rig: Rig
+    rig: StackApi
     kind: str
     """`lab`, `sweep`, `drill`."""
     name: str
@@ -64,11 +60,9 @@ class Loan:
     comebacks: list[Comeback] = field(default_factory=list)
     """Of servers that its faults had ended."""
     unrestored: tuple[str, ...] = ()
-    """What could not be restored yet, each in a line; known once the loan is over."""
+    """What could not be restored yet, each in a line; known once all was returned."""
     outcome: str = "is done"
     """How the experiment ended, as the log says it."""
-    on_returned: Callable[[Sequence[str]], Awaitable[None]] = _nothing
-    """Awaited when all was returned, with what is `unrestored`."""
     _kept: dict[KnobName, Value] = field(default_factory=dict)
     """What was requested before."""
     _owed: Desired = field(default_factory=dict)
@@ -103,7 +97,7 @@ class Loan:
         self._owed = lost
 
     async def turn(self, desired: Desired) -> None:
-        """Turn knobs; raises what `Rig.turn` does."""
+        """Turn knobs; raises what `StackApi.turn` does."""
         self.keep(desired)
         desired = {**self._owed, **desired}
         self._turned.update(desired)
@@ -128,14 +122,14 @@ class Loan:
         return self.rig.process(node)
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
-        """Do a fault; it is mended in the end. Raises what `Rig.inject` does."""
+        """Do a fault; it is mended in the end. Raises what `StackApi.inject` does."""
         done = await self.rig.inject(text)
         self._faults.update({fault.number: fault for fault in done})
         return done
 
     async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
         """Mend what `text` means of the faults that were injected here, all for None; raises what
-        `Rig.clear` does."""
+        `StackApi.clear` does."""
         over: list[Fault] = []
         for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
             kind, at, _ = (text or fault.kind).partition("@")
@@ -216,13 +210,13 @@ class Loan:
 
     # -- looking
 
-    async def look(self, *, probe: bool = False) -> Sighting:
+    async def look(self, *, probe: bool = False) -> Snapshot:
         """Look at everything, and expect it so from here on."""
         seen = await self.rig.look(probe=probe)
         self.baseline.begin(seen)
         return seen
 
-    async def look_alive(self, hint: str = "`replexplorer up` brings it back") -> Sighting:
+    async def look_alive(self, hint: str = "`replexplorer up` brings it back") -> Snapshot:
         """Look at everything; raise StackUnavailable when a node is down."""
         seen = await self.rig.look()
         if seen.nodes_down:
@@ -255,7 +249,7 @@ class Loan:
             await clock.sleep(_LOOK_EVERY_S)
         return tuple(behind)
 
-    def disturbances(self, seen: Sighting) -> tuple[str, ...]:
+    def disturbances(self, seen: Snapshot) -> tuple[str, ...]:
         """What somebody else did to the stack since the last `look`, in words."""
         return (
             *self.baseline.changed(seen),
@@ -287,7 +281,6 @@ class Loan:
         self.unrestored = tuple(unrestored)
         with suppress(ReplexplorerError):  # where nobody answers, the next start finds nothing left to do
             await self._owe_the_rest()
-        await self.on_returned(self.unrestored)
 
     async def _owe_the_rest(self) -> None:
         """Copies that a node could not get yet stay owed; all else was returned, or is requested."""
@@ -396,7 +389,7 @@ class Loan:
             await self.rig.load.follow(table_size=self.load.table_size)
 
 
-def _behind(seen: Sighting) -> Mapping[str, int]:
+def _behind(seen: Snapshot) -> Mapping[str, int]:
     """Nodes that receive and apply what the source commits, with how many transactions of it they have yet to
     apply; those that have applied all are left out."""
     has = next((node.gtid_executed for node in seen.nodes if node.name == seen.source), None)
@@ -429,14 +422,14 @@ def _waiting_words(
     return f"{what}, for {max(0.0, within_s - passed_s):.0f} s at most"
 
 
-def _addresses(fault: Fault, seen: Sighting) -> tuple[str, ...]:
+def _addresses(fault: Fault, seen: Snapshot) -> tuple[str, ...]:
     """All that `KIND@NODE` may be typed as for this one, in a stack as it was last seen."""
     aliases = (alias for alias, node in seen.roster.aliases.items() if node == fault.node)
     return tuple(f"{fault.kind}@{node}" for node in (fault.node, *aliases))
 
 
 async def turn_back(
-    rig: Rig, values: Mapping[KnobName, Value], *, beside: Mapping[KnobName, Value] | None = None
+    rig: StackApi, values: Mapping[KnobName, Value], *, beside: Mapping[KnobName, Value] | None = None
 ) -> list[str]:
     """Turn these back, with what goes `beside` them, all at once or as many as can be. The rest is only
     requested; answers that, each in a line."""
@@ -453,7 +446,7 @@ async def turn_back(
     return left
 
 
-async def _request(rig: Rig, name: KnobName, value: Value, why: ReplexplorerError) -> str:
+async def _request(rig: StackApi, name: KnobName, value: Value, why: ReplexplorerError) -> str:
     """Write down what cannot be turned now; answers what becomes of it."""
     try:
         await rig.request({name: value})
@@ -463,14 +456,14 @@ async def _request(rig: Rig, name: KnobName, value: Value, why: ReplexplorerErro
 
 
 @asynccontextmanager
-async def on_loan(
-    rig: Rig,
+async def restore_guard(
+    rig: StackApi,
     kind: str,
     name: str,
     *,
-    check: Callable[[Sighting], None],
+    check: Callable[[Snapshot], None],
     report: Report = lambda text, done: None,
-) -> AsyncIterator[Loan]:
+) -> AsyncIterator[RestoreGuard]:
     """The stack, for an experiment alone: between two marks, with our load, which has no clients yet.
 
     Raises UsageError and StackUnavailable while nothing is changed: what `check` says of the settings, that
@@ -479,35 +472,37 @@ async def on_loan(
     async with rig.reserved(kind, name):
         seen = await rig.look()
         check(seen)
-        loan = Loan(rig, kind, name, rig.load.settings, len(seen.replicas), seen.source, report)
+        guard = RestoreGuard(rig, kind, name, rig.load.settings, len(seen.replicas), seen.source, report)
         try:
             await rig.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
         except BaseException:
-            if loan.load is not None:
+            if guard.load is not None:
                 with suppress(ReplexplorerError):
                     await to_the_end(rig.load.follow())
             raise
         number = rig.log.begin_change(f"{kind} {name}")
         rig.log.tell(Severity.MARK, f"a {kind} begins: {name}", mark=number)
         try:
-            yield loan
+            yield guard
         except asyncio.CancelledError:
-            loan.outcome = "was stopped"
+            guard.outcome = "was stopped"
             raise
         except BaseException as error:
-            loan.outcome = f"ended: {error}"
+            guard.outcome = f"ended: {error}"
             raise
         finally:
-            await to_the_end(_return(loan))
+            await to_the_end(_return(guard))
 
 
-async def _return(loan: Loan) -> None:
+async def _return(guard: RestoreGuard) -> None:
     """Return everything, between the experiment's last figure and the mark that ends it."""
-    log, title = loan.rig.log, f"after the {loan.kind}"
+    log, title = guard.rig.log, f"after the {guard.kind}"
     log.begin_restoring()
     try:
-        await loan.return_all()
+        await guard.return_all()
     finally:
         log.restored()
-        rest = f"not restored: {'; '.join(loan.unrestored)}" if loan.unrestored else "the knobs are restored"
-        log.change_effective(log.begin_change(title), title, f"the {loan.kind} {loan.outcome}; {rest}")
+        rest = (
+            f"not restored: {'; '.join(guard.unrestored)}" if guard.unrestored else "the knobs are restored"
+        )
+        log.change_effective(log.begin_change(title), title, f"the {guard.kind} {guard.outcome}; {rest}")

@@ -11,15 +11,15 @@ import pytest
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.experiment import ExperimentProgress
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName, desired_of
 from replexplorer.core.role_change import RoleChange
-from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
-from replexplorer.engine.experiment.loan import on_loan
-from replexplorer.engine.experiment.rig import Procedure, Rig
+from replexplorer.engine.experiment.restore_guard import restore_guard
+from replexplorer.engine.experiment.run import Conductor
+from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.ports import LoadSettings
 from tests.engine.test_drill import KILL, LOST
@@ -36,24 +36,24 @@ BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
 class Everything:
     """An experiment of a new kind that takes all there is to take; nothing else has to know of it."""
 
-    async def run(self, rig: Rig) -> float:
+    async def run(self, rig: StackApi) -> float:
         """Answers the TPS."""
 
-        def check(seen: Sighting) -> None:
+        def check(seen: Snapshot) -> None:
             rig.check({})
 
-        async with on_loan(rig, "drill", "everything", check=check) as loan:
-            await loan.enough_replicas(2)
-            await loan.look(probe=True)
-            await loan.attach(1)
-            await loan.turn(desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")]))
+        async with restore_guard(rig, "drill", "everything", check=check) as guard:
+            await guard.enough_replicas(2)
+            await guard.look(probe=True)
+            await guard.attach(1)
+            await guard.turn(desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")]))
             await rig.load.follow(clients=4, table_size=500)
             found = await rig.load.measure(duration_s=1.0)
-            await loan.look_alive()
-            await loan.process(rig.seen.replicas[0]).kill()
-            await loan.process(rig.seen.replicas[0]).start()
-            await loan.turn(desired_of([rig.parse("semi_sync=on"), rig.parse("clients=2")]))
-            await loan.attach(None)
+            await guard.look_alive()
+            await guard.process(rig.seen.replicas[0]).kill()
+            await guard.process(rig.seen.replicas[0]).start()
+            await guard.turn(desired_of([rig.parse("semi_sync=on"), rig.parse("clients=2")]))
+            await guard.attach(None)
             await rig.load.measure(duration_s=0.5)
         return found.load.tps
 
@@ -75,7 +75,7 @@ def as_before(rig: FakeRig, before: Taken) -> None:
     assert tasks_left() == []
     assert not rig.log.restoring
     begun = [text for severity, text in rig.log.events if " begins: " in text]
-    ended = [title for title in rig.log.epochs if title.startswith("after the ")]
+    ended = [title for title in rig.log.titles if title.startswith("after the ")]
     assert len(begun) == len(ended), "an experiment that begins on the charts ends there"
 
 
@@ -203,7 +203,7 @@ class Stubborn(FakeRig):
     """A stack on which nothing is copied."""
 
     async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """See `StackApi`."""
         if rebuild:
             raise StackUnavailable(f"{node} cannot be copied to")
         return await super().rejoin(node, rebuild=rebuild)
@@ -212,11 +212,11 @@ class Stubborn(FakeRig):
 @virtual
 async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
     rig = Stubborn(replicas=2)
-    async with on_loan(rig, "drill", "lossy", check=lambda _: None) as loan:
-        await loan.rebuild(["db2", "db3"])
+    async with restore_guard(rig, "drill", "lossy", check=lambda _: None) as guard:
+        await guard.rebuild(["db2", "db3"])
         await rig.switchover("db2")
-        loan.source = "db2"
-    (line,) = loan.unrestored
+        guard.source = "db2"
+    (line,) = guard.unrestored
     assert "db3" in line
     assert rig.owed is not None
     assert (rig.owed.differing, rig.owed.before, rig.owed.source) == (("db3",), {}, "db2")
@@ -224,23 +224,23 @@ async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
 
 @virtual
 async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark() -> None:
-    def refuse(seen: Sighting) -> None:
+    def refuse(seen: Snapshot) -> None:
         raise UsageError("no client commits")
 
     rig = stack(driven=True)
     before = rig.taken
     with pytest.raises(UsageError):
-        async with on_loan(rig, "drill", "x", check=refuse):
+        async with restore_guard(rig, "drill", "x", check=refuse):
             pass
     rig.load.elsewhere = "load (pid 12)"
     with pytest.raises(StackUnavailable, match="drives the load"):
-        async with on_loan(rig, "drill", "x", check=lambda seen: None):
+        async with restore_guard(rig, "drill", "x", check=lambda seen: None):
             pass
     async with rig.reserved("lab", "tour"):
         with pytest.raises(StackUnavailable, match="the lab tour"):
             await Everything().run(rig)
     as_before(rig, before)
-    assert rig.log.epochs == []
+    assert rig.log.titles == []
 
 
 @virtual
@@ -296,7 +296,7 @@ def test_a_live_stack_is_as_before_at_whatever_change(how: str, stride: int) -> 
             check()
 
 
-async def _disturb(world: World, rig: Rig, how: str, first: int, number: int) -> None:
+async def _disturb(world: World, rig: StackApi, how: str, first: int, number: int) -> None:
     if how == "cancelled":
         work = asyncio.create_task(_counted(rig, number))
     else:
@@ -313,5 +313,5 @@ async def _disturb(world: World, rig: Rig, how: str, first: int, number: int) ->
         assert error is None or isinstance(error, ReplexplorerError), repr(error)
 
 
-async def _counted(rig: Rig, number: int) -> float:
+async def _counted(rig: StackApi, number: int) -> float:
     return await Counted(Everything().run(rig), cancel_at=number)

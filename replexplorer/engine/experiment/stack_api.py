@@ -1,38 +1,42 @@
-"""The rig over a live session's parts: what `experiment.rig` promises, on real servers."""
+"""All that an experiment may do with a stack: turn, look, measure, break, run SQL on a node, compare rows.
+
+What it takes is restored by a `RestoreGuard`, however it ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
-from typing import Any, Final
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.flavours import Dialect
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.dialect.question import Question
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.experiment.owed import Owed
-from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
+from replexplorer.core.experiment.snapshot import UNKNOWN, Snapshot
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.workload import LEDGER
-from replexplorer.core.loss.client_log import RunLog
-from replexplorer.core.loss.ledger import LossLedger
+from replexplorer.core.loss.client_log import Rows, RunLog
+from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.machine import busy_percent
 from replexplorer.core.role_change import RoleChange
-from replexplorer.core.server.counters import CostSample, commit_cost
+from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, over_time
-from replexplorer.engine.asking import execute
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.engine.asking import ask, execute, ledger_rows
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
-from replexplorer.engine.experiment.foreground import reckoned
-from replexplorer.engine.experiment.rig import Findings
 from replexplorer.engine.load import Driving, LoadDriver, measure
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.samples import sample_cost, source_machine
@@ -52,10 +56,35 @@ from replexplorer.ports import (
 
 _LOOK_EVERY_S: Final = 0.1
 _ATTACHED_WITHIN_S: Final = 30.0
+_CATCH_UP_S: Final = 900.0
+_APPLIED_WITHIN_S: Final = 60.0
+_STALLED_S: Final = 10.0
+"""An applier that gets no further for so long will not."""
+_US_PER_S: Final = 1_000_000
+
+T = TypeVar("T")
+_Found = TypeVar("_Found", covariant=True)
 
 
-class LiveLoad:
-    """Our load as an experiment drives it (`experiment.rig.Load`)."""
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a load did while it was measured."""
+
+    load: Measurement
+    """Its own figures."""
+    anatomy: Anatomy | None = None
+    """The mean commit taken apart; None without a commit, and where the source does not count."""
+    exposure: Exposure | None = None
+    """What a failure would have lost meanwhile (`exposure_meter.over_time`); None before any look."""
+    machine_percent: float | None = None
+    """CPU of the source's machine, of all its cores, whoever used it, from the call on; None where no agent
+    says."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers, from the call on; None where it is not known."""
+
+
+class MeasuredLoad:
+    """Our load as an experiment drives and measures it."""
 
     def __init__(self, sight: StackState, load: LoadDriver, driving: Driving) -> None:
         self._sight = sight
@@ -64,15 +93,17 @@ class LiveLoad:
 
     @property
     def settings(self) -> LoadSettings | None:
-        """See `experiment.rig.Load`."""
+        """What our load was last told; None while we run none."""
         return self._load.settings if self._load.is_running else None
 
     async def drive(self, *, clients: int) -> None:
-        """See `experiment.rig.Load`."""
+        """Run the load as requested, with this many clients; one that runs already follows. Raises
+        StackUnavailable naming the driver when somebody else drives."""
         await self._driving.drive(replace(self._driving.settings(), clients=clients))
 
     async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
-        """See `experiment.rig.Load`."""
+        """Let the load go on with this many clients, or as requested, and on a table of this many rows;
+        does nothing when none runs."""
         if self.settings is None:
             return
         if table_size is not None:
@@ -80,17 +111,19 @@ class LiveLoad:
         await self._load.change(self._sight.wanted_load() if clients is None else {keys.CLIENTS: clients})
 
     async def stop(self) -> None:
-        """See `experiment.rig.Load`."""
+        """End our load; nothing when none runs."""
         await self._driving.stop()
 
     async def keep_ledger(self, *, clients: int) -> None:
-        """See `experiment.rig.Load`."""
+        """Run the load with this many clients of the workload `ledger`, whatever is requested, their client
+        logs those of a new run; `follow` goes back to what is requested. Raises as `drive`."""
         self._load.run = None
         asked = replace(self._driving.settings(), clients=clients, workload=LEDGER, script=None)
         await self._driving.drive(asked)
 
     async def client_log(self) -> RunLog:
-        """See `experiment.rig.Load`."""
+        """All that the clients have noted in the run that `keep_ledger` began, up to now; raises
+        StackUnavailable before it did."""
         logs, run = self._sight.fleet.outside.client_logs, self._load.run
         if logs is None or run is None:
             raise StackUnavailable("no load of this session kept a client log", "start the workload `ledger`")
@@ -105,7 +138,10 @@ class LiveLoad:
         on_interval: Callable[[Interval], None] = lambda _: None,
         into: Measurement | None = None,
     ) -> Findings:
-        """See `experiment.rig.Load`."""
+        """The load's figures over this many seconds and commits, from a moment of the monotonic clock on
+        (None: with the next interval that begins), `into` what the caller keeps when it is cancelled. An
+        open loop is drained at the end, and goes on with the next `follow`. Raises StackUnavailable when
+        the load ends."""
         clock, intervals = self._sight.fleet.outside.clock, list[Interval]()
         exposures: list[Exposure] = []
 
@@ -140,8 +176,8 @@ class LiveLoad:
         )
 
 
-class LiveRig:
-    """One attached stack (`experiment.rig.Rig`), for one experiment at a time."""
+class StackApi:
+    """One attached stack, for one experiment at a time."""
 
     def __init__(
         self,
@@ -160,25 +196,21 @@ class LiveRig:
         self._faults = faults
         self._roles = roles
         self._restorer = restorer
-        self.load = LiveLoad(controls.sight, load, driving)
+        self.load = MeasuredLoad(controls.sight, load, driving)
         self.log = controls.chronicle
+        self.clock: Clock = controls.fleet.outside.clock
         self.forecast = outlook
         self._task: asyncio.Task[Any] | None = None
         """Who runs the experiment that is under way."""
 
-    @property
-    def clock(self) -> Clock:
-        """See `experiment.rig.Rig`."""
-        return self._fleet.outside.clock
-
     # -- looking
 
     @property
-    def seen(self) -> Sighting:
-        """See `experiment.rig.Rig`."""
+    def seen(self) -> Snapshot:
+        """What was last seen, with what was turned since."""
         sight = self._sight
         capabilities = self._fleet.source.capabilities
-        return Sighting(
+        return Snapshot(
             source=self._fleet.source_name,
             server=capabilities.title if capabilities else UNKNOWN,
             nodes=sight.node_views(),
@@ -196,21 +228,25 @@ class LiveRig:
             driver=sight.driver if self._turns.actor.is_other(sight.driver) else None,
         )
 
-    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Sighting:
-        """See `experiment.rig.Rig`."""
+    async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Snapshot:
+        """Look at everything now; what does not answer is unknown. With `probe` disks that were never
+        probed are; what each server has executed is known only `with_gtids`."""
         await self._sight.refresh(probe=probe, with_gtids=with_gtids)
         return self.seen
 
     def at_risk(self) -> tuple[float, Exposure] | None:
-        """See `experiment.rig.Rig`."""
+        """What the exposure meter found when the source last answered, and when on the monotonic clock; None
+        before that. A fault is injected right after a look."""
         return self._sight.exposures.last_whole
 
     async def cost(self) -> CostSample | None:
-        """See `experiment.rig.Rig`."""
+        """What the servers' work has cost so far: two of these around a load say what a commit costs
+        (`commit_cost`); None where the source does not answer."""
         return await sample_cost(self._fleet)
 
     async def rtt_ms(self) -> float | None:
-        """See `experiment.rig.Rig`."""
+        """The round trip that a commit waits for, as the agents measure it now; None where no probe is
+        answered."""
         # How many acknowledgements are needed says which link counts, and may have just been turned.
         await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_source())
         return self.seen.rtt_ms
@@ -218,41 +254,45 @@ class LiveRig:
     # -- turning
 
     def parse(self, text: str) -> Assignment:
-        """See `experiment.rig.Rig`."""
+        """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
         return self._controls.parse(text)
 
     def check(self, desired: Desired) -> None:
-        """See `experiment.rig.Rig`."""
+        """Raise what `turn` would refuse by what was last seen."""
         make_plan(self._sight.observed(), desired)
 
     async def turn(self, desired: Desired) -> None:
-        """See `experiment.rig.Rig`."""
+        """Turn knobs and wait until they are effective; raises UsageError, StackUnavailable, RolledBack."""
         await self._controls.set(desired)
 
     async def request(self, desired: Desired) -> None:
-        """See `experiment.rig.Rig`."""
+        """Only write the request down: whoever finds its server again applies it."""
         await self._controls.request(desired)
 
     def lost(self, nodes: Iterable[str]) -> Desired:
-        """See `experiment.rig.Rig`."""
+        """What was requested of these nodes and went with their restart; empty where the user wants that
+        left alone."""
         return self._sight.lost_values(nodes) if self._restorer.reapplies else {}
 
     # -- nodes
 
     def sql(self, node: str) -> Sql:
-        """See `experiment.rig.Rig`."""
+        """A new connection to a node's server, for whoever closes it; raises StackUnavailable when there is
+        no such node."""
         return self._fleet.connection(node)
 
     def dialect(self, node: str) -> Dialect:
-        """See `experiment.rig.Rig`."""
+        """How that node's server is asked; raises StackUnavailable when there is no such node, or when it
+        was never reached."""
         return self._fleet.member(node).dialect
 
     def process(self, node: str) -> ServerProcess:
-        """See `experiment.rig.Rig`."""
+        """A node's server as the machine sees it, to kill, stop or freeze it; raises StackUnavailable when
+        there is no such node, MissingPiece where nobody here may do that."""
         return self._fleet.server_process(node)
 
     async def scale(self, replicas: int, report: Report) -> None:
-        """See `experiment.rig.Rig`."""
+        """Bring replicas up, or remove the last ones with their data, until there are this many."""
         if replicas != len(self._fleet.replicas):
             self._fleet.need(Ability.SCALE)
         if replicas < len(self._fleet.replicas):
@@ -294,7 +334,8 @@ class LiveRig:
             await self._until_registered(0, len(self._fleet.replicas) - len(ending))
 
     async def attach(self, replicas: int | None) -> None:
-        """See `experiment.rig.Rig`."""
+        """Let the first of the replicas, this many or for None all, receive events, and stop the others' IO
+        threads; waits until the source has noticed."""
         members = self._fleet.replicas
         attached = {replica.name for replica in members[:replicas]}
         for replica in members:
@@ -326,45 +367,116 @@ class LiveRig:
     # -- breaking something on purpose
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
-        """See `experiment.rig.Rig`."""
+        """Do a fault, `KIND[=VALUE][@NODE]`, to its nodes; answers what is in force by that. Raises
+        UsageError, StackUnavailable, MissingPiece; then nothing of it is."""
         done = await self._faults.inject(parse_fault(text, self._fleet.roster))
         return tuple(each.fault for each in done)
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
-        """See `experiment.rig.Rig`."""
+        """Mend the faults that this text means, `KIND[@NODE]`, all for None; answers which, and what servers
+        that are back lost. Raises UsageError
+        where nothing of that kind is in force."""
         return await self._faults.clear(text)
 
     async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
-        """See `experiment.rig.Rig`."""
-        return await reckoned(self, survivor, failed_at_s)
+        """End the load and compare what its clients were told with the rows on each node that answers, of
+        which one is the survivor; `failed_at_s`: when the failure was, on the monotonic clock.
+
+        The relay logs are applied first. Raises StackUnavailable where the survivor does not answer, or
+        does not apply what it has received.
+        """
+        await self.load.stop()
+        log = await self.load.client_log()
+        names = [node.name for node in self.seen.nodes]
+        if survivor not in names:
+            raise StackUnavailable(f"there is no node {survivor!r}", f"one of {', '.join(names)}")
+        others = [name for name in names if name != survivor]
+        # The survivor first: what it lacks is the answer, and others are compared with it.
+        found = {survivor: await self._applied_rows(survivor, log.run)}
+        looks = await asyncio.gather(
+            *(self._applied_rows(name, log.run) for name in others), return_exceptions=True
+        )
+        for name, look in zip(others, looks, strict=True):
+            if isinstance(look, tuple):
+                found[name] = look
+            elif not isinstance(look, ReplexplorerError):
+                raise look
+        return reckon(
+            log,
+            {name: found[name][0] for name in names if name in found},
+            survivor,
+            executed={name: executed for name, (_, executed) in found.items()},
+            failed_at_us=None if failed_at_s is None else int(failed_at_s * _US_PER_S),
+        )
+
+    async def _applied_rows(self, node: str, run: int) -> tuple[Rows, str]:
+        """A node's rows and the GTID set that it executed, when it has applied what it received: that is not
+        lost. Raises StackUnavailable where it does not apply it."""
+        sql, dialect = self.sql(node), self.dialect(node)
+        try:
+            began_s = moved_s = self.clock.monotonic()
+            last = ""
+            while queued := await _queued(sql, dialect):
+                now_s = self.clock.monotonic()
+                if queued != last:
+                    last, moved_s = queued, now_s
+                if now_s - moved_s > _STALLED_S or now_s - began_s > _APPLIED_WITHIN_S:
+                    raise await _not_applying(node, sql, dialect, queued)
+                await self.clock.sleep(_LOOK_EVERY_S)
+            executed = await ask(sql, dialect.executed())
+            return await ledger_rows(sql, dialect, run), executed
+        finally:
+            await sql.close()
+
+    async def caught_up(self, within_s: float = _CATCH_UP_S, among: Sequence[str] | None = None) -> bool:
+        """Wait until the replicas, or those `among` them, have what the source has now, on connections of its
+        own: the lag is looked at meanwhile. Answers whether they have, each within this time."""
+        executed = await self.ask(self.seen.source, self.dialect(self.seen.source).executed())
+        have = [
+            await self.ask(name, self.dialect(name).reached(executed, within_s))
+            for name in (self.seen.replicas if among is None else among)
+        ]
+        return all(have)
+
+    async def ask(self, node: str, question: Question[T]) -> T:
+        """A node's answer, on a connection of its own."""
+        sql = self.sql(node)
+        try:
+            return await ask(sql, question, deadline_s=_CATCH_UP_S)
+        finally:
+            await sql.close()
 
     # -- roles
 
     async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """Promote the replica that lacks least, or `to`, in place of a source that is gone, and was
+        lost `since_s` on the monotonic clock (None: now). Raises UsageError, StackUnavailable,
+        ServerRefused."""
         return await self._roles.failover(to, since_s=since_s, anyway=True)
 
     async def switchover(self, to: str | None = None) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """Let the source and the nearest replica, or `to`, change places. Raises as `failover`; then the
+        source takes writes as before."""
         return await self._roles.switchover(to, anyway=True)
 
     async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
-        """See `experiment.rig.Rig`."""
+        """Let a node follow the source again, started where it is down; what it has and the source lacks is
+        lost, and told. With `rebuild` it gets a copy of the source's data in any case. Raises as
+        `failover`."""
         return await self._roles.rejoin(node, rebuild=rebuild, anyway=True)
 
     # -- the experiment
 
     async def owe(self, owed: Owed | None) -> None:
-        """See `experiment.rig.Rig`."""
+        """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
+        start does it. None: nothing any more."""
         signed = None if owed is None else replace(owed, writer=self._turns.actor.writer)
         await self._sight.write(lambda now: replace(now, owed=signed))
 
-    def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
-        """See `experiment.rig.Rig`."""
-        return self._reserved(kind, name)
-
     @asynccontextmanager
-    async def _reserved(self, kind: str, name: str) -> AsyncIterator[None]:
+    async def reserved(self, kind: str, name: str) -> AsyncIterator[None]:
+        """Nobody else turns a knob meanwhile, in any process. Raises UsageError while another experiment of
+        this session runs, StackUnavailable naming that of another."""
         if self._task is not None:
             raise UsageError("a lab, a sweep or a drill runs already", "stop it first")
         self._task = asyncio.current_task()
@@ -382,6 +494,32 @@ class LiveRig:
             await asyncio.wait({self._task})
 
     def journal(self, kind: str, identity: str) -> Journal | None:
-        """See `experiment.rig.Rig`."""
+        """The file that keeps what a `sweep` or a `matrix` of this identity has found; None: none does."""
         make = self._fleet.outside.journals
         return None if make is None else make(kind, identity)
+
+
+class Procedure(Protocol[_Found]):
+    """An experiment that can be run on a stack."""
+
+    async def run(self, stack: StackApi) -> _Found:
+        """Run it to its end, and return everything that it took."""
+        ...
+
+
+async def _queued(sql: Sql, dialect: Dialect) -> str:
+    """What a node has received and not applied, a GTID set; empty for nothing."""
+    behind = await ask(sql, dialect.behind(""))
+    return "" if behind is None or behind.queued is None else behind.queued
+
+
+async def _not_applying(node: str, sql: Sql, dialect: Dialect, queued: str) -> StackUnavailable:
+    try:
+        threads = await ask(sql, dialect.threads())
+    except ServerUnreachable:
+        threads = None
+    why = "" if threads is None or threads.fault is None else f" ({threads.fault})"
+    return StackUnavailable(
+        f"{node} does not apply its relay log{why}: {gtid_count(queued):,} transactions wait there",
+        f"{dialect.start_applier()} on {node}, or clear the fault that stopped it",
+    )

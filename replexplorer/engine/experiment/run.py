@@ -1,0 +1,127 @@
+"""What every run of an experiment has: a presenter's hand, why it ends early, a journal against a kill."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
+
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable, UsageError
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.experiment import ExperimentResult
+from replexplorer.engine.experiment.restore_guard import RestoreGuard
+from replexplorer.ports import Journal
+
+T = TypeVar("T")
+
+
+class Conductor:
+    """A presenter's hand on an experiment: pause and next."""
+
+    def __init__(self, *, by_hand: bool = False) -> None:
+        """`by_hand`: each stage waits for `next`, the load running on meanwhile."""
+        self.by_hand = by_hand
+        self.paused = False
+        self.waits = False
+        """The next stage waits for somebody now."""
+        self.aborted: str | None = None
+        """Why somebody ended it; the cancel that follows ends it as aborted, with what it has."""
+        self._go = asyncio.Event()
+
+    def abort(self, why: str) -> None:
+        """Say why, before the experiment's task is cancelled: it then answers with what it has."""
+        self.aborted = why
+
+    def toggle(self) -> bool:
+        """Pause before the next stage, or go on; whether it is paused now."""
+        self.paused = not self.paused
+        self._go.set()
+        return self.paused
+
+    def next(self) -> None:
+        """Begin the next stage now."""
+        self.paused = False
+        self._go.set()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the next stage waits for somebody."""
+        return self.paused or self.by_hand
+
+    async def gate(self) -> None:
+        """Wait until the next stage may begin."""
+        self._go.clear()
+        self.waits = True
+        try:
+            while self.holds:
+                await self._go.wait()
+                self._go.clear()
+                if not self.paused:
+                    return
+        finally:
+            self.waits = False
+
+    def has_aborted(self) -> bool:
+        """Whether the cancel that was just caught is somebody's `aborted`: then the task goes on."""
+        task = asyncio.current_task()
+        if self.aborted is None or task is None:
+            return False
+        task.uncancel()
+        return True
+
+
+async def carry_out(
+    work: Awaitable[None], guard: RestoreGuard, conductor: Conductor, result: ExperimentResult
+) -> None:
+    """Do an experiment's work, and note in its result why it ended too soon.
+
+    A server or a load that dies once knobs were turned, and a presenter's abort, are such ends; all else is
+    raised.
+    """
+    try:
+        await work
+    except ReplexplorerError as error:
+        died = isinstance(error, ServerUnreachable | StackUnavailable) or guard.rig.load.settings is None
+        if not died or not guard.has_turned:
+            raise
+        result.aborted = str(error)
+    except asyncio.CancelledError:
+        if not conductor.has_aborted():
+            raise
+        result.aborted = conductor.aborted
+    if result.aborted is not None:
+        guard.outcome = "was aborted"
+        guard.rig.log.tell(Severity.BAD, f"the {guard.kind} was aborted: {result.aborted}")
+
+
+class RunJournal(Generic[T]):
+    """What a sweep or a matrix has found so far, kept so that a kill loses one run at most."""
+
+    def __init__(self, journal: Journal | None, kind: type[T]) -> None:
+        """None: nothing is kept."""
+        self._journal = journal
+        self._runs: TypeAdapter[T] = TypeAdapter(kind)
+
+    async def open(self, head: Mapping[str, Any], *, fresh: bool) -> tuple[Mapping[str, Any], list[T]]:
+        """The head and the runs of an earlier try `on` the same; where there is none, or it is to be
+        `fresh`, it is begun with this head. Raises UsageError for another version's."""
+        entries = await self._journal.read() if self._journal and not fresh else ()
+        if entries and entries[0].get("on") == head["on"]:
+            try:
+                return entries[0], [self._runs.validate_python(entry["run"]) for entry in entries[1:]]
+            except (KeyError, ValueError):
+                raise UsageError("the journal is of another version", "--fresh starts over") from None
+        if self._journal:
+            await self._journal.begin(head)
+        return head, []
+
+    async def add(self, run: T) -> None:
+        """Keep a run; on the disk when this returns."""
+        if self._journal:
+            await self._journal.append({"run": self._runs.dump_python(run, mode="json")})
+
+    async def set_aside(self) -> str | None:
+        """It is finished: keep it under another name, which is answered."""
+        return await self._journal.set_aside() if self._journal else None
