@@ -415,7 +415,7 @@ class _Charts(App[None]):
 
     def compose(self) -> ComposeResult:
         chart = Chart(glyphs=self.glyphs, id="tps")
-        chart.model = both()[0]
+        chart.shown = both()[0]
         yield chart
 
 

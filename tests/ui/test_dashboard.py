@@ -48,7 +48,7 @@ from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import Intent, ladder, risky
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.states import contradiction_of
+from replexplorer.ui.words.states import InForce, Measured, contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.fakes.servers import MYSQL_9
 from tests.ui.driving import Bench, ManualClock, bench
@@ -58,7 +58,7 @@ SYNC = KnobName("sync_binlog", SOURCE)
 
 
 def chart(app: Bench, name: str) -> ChartModel:
-    model = app.dashboard.query_one(name, Chart).model
+    model = app.dashboard.query_one(name, Chart).shown
     assert model is not None
     return model
 
@@ -727,7 +727,9 @@ def test_the_ladder_has_what_the_server_takes(most: int, words: list[str]) -> No
     """MySQL has no innodb_flush_log_at_trx_commit=3, MariaDB has."""
     name = KnobName("innodb_flush_log_at_trx_commit", SOURCE)
     here = Capabilities.of(MYSQL_9, {name.key: Range(0, most)}).narrowed(name.key)
-    intent = Intent(name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), here=here)
+    intent = Intent(
+        name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), InForce("", True), Measured(), here=here
+    )
     assert "".join(text for text, _ in ladder(intent, 40)).split() == words
 
 

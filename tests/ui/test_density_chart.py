@@ -143,7 +143,7 @@ async def test_a_key_switches_between_lines_and_density(size: tuple[int, int]) -
         await app.press("d")
         await app.until(lambda: "density" in (chart(app).rows or [""])[0])
         assert chart(app).region.area
-        assert chart(app).model is not None
+        assert chart(app).shown is not None
         await app.press("d")
         await app.until(lambda: "density" not in chart(app).rows[0])
 
@@ -152,16 +152,16 @@ async def test_a_held_picture_stays_and_a_longer_page_shows_more() -> None:
     ticks = [live(1 + at / 2, *[90_000] * 50) for at in range(400)]
     async with bench(*ticks) as app:
         await app.press("d", "space")
-        held = chart(app).model
+        held = chart(app).shown
         assert held is not None
         await app.play(live(201.5, *[5_000_000] * 8))
-        assert chart(app).model == held
+        assert chart(app).shown == held
         await app.press("minus")
-        longer = chart(app).model
+        longer = chart(app).shown
         assert longer is not None
         assert longer.density[0].start_s < held.density[0].start_s
         await app.press("plus", "space")
-        await app.until(lambda: chart(app).model != held)
+        await app.until(lambda: chart(app).shown != held)
 
 
 async def test_only_what_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:

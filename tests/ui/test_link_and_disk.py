@@ -416,7 +416,7 @@ async def test_both_charts_shade_an_open_partition_with_its_word() -> None:
             chart = app.dashboard.query_one(name, Chart)
             text = "\n".join(chart.render_line(y).text for y in range(chart.size.height))
             assert " partition ack" in text
-            model = chart.model
+            model = chart.shown
             assert model is not None
             assert [(one.start_s, one.end_s) for one in model.page.windows] == [(10.0, None)]
 

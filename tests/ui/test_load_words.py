@@ -83,8 +83,8 @@ async def test_the_title_says_that_the_load_is_the_limit_in_amber() -> None:
         chart = app.dashboard.query_one("#tps-chart", Chart)
         assert "▲ the load is the limit: generator at 97 % of a core" in chart.rows[0]
         assert "3000 QPS" in chart.rows[0]
-        assert chart.model is not None
-        assert chart.model.note_ink == "warn"
+        assert chart.shown is not None
+        assert chart.shown.note_ink == "warn"
 
 
 @pytest.mark.parametrize(

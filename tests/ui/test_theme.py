@@ -45,7 +45,7 @@ class _Themed(App[None]):
     def compose(self) -> ComposeResult:
         yield Static("one", id="one")
         chart = Chart()
-        chart.model = MODEL
+        chart.shown = MODEL
         yield chart
 
 

@@ -231,7 +231,7 @@ class DashboardScreen(DashboardView):
     def _ask(self, question: tuple[Line, ...]) -> None:
         self._quitting = bool(question)
         shown = question or lost_question(self._lost)
-        self.query_one(Footer).question = shown
+        self.query_one(Footer).ask(shown)
         self.set_class(bool(shown), "-asking")
 
     @property
@@ -415,7 +415,7 @@ class DashboardScreen(DashboardView):
     def _open_value(self, text: str) -> None:
         self._problem = ""
         place = self._value_place or self._filter_place  # until the drawer is laid out
-        self.query_one(KnobLine).typing = True
+        self.query_one(KnobLine).type(True)
         self.query_one("#value-entry", Entry).open(text, place, TYPED_WIDTH)
 
     def _take_value(self, text: str) -> None:
@@ -643,6 +643,7 @@ class DashboardScreen(DashboardView):
         self.presenter.toggle(self._settings.monotonic())
         self.set_class(self.presenter.is_on, "-present")
         self.query_one(LabStrip).brief = self.presenter.is_on
+        self.query_one(LabStrip).repaint()
         self._reduce_knobs()
         self._draw_bar()
         self.call_after_refresh(self._draw)
@@ -652,12 +653,13 @@ class DashboardScreen(DashboardView):
         """The strip of the lab that runs, its tries in place of the charts where it has such; a toast when it
         has ended."""
         view = self._labs.view
-        self.query_one(LabStrip).show(view)
+        if view is not None:
+            self.query_one(LabStrip).show(view)
         self.set_class(view is not None, "-lab")
         tries = view.step.tries if view is not None and view.step is not None else ()
         self.set_class(bool(tries), "-tries")
         link = self.picture.tick.rtt if self.picture.tick is not None else None
-        self.query_one(LabTries).show(tries, link.rtt_asked_ms if link is not None else 0.0)
+        self.query_one(LabTries).show((tries, link.rtt_asked_ms if link is not None else 0.0))
         if self._labs.end is not None:
             (text, severity), self._labs.end = self._labs.end, None
             if self._labs.unseen is not None:

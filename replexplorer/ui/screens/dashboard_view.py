@@ -109,9 +109,9 @@ class DashboardView(Screen[None]):
         glyphs = self._settings.glyphs
         keymap = self._settings.keymap
         yield Header(glyphs=glyphs, id="header")
-        yield LabStrip(keymap, glyphs=glyphs, id="lab-strip")
+        yield LabStrip(keymap=keymap, glyphs=glyphs, id="lab-strip")
         yield PresenterBar(glyphs=glyphs, id="presenter")
-        yield ReplicaStrip(keymap, glyphs=glyphs, id="replica-strip")
+        yield ReplicaStrip(keymap=keymap, glyphs=glyphs, id="replica-strip")
         yield BigStrip(glyphs=glyphs, id="big-strip")
         with Horizontal(id="body"):
             with Vertical(id="left"):
@@ -133,7 +133,7 @@ class DashboardView(Screen[None]):
         if self._player is not None:
             yield PlayerLine(glyphs=glyphs, id="player")
         yield KnobLine(glyphs=glyphs, id="knob-line")
-        yield Footer(keymap, glyphs=glyphs, id="footer")
+        yield Footer(keymap=keymap, glyphs=glyphs, id="footer")
         yield TinyNotice(glyphs=glyphs, id="tiny")
         yield KnobDrawer(self.board, glyphs=glyphs, id="drawer")
         yield Entry("value")
@@ -260,40 +260,31 @@ class DashboardView(Screen[None]):
         self.presenter.fold(tick, self._labs.view)
         self._reduce_knobs()
         with self.app.batch_update():
-            self._draw_header(tick)
+            header = self.query_one(Header)
+            header.sweep = self._sweep.place
+            header.show(self.picture)
             self._draw_troubles(tick)
             if self.layout_name is Layout.TINY:
-                notice = self.query_one(TinyNotice)
-                notice.recent, notice.tick = recent, tick
+                self.query_one(TinyNotice).show(picture)
                 return
-            self.query_one(Topology).tick = tick
-            for strip in (self.query_one(BigStrip), self.query_one(ValueStrip)):
-                strip.recent = recent
-                strip.tick = tick
-            self.query_one(EventLogPane).origin_s = picture.origin_s
-            self.query_one(EventLogPane).events = tuple(picture.log)[-8:]
-            self.query_one(Footer).condition = "" if self._is_whole else "down"
-            self._draw_epochs(tick)
-            self.query_one(AnatomyPanel).tick = tick
-            self.query_one(ExposureLine).exposure = tick.exposure
+            for of_tick in (Topology, AnatomyPanel, ExposureLine):
+                self.query_one(of_tick).show(tick)
+            for of_picture in (BigStrip, ValueStrip, EventLogPane):
+                self.query_one(of_picture).show(picture)
+            self.query_one(Footer).show("" if self._is_whole else "down")
+            epochs = self.board.labelled(tick.epochs)
+            table = epochs, picture.origin_s, tick.protection.unprotected
+            self.query_one(EpochTable).show(table)
+            self.query_one(EpochStrip).show(epochs)
             self._draw_charts()
             self._draw_knobs()
             self._draw_bar()
             self._draw_player()
 
-    def _draw_header(self, tick: Tick) -> None:
-        """The first row; of a held picture with what is so meanwhile."""
-        picture, header = self.picture, self.query_one(Header)
-        header.recent = picture.shown.recent
-        header.elapsed_s = picture.shown.elapsed_s
-        header.live = (picture.tick, picture.recent) if picture.is_frozen and picture.tick else None
-        header.sweep = self._sweep.place
-        header.tick = tick
-
     def _draw_player(self) -> None:
         """Where a recording stands."""
         if self._player is not None:
-            self.query_one(PlayerLine).view = self._player.position
+            self.query_one(PlayerLine).show(self._player.position)
 
     def _draw_bar(self) -> None:
         """What the room is shown, while somebody presents."""
@@ -336,15 +327,6 @@ class DashboardView(Screen[None]):
             self._fit_drawer()
             self.call_after_refresh(self._draw)
 
-    def _draw_epochs(self, tick: Tick) -> None:
-        """All epochs."""
-        table = self.query_one(EpochTable)
-        table.origin_s = self.picture.shown.origin_s
-        epochs = self.board.labelled(tick.epochs)
-        table.epochs = epochs
-        table.unprotected = tick.protection.unprotected
-        self.query_one(EpochStrip).epochs = epochs
-
     def _draw_charts(self) -> None:
         tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)
         for name, model in (("#tps-chart", tps), ("#latency-chart", latency)):
@@ -360,17 +342,12 @@ class DashboardView(Screen[None]):
         with self.app.batch_update():
             drawer = self.query_one(KnobDrawer)
             panel = drawer if self.drawer_open else self.query_one("#knobs", KnobPanel)
-            tick = self.picture.tick_of_knobs
+            if (tick := self.picture.tick_of_knobs) is None:
+                return
             panel.show(tick)
-            intent, fold = self.intent(panel.hidden_below), self._fold_intent()
-            statement, line = self.query_one(StatementPanel), self.query_one(KnobLine)
-            statement.fold = line.fold = fold
-            statement.intent = line.intent = intent
-            if intent is not None:
-                effect = effect_of(self.board.views[intent.name], tick)
-                applying = intent.name in self.board.pending
-                line.effect = InForce("applying…", False) if applying else effect
-                line.measured = measured_of(intent.name, tick)
+            if intent := self.intent() or self._fold_intent():
+                self.query_one(StatementPanel).show(intent)
+                self.query_one(KnobLine).show(intent)
 
     def _fold_intent(self) -> FoldIntent | None:
         """The line of the fold, while the cursor is on it."""
@@ -381,16 +358,18 @@ class DashboardView(Screen[None]):
             fold.title, tuple(dict.fromkeys(name.knob.label for name in self.board.folded(fold)))
         )
 
-    def intent(self, hidden_below: int = 0) -> Intent | None:
+    def intent(self) -> Intent | None:
         """The selected knob with what its value runs and risks."""
-        name = self.board.selected
+        name, tick = self.board.selected, self.picture.tick_of_knobs
         if name is None or name not in self.board.views:
             return None
-        value = self.board.asked(name)
-        requested = self.board.views[name].requested
+        view, value = self.board.views[name], self.board.asked(name)
+        applying = name in self.board.pending
         return Intent(
-            name, self.board.label(name), value, requested, self._preview(name, value, requested),
-            self.board.place, hidden_below, self._problem, self.board.views[name].here,
+            name, self.board.label(name), value, view.requested,
+            self._preview(name, value, view.requested), self.board.place,
+            InForce("applying…", False) if applying else effect_of(view, tick), measured_of(name, tick),
+            self._problem, view.here,
         )  # fmt: skip
 
     def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:
@@ -438,6 +417,7 @@ class DashboardView(Screen[None]):
             self._fit_drawer()
             self._close_entries()
             self.query_one(Footer).layout_name = self.layout_name
+            self.query_one(Footer).repaint()
         self.call_after_refresh(self._draw)
 
     def _lay_out(self, size: Size, *, update: bool = True) -> None:
@@ -466,5 +446,5 @@ class DashboardView(Screen[None]):
         self.board.keep_search()
         for entry in opened:
             entry.close()
-        self.query_one(KnobLine).typing = False
+        self.query_one(KnobLine).type(False)
         return bool(opened)

@@ -15,7 +15,7 @@ from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run, rule
 
 
-class Listing(Lines):
+class Listing(Lines[object]):
     """A titled rule, fixed head rows, and as many body rows from the top one on as fit."""
 
     DEFAULT_CSS = "Listing { height: 1fr; }"
@@ -32,7 +32,9 @@ class Listing(Lines):
         self.is_typed_beside = False
         """A field beside it takes the letters."""
 
-    def show(self, title: Line, head: Sequence[Line], body: Sequence[Line]) -> None:
+    def show(  # type: ignore[override]
+        self, title: Line, head: Sequence[Line], body: Sequence[Line]
+    ) -> None:
         """Show these rows."""
         self._title, self._head, self._body = title, head, body
         self.scroll_rows(0)

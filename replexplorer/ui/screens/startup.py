@@ -22,7 +22,7 @@ from replexplorer.ui.words.runs import Line, Run, hung, spread
 _WIDTH: Final = 72
 
 
-class StartSteps(Lines):
+class StartSteps(Lines[object]):
     """Done steps, the present one with its progress and seconds, or the failure with its remedy."""
 
     def __init__(self, settings: Settings) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from itertools import pairwise, zip_longest
-from typing import Final, NamedTuple
-
-from textual.reactive import reactive
+from typing import Final
 
 from replexplorer.core.load.interval import SERVER
 from replexplorer.core.server.anatomy import ACKS, Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
-from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.lines import Cadence, Lines
+from replexplorer.ui.terminal.glyphs import Glyphs
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, rule, spread, width_of
+from replexplorer.ui.words.runs import Line, Run, fit, fit_text, joined, padded, pair, rule, spread, width_of
 from replexplorer.ui.words.states import checks_runs, failed_runs, truth_runs
 
 PATTERNS: Final[Mapping[Part, str]] = {
@@ -37,28 +34,21 @@ PATTERNS: Final[Mapping[Part, str]] = {
 """A part's character where there are no colours."""
 
 
-class PartWords(NamedTuple):
-    """How a part is written, from long to short."""
-
-    full: str
-    word: str
-    short: str
-
-
-WORDS: Final[Mapping[Part, PartWords]] = {
-    Part.WIRE: PartWords("client + wire", "wire", "wire"),
-    Part.EXECUTE: PartWords("execute", "execute", "exec"),
-    Part.QUEUE: PartWords("queue", "queue", "queue"),
-    Part.FSYNC_QUEUE: PartWords("fsync queue", "fsync queue", "fsyncQ"),
-    Part.ACK_QUEUE: PartWords("ACK queue", "ACK queue", "ACKQ"),
-    Part.REDO: PartWords("redo fsync", "redo", "redo"),
-    Part.BINLOG: PartWords("binlog fsync", "binlog", "binlog"),
-    Part.ACK: PartWords("ACK wait", "ACK wait", "ACK"),
-    Part.GROUP: PartWords("group certifies", "group", "group"),
-    Part.ENGINE: PartWords("engine commit", "engine", "engine"),
-    Part.OTHER: PartWords("other", "other", "other"),
+WORDS: Final[Mapping[Part, tuple[str, str]]] = {
+    Part.WIRE: ("client + wire", "wire"),
+    Part.EXECUTE: ("execute", "exec"),
+    Part.QUEUE: ("queue", "queue"),
+    Part.FSYNC_QUEUE: ("fsync queue", "fsyncQ"),
+    Part.ACK_QUEUE: ("(queued", "(queued"),
+    Part.REDO: ("redo fsync", "redo"),
+    Part.BINLOG: ("binlog fsync", "binlog"),
+    Part.ACK: ("ACK wait", "ACK"),
+    Part.GROUP: ("group certifies", "group"),
+    Part.ENGINE: ("engine commit", "engine"),
+    Part.OTHER: ("other", "other"),
 }
-"""Every part."""
+"""How each part is written, in full and in short; how long an acknowledgement was behind another group's is
+a part of the wait for it, in brackets."""
 
 
 _Span = tuple[Part, float, float]
@@ -89,7 +79,7 @@ def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool)
     for part, start, end in _waits_as_one(spans):
         ms = (end - start) / width * total_ms
         _label(cells, part, ms, math.ceil(start - 1e-9), math.floor(end + 1e-9), tones=tones)
-    return _joined(cells)
+    return joined(cells)
 
 
 def _waits_as_one(spans: list[_Span]) -> list[_Span]:
@@ -122,36 +112,18 @@ def _whole(spans: list[_Span], at: int, *, tones: bool) -> Run:
 
 def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, tones: bool) -> None:
     """Write a part's name and time, or as much of it as fits, into the cells that it has alone."""
-    text = _text_in(part, ms, last - first)
+    full, short = WORDS[part]
+    figure = part_ms(ms)
+    texts = (f" {full} {figure} ms ", f" {short} {figure} ", short)
+    text = next((text for text in texts if len(text) < last - first), "")
     start = first + (last - first - len(text)) // 2
     for at, char in enumerate(text, start):
         ground = cells[at][1].rpartition(" on ")[2]
         cells[at] = (char, f"oncolor on {ground} b" if tones else "title b")
 
 
-def _text_in(part: Part, ms: float, cells: int) -> str:
-    """The longest way to write a part into this many cells; empty where none fits."""
-    full, word, short = WORDS[part]
-    figure = part_ms(ms)
-    texts = (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} ")
-    return next((text for text in texts if len(text) + 2 <= cells), short if len(short) < cells else "")
-
-
-def _joined(cells: list[Run]) -> list[Run]:
-    """Neighbours of one style as one run."""
-    runs: list[Run] = []
-    for text, words in cells:
-        if runs and runs[-1][1] == words:
-            runs[-1] = (runs[-1][0] + text, words)
-        else:
-            runs.append((text, words))
-    return runs
-
-
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""
-_EVERY_S: Final = 2.0
-"""The parts are means of 5 s, and the bar is what costs a small line most."""
 _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are shown."""
 _PARTS: Final = (
@@ -165,7 +137,6 @@ _PARTS: Final = (
     ),
 )
 """The legend's two rows, and those in a group."""
-_LEGEND_ROWS: Final = 2
 _APART_CELLS: Final = 2
 _FIGURE_CELLS: Final = 7 + _APART_CELLS
 """`■ `, a blank, a figure of four digits, and blanks behind it."""
@@ -184,71 +155,32 @@ _WAITS: Final = {
 }
 
 
-class AnatomyPanel(Lines):
+class AnatomyPanel(Lines[Tick]):
     """Rule, legend, bar, what limits, what the counters say; a bar alone where there is one row."""
 
     DEFAULT_CSS = "AnatomyPanel { height: 6; }"
 
-    tick: reactive[Tick | None] = reactive(None)
-    """The picture."""
-
-    def __init__(
-        self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(glyphs=glyphs, id=id, classes=classes)
-        self._cadence = Cadence(_EVERY_S)
-
-    def watch_tick(self) -> None:
-        """Draw the parts, where it is time to."""
-        if self.tick is None or self._cadence.is_due(self.tick.at_s, _words_of(self.tick)):
-            self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The rows at this size."""
-        tick = self.tick
-        if tick is None:
-            return []
+        anatomy, truth = shown.anatomy, shown.truth
+        failed, held = failed_runs(truth), checks_runs(truth)
+        if height == 1 and failed:  # a check that failed comes before the bar
+            return [[(" ", "text"), *failed]]
         if height == 1:
-            return [self._row(tick, width)]
-        anatomy = tick.anatomy
-        rows: list[Line] = [rule(*self._title(tick, width), width)]
+            return [self._bar(anatomy, width) if anatomy else [(f" commit: {_why_none(shown)}", "muted")]]
+        rows: list[Line] = [rule(*_title(shown, width), width)]
         if anatomy is None:
-            stretch = f"   counters in {tick.truth.duration_s:.0f} s" if tick.truth else ""
-            rows += [[(f" {_why_none(tick)}{stretch}", "muted")], *[[]] * _LEGEND_ROWS]
+            stretch = f"   counters in {truth.duration_s:.0f} s" if truth else ""
+            rows += [[(f" {_why_none(shown)}{stretch}", "muted")], [], []]
         else:
             rows += [*self._legend(anatomy, width), self._bar(anatomy, width)]
-        rows.append(_limit(tick, width))
-        failed, held = failed_runs(tick.truth), checks_runs(tick.truth)
         room = width - width_of(failed) - width_of(held) - 2
-        rows.append(spread([(" ", "text"), *failed, *truth_runs(tick.truth, room, anatomy)], held, width))
-        return rows
+        facts = [(" ", "text"), *failed, *truth_runs(truth, room, anatomy)]
+        return [*rows, _limit(shown, width), spread(facts, held, width)]
 
     @property
     def _tones(self) -> bool:
         return inks_of(self.app).tones
-
-    def _title(self, tick: Tick, width: int) -> tuple[Line, Line]:
-        """The wait point in words; parts that are more than the whole, or how many commits these are."""
-        anatomy = tick.anatomy
-        title: Line = [("Commit anatomy ", "title b"), (wait_words(tick.protection), "muted")]
-        if excess := excess_of(anatomy):
-            told: Line = [(f"▲ {excess}", "warn b")]
-            return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
-        if anatomy is None or width < WIDE_FROM:
-            return title, []
-        mean = f"mean of {figures.count(anatomy.commits)} commits"
-        if tick.load is not None and tick.load.is_by_server:
-            mean = f"the server's mean of {figures.count(anatomy.commits)} commits"
-        words = "; ".join(filter(None, (anatomy.untimed_words, mean)))
-        return title, [(words if len(words) + width_of(title) + 4 < width else mean, "muted")]
-
-    def _row(self, tick: Tick, width: int) -> Line:
-        """A small screen's: a check that failed comes before the bar."""
-        if failed := failed_runs(tick.truth):
-            return cut([(" ", "text"), *failed], width, self.glyphs.ellipsis)
-        if tick.anatomy is None:
-            return [(f" commit: {_why_none(tick)}", "muted")]
-        return self._bar(tick.anatomy, width)
 
     def _bar(self, anatomy: Anatomy, width: int) -> Line:
         """`commit 88.4 ms in 5 s` and its parts: the mean of that stretch."""
@@ -260,63 +192,52 @@ class AnatomyPanel(Lines):
 
     def _legend(self, anatomy: Anatomy, width: int) -> list[Line]:
         """Every part in a place of its own, whatever the others are; `-` for what nothing was measured of."""
-        is_group = Part.GROUP in (*anatomy.parts, *anatomy.untimed)
-        at, has_shares, columns = _columns(is_group, width)
+        parts = _PARTS[Part.GROUP in (*anatomy.parts, *anatomy.untimed)]
+        for at, with_share in ((0, True), (1, True), (1, False)):
+            figure = _FIGURE_CELLS + _SHARE_CELLS * with_share
+            columns = [
+                max(len(WORDS[part][at]) + (part is Part.ACK_QUEUE) for part in pair if part) + figure
+                for pair in zip_longest(*parts)
+            ]
+            columns[-1] -= _APART_CELLS
+            if sum(columns) < width:
+                break
         return [
             [
                 (" ", "text"),
                 *(
                     run
                     for part, cells in zip(row, columns, strict=False)
-                    for run in self._entry(anatomy, part, at, has_shares, cells)
+                    for run in padded(self._entry(anatomy, part, at, with_share), cells)
                 ),
             ]
-            for row in _PARTS[is_group]
+            for row in parts
         ]
 
-    def _entry(self, anatomy: Anatomy, part: Part, at: int, has_share: bool, cells: int) -> Line:
-        """`■ redo 1.9 2%`; of an acknowledgement's wait, what was behind another group's, in brackets."""
+    def _entry(self, anatomy: Anatomy, part: Part, at: int, with_share: bool) -> Line:
+        """`■ redo 1.9 2%`."""
         is_queued = part is Part.ACK_QUEUE
-        ms = anatomy.parts.get(part) if is_queued else anatomy.named.get(part)
+        ms = (anatomy.parts if is_queued else anatomy.named).get(part)
         has_colors = self._tones and not self.glyphs.ascii
         key: Run = ("■ ", part.value) if has_colors else (f"{PATTERNS[part]} ", "text b")
         figure = figures.UNKNOWN if ms is None else part_ms(ms)
-        share = f" {ms / max(anatomy.mean_ms, 1e-9):.0%}" if has_share and ms is not None else ""
-        entry: list[Run] = [key, (f"{_word(part, at)} ", "muted"), (figure, "text b")]
-        entry.append((share + ")" * is_queued, "muted"))
-        return [*entry, (" " * max(0, cells - width_of(entry)), "text")]
+        share = f" {ms / max(anatomy.mean_ms, 1e-9):.0%}" if with_share and ms is not None else ""
+        return [key, *pair(WORDS[part][at], figure, "text b"), (share + ")" * is_queued, "muted")]
 
 
-def _word(part: Part, at: int) -> str:
-    """How a part is written in the legend."""
-    return "(queued" if part is Part.ACK_QUEUE else WORDS[part][at]
-
-
-@lru_cache(maxsize=16)
-def _columns(is_group: bool, width: int) -> tuple[int, bool, Sequence[int]]:
-    """How parts are written at this width, whether with their shares, and the cells of each column."""
-    upper, lower = _PARTS[is_group]
-    for at, has_shares in ((0, True), (1, True), (1, False), (2, False)):
-        figure = _FIGURE_CELLS + _SHARE_CELLS * has_shares
-        columns = [
-            max(len(_word(part, at)) + (part is Part.ACK_QUEUE) for part in pair if part) + figure
-            for pair in zip_longest(upper, lower)
-        ]
-        columns[-1] -= _APART_CELLS
-        if sum(columns) < width:
-            break
-    return at, has_shares, columns
-
-
-def _words_of(tick: Tick) -> object:
-    """What the panel says besides its figures."""
-    return (
-        wait_words(tick.protection),
-        tick.anatomy is None and _why_none(tick),
-        bool(excess_of(tick.anatomy)),
-        tick.predicted is None,
-        bool(failed_runs(tick.truth)),
-    )
+def _title(tick: Tick, width: int) -> tuple[Line, Line]:
+    """The wait point in words; parts that are more than the whole, or how many commits these are."""
+    anatomy = tick.anatomy
+    title: Line = [("Commit anatomy ", "title b"), (wait_words(tick.protection), "muted")]
+    if excess := excess_of(anatomy):
+        told: Line = [(f"▲ {excess}", "warn b")]
+        return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
+    if anatomy is None or width < WIDE_FROM:
+        return title, []
+    whose = "the server's mean" if tick.load is not None and tick.load.is_by_server else "mean"
+    mean = f"{whose} of {figures.count(anatomy.commits)} commits"
+    words = "; ".join(filter(None, (anatomy.untimed_words, mean)))
+    return title, [(fit_text((words, mean), width - width_of(title) - 5), "muted")]
 
 
 def wait_words(protection: Protection) -> str:
@@ -348,15 +269,15 @@ def _limit(tick: Tick, width: int) -> Line:
     predicted = tick.predicted
     if predicted is None:
         return []
-    head = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms  "
     clauses = predicted.limit.split("; ")
-    if width < WIDE_FROM or len(head) + len(predicted.limit) > width:
-        head = " "
-    while len(clauses) > 1 and len(head) + len("; ".join(clauses)) > width:
-        clauses.pop()
-    row: Line = [(head, "muted"), ("; ".join(clauses), "text")]
-    origin: Line = [
-        (f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model", "faint")
+    told = f"predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms"
+    heads = (f" {told}  ", " ") if width >= WIDE_FROM else (" ",)
+    rows = [
+        [(head, "muted"), ("; ".join(clauses[:count]), "text")]
+        for count in range(len(clauses), 0, -1)
+        for head in heads
     ]
-    fits = width >= WIDE_FROM and width_of(row) + width_of(origin) + 2 < width
-    return spread(row, origin, width - 1) if fits else row
+    row = fit(rows, width)
+    origin = f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model"
+    fits = width >= WIDE_FROM and width_of(row) + len(origin) + 2 < width
+    return spread(row, [(origin, "faint")], width - 1) if fits else row

@@ -9,23 +9,18 @@ from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line
 
 
-class Chart(Lines):
+class Chart(Lines[ChartModel]):
     """Title rule, plot and time axis of one `ChartModel`; TPS and latency are two models of it."""
 
     DEFAULT_CSS = "Chart { height: 1fr; min-height: 5; }"
-    model: ChartModel | None = None
-    """What is shown."""
 
-    def show(self, model: ChartModel) -> None:
-        """Show another model."""
-        if model != self.model:
-            self.model = model
-            self.repaint()
+    def show(self, shown: ChartModel) -> None:
+        """Paint another model: equal ones are the same picture."""
+        if shown != self.shown:
+            super().show(shown)
 
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: ChartModel, width: int, height: int) -> list[Line]:
         """The model at this size."""
-        if self.model is None:
-            return []
         inks = inks_of(self.app)
-        grid = paint_chart(self.model, width, height, self.glyphs, shades=inks.shades, tones=inks.tones)
+        grid = paint_chart(shown, width, height, self.glyphs, shades=inks.shades, tones=inks.tones)
         return [grid.runs(y) for y in range(height)]

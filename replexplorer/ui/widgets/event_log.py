@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
-from textual.reactive import reactive
-
 from replexplorer.core.event import Event
+from replexplorer.ui.state.picture import Picture
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
@@ -17,36 +17,21 @@ CLOCKS: Final = "elapsed as on the charts, then local time"
 """What the two times of a row are."""
 
 
-class EventLogPane(Lines):
+class EventLogPane(Lines[Picture]):
     """A titled list, newest first; one row without a title on a small screen."""
 
     DEFAULT_CSS = "EventLogPane { height: 4; }"
 
-    events: reactive[tuple[Event, ...]] = reactive(())
-    """Newest last."""
-    origin_s: reactive[float] = reactive(0.0)
-    """When elapsed time began."""
-
-    def watch_events(self) -> None:
-        """Draw the newest."""
-        self.repaint()
-
-    def watch_origin_s(self) -> None:
-        """Draw the times again."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """The rows."""
+    def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
+        """The rows; of a change of several knobs as many as fit whole."""
         title: Line = [("Events ", "title b"), (CLOCKS, "muted")]
-        top: list[Line] = [rule(title, [], width)] if height > 1 else []
-        newest = tuple(reversed(self.events[-height:]))
-        return [*top, *(self._row(event, width) for event in newest[: height - len(top)])]
-
-    def _row(self, event: Event, width: int) -> Line:
-        """An event; of a change of several knobs as many as fit whole."""
-        head, (text, words) = _head(event, self.glyphs, self.origin_s), _text(event)
-        room = width - width_of(head)
-        return [*head, (text if event.mark is None else listed(text, room, self.glyphs.ellipsis), words)]
+        rows: list[Line] = [rule(title, [], width)] if height > 1 else []
+        for event in islice(reversed(shown.log), height - len(rows)):
+            head, (text, words) = _head(event, self.glyphs, shown.origin_s), _text(event)
+            if event.mark is not None:
+                text = listed(text, width - width_of(head), self.glyphs.ellipsis)
+            rows.append([*head, (text, words)])
+        return rows
 
 
 def event_rows(event: Event, glyphs: Glyphs, width: int, origin_s: float) -> list[Line]:

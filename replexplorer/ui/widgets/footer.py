@@ -2,130 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import islice, zip_longest
 from typing import ClassVar, Final
-
-from textual.reactive import reactive
 
 from replexplorer.core.history.caption import Headline, Matters
 from replexplorer.engine.view import PlayerPosition
-from replexplorer.ui.actions import FOOTER, FooterItem, key_label, keys_of
+from replexplorer.ui.actions import FOOTER, FooterItem
 from replexplorer.ui.style.layout import Layout
-from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, spread, width_of, wrapped
+from replexplorer.ui.words.runs import Line, apart, cut, fit, hint, padded, spread, width_of, wrapped
 
 
-class Footer(Lines):
+class Footer(Lines[str]):
     """Hints from the action registry under the keymap in force; the least important go first."""
 
     GROUND: ClassVar[str] = "keybg"
     DEFAULT_CSS = "Footer { height: 1; dock: bottom; }"
 
-    layout_name: reactive[Layout] = reactive(Layout.NORMAL)
+    layout_name = Layout.NORMAL
     """Which hints there are."""
-    items: reactive[tuple[FooterItem, ...]] = reactive(FOOTER)
+    items: tuple[FooterItem, ...] = FOOTER
     """All hints there are."""
-    condition: reactive[str] = reactive("")
-    """`down` while a node is down or a replication thread is stopped."""
-    question: reactive[tuple[Line, ...]] = reactive(())
+    question: tuple[Line, ...] = ()
     """Asked in place of the hints, longest first: the first that fits is shown."""
 
-    def __init__(self, keymap: Mapping[str, str], *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
-        super().__init__(glyphs=glyphs, id=id)
-        self._keymap = keymap
-
-    def watch_layout_name(self) -> None:
-        """Draw the hints of the layout."""
-        self.repaint()
-
-    def watch_items(self) -> None:
-        """Draw other hints."""
-        self.repaint()
-
-    def watch_condition(self) -> None:
-        """Show or hide hints."""
-        self.repaint()
-
-    def watch_question(self) -> None:
-        """Ask, or show the hints again."""
+    def ask(self, question: tuple[Line, ...]) -> None:
+        """Ask this, or show the hints again."""
+        self.question = question
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The question, while there is one; else as many hints as fit."""
+        """The question, while there is one; else as many hints as fit in the condition that is shown: `down`
+        while a node is down or a replication thread is stopped."""
         if self.question:
-            return [next((row for row in self.question if width_of(row) <= width), self.question[-1])]
+            return [fit(self.question, width)]
         items = [
             item
             for item in self.items
-            if self.layout_name.value[0] in item.layouts and item.when in ("", self.condition)
+            if self.layout_name.value[0] in item.layouts and item.when in ("", self.shown)
         ]
         while items and width_of(row := self._row(items)) > width:
             items.remove(max(items, key=lambda item: item.rank))
         return [row] if items else []
 
-    def _row(self, items: list[FooterItem]) -> list[Run]:
-        runs: list[Run] = []
+    def _row(self, items: list[FooterItem]) -> Line:
+        hints = []
         for item in items:
-            keys = [
-                key_label(keys_of(action, self._keymap)[0], in_ascii=self.glyphs.ascii)
-                for action in item.actions
-            ]
-            label = "".join(keys) if all(len(key) == 1 for key in keys) else " ".join(keys)
-            word = item.word
+            keys = [self.key(action) for action in item.actions]
+            label, word = ("" if all(len(key) == 1 for key in keys) else " ").join(keys), item.word
             if not keys:
                 label, _, word = item.word.partition(" ")
-            runs += [("  " if runs else " ", "text"), (label, "key b"), (f" {word}", "muted")]
-        return runs
+            hints.append(hint(label, word))
+        return [(" ", "text"), *apart(hints, "  ")]
 
 
-class PlayerLine(Lines):
-    """One row over the keys."""
+class PlayerLine(Lines[PlayerPosition]):
+    """One row over the keys: `▶ REPLAY 00:01:23 / 00:02:33 ×1 ━━━━╸───`."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PlayerLine { height: 1; }"
 
-    view: reactive[PlayerPosition | None] = reactive(None)
-    """Where it stands."""
-    marks_s: reactive[Sequence[float]] = reactive(())
+    marks_s: Sequence[float] = ()
     """Seconds since the recording's first tick."""
 
-    def watch_view(self) -> None:
-        """Repaint with the position and speed of now."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """`▶ REPLAY 00:01:23 / 00:02:33 ×1 ━━━━╸───`."""
-        view = self.view
-        if view is None:
-            return []
-        state = ("▶ REPLAY", "good b") if view.playing else ("‖ PAUSED", "warn b")
-        if not view.playing and view.position_s >= view.length_s:
+    def draw(self, shown: PlayerPosition, width: int, height: int) -> list[Line]:
+        """The state, the clock, and a bar of what was played and what comes, with the marks on both."""
+        state = ("▶ REPLAY", "good b") if shown.playing else ("‖ PAUSED", "warn b")
+        if not shown.playing and shown.position_s >= shown.length_s:
             state = ("■ END", "warn b")
-        told = f" {_clock(view.position_s)} / {_clock(view.length_s)}  ×{view.speed:g} "
-        room = max(0, width - len(state[0]) - len(told) - 2)
-        return [[(" ", "text"), state, (told, "text"), *self._bar(view, room)]]
-
-    def _bar(self, view: PlayerPosition, room: int) -> Line:
-        """What was played, what comes, and the marks on both."""
-        length_s = view.length_s or 1.0
-        done = round(view.position_s / length_s * room)
-        marked = {min(room - 1, int(mark_s / length_s * room)) for mark_s in self.marks_s} if room else set()
+        clocks = " / ".join(figures.elapsed(each) for each in (shown.position_s, shown.length_s))
+        row: Line = [(" ", "text"), state, (f" {clocks}  ×{shown.speed:g} ", "text")]
+        room, length_s = max(0, width - width_of(row) - 1), shown.length_s or 1.0
+        done = round(shown.position_s / length_s * room)
+        marked = {min(room - 1, int(mark_s / length_s * room)) for mark_s in self.marks_s}
         cells = [
             ("┃", "mark") if at in marked else ("━", "accent") if at < done else ("─", "rule")
             for at in range(room)
         ]
-        inks = groupby(cells, key=lambda cell: cell[1])
-        return [("".join(text for text, _ in run), ink) for ink, run in inks]
-
-
-def _clock(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+        return [[*row, *cells]]
 
 
 NUMBER_CELLS: Final = 31
@@ -164,48 +122,38 @@ class Shown:
     """The key that reads on."""
 
 
-class PresenterBar(Lines):
+class PresenterBar(Lines[Shown]):
     """Five rows or more, from 36 rows of screen on seven; nothing in it moves with the figures."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PresenterBar { height: 5; }"
 
-    def __init__(self, *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
-        super().__init__(glyphs=glyphs, id=id)
-        self._shown: Shown | None = None
-        self._height = 0
-
     def show(self, shown: Shown) -> None:
         """Show this; as high as what is said at its longest."""
-        self._shown = shown
-        height = self._rows(self.app.size.width) + 2
-        if height != self._height:  # each assignment lays the screen out
-            self._height = self.styles.height = height
-        self.repaint()
+        size = self.app.size
+        least = _SOLID_ROWS if size.height >= _SOLID_FROM else _DIGIT_ROWS
+        lesson = len(wrapped(shown.longest, _said_cells(size.width))) + 1
+        height = 2 + max(least, min(_MOST_ROWS, lesson))
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height  # each assignment lays the screen out
+        super().show(shown)
 
-    def _rows(self, width: int) -> int:
-        shown = self._shown
-        least = _SOLID_ROWS if self.app.size.height >= _SOLID_FROM else _DIGIT_ROWS
-        if shown is None or not shown.longest:
-            return least
-        lesson = len(wrapped(shown.longest, _said_cells(width)))
-        return max(least, min(_MOST_ROWS, lesson + 1))
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Shown, width: int, height: int) -> list[Line]:
         """What the number counts and the time; digits beside what is said; the lesson and the keys."""
-        shown = self._shown
-        if shown is None:
-            return []
-        middle = max(1, height - 2)
-        digits = _big(_digits(shown.headline), middle, self.glyphs)
-        ink = _INKS[shown.headline.matters]
+        middle, headline = max(1, height - 2), shown.headline
+        figure = figures.UNKNOWN
+        if headline.value is not None:
+            is_rate = headline.matters is Matters.TPS
+            figure = figures.rate(headline.value) if is_rate else figures.count(round(headline.value))
+        digits = solid_rows(figure, self.glyphs)
+        if middle < len(digits) or len(digits[0]) >= NUMBER_CELLS - 1:
+            digits = big_rows(figure, self.glyphs)
         said = self._said(shown, _said_cells(width), middle)
-        rows: list[Line] = [spread([(f" {shown.headline.words}", "title b")], _time(shown.timer_s), width)]
-        for at in range(middle):
-            digit = digits[at] if at < len(digits) else ""
-            left: list[Run] = [(" ", "text"), (digit, ink)]
-            left.append((" " * max(1, NUMBER_CELLS - width_of(left)), "text"))
-            rows.append([*left, *(said[at] if at < len(said) else [])])
+        clock = f"{int(shown.timer_s) // 60:02d}:{int(shown.timer_s) % 60:02d} "
+        rows: list[Line] = [spread([(f" {headline.words}", "title b")], [(clock, "title b")], width)]
+        for digit, words in islice(zip_longest(digits, said, fillvalue=""), middle):
+            left: Line = [(" ", "text"), (str(digit), _INKS[headline.matters])]
+            rows.append([*padded(left, NUMBER_CELLS), *(words or ())])
         return [*rows, spread(_stands(shown), _keys(shown, width), width)]
 
     def _said(self, shown: Shown, cells: int, rows: int) -> list[Line]:
@@ -213,16 +161,15 @@ class PresenterBar(Lines):
         lesson: list[Line] = [[(row, "title b")] for row in wrapped(shown.lesson, cells)]
         ink = "text" if lesson else "title b"
         happened: list[Line] = [[(row, ink)] for row in wrapped(shown.caption, cells)]
-        kept = lesson[: rows - min(1, len(happened))]
-        if len(kept) < len(lesson):
-            kept[-1] = cut(
-                [*kept[-1], (" " + self.glyphs.ellipsis * 2, "title b")], cells, self.glyphs.ellipsis
-            )
-        room = rows - len(kept)
-        if len(happened) > room:
-            last = cut([*happened[room - 1], (" " * cells, ink)], cells, self.glyphs.ellipsis)
-            happened = [*happened[: room - 1], last]
-        return [*kept, *happened]
+        kept = self._shortened(lesson, rows - min(1, len(happened)), cells)
+        return [*kept, *self._shortened(happened, rows - len(kept), cells)]
+
+    def _shortened(self, said: list[Line], rows: int, cells: int) -> list[Line]:
+        """So many rows of a text, the last one with an ellipsis where there is more."""
+        if len(said) <= rows:
+            return said
+        last = [*said[rows - 1], (" " * cells, said[0][0][1])]
+        return [*said[: rows - 1], cut(last, cells, self.glyphs.ellipsis)]
 
 
 def _said_cells(width: int) -> int:
@@ -230,40 +177,17 @@ def _said_cells(width: int) -> int:
     return max(20, width - NUMBER_CELLS - 1)
 
 
-def _big(text: str, rows: int, glyphs: Glyphs) -> tuple[str, ...]:
-    """The figure as big as there is room for."""
-    solid = solid_rows(text, glyphs)
-    return solid if rows >= len(solid) and len(solid[0]) < NUMBER_CELLS - 1 else big_rows(text, glyphs)
-
-
-def _digits(headline: Headline) -> str:
-    if headline.value is None:
-        return "-"
-    if headline.matters is Matters.TPS:
-        return figures.rate(headline.value)
-    return figures.count(round(headline.value))
-
-
-def _time(seconds: float) -> Line:
-    return [(f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d} ", "title b")]
-
-
-def _stands(shown: Shown) -> list[Run]:
+def _stands(shown: Shown) -> Line:
     """` 2/5 semi-sync   b back  n on`."""
     if not shown.stands:
         return []
     ink = "warn b" if shown.is_earlier else "accent b"
-    runs: list[Run] = [(f" {shown.stands}", ink), ("   ", "text")]
-    return [*runs, (shown.back, "key b"), (" back  ", "muted"), (shown.on, "key b"), (" on", "muted")]
+    keys = apart([hint(shown.back, "back"), hint(shown.on, "on")], "  ")
+    return [(f" {shown.stands}   ", ink), *keys]
 
 
 def _keys(shown: Shown, width: int) -> Line:
     """The newest keys that fit beside the lesson."""
-    room = max(12, width // 3)
-    kept = list(shown.keys)
-    while kept and sum(len(key) + 3 for key in kept) > room:
-        kept.pop(0)
-    runs: list[Run] = []
-    for key in kept:
-        runs += [(f" {key} ", "onstate on armed b"), (" ", "text")]
-    return runs
+    kept = [[(f" {key} ", "onstate on armed b"), (" ", "text")] for key in shown.keys]
+    rows = ([run for key in kept[at:] for run in key] for at in range(len(kept) + 1))
+    return fit(rows, max(12, width // 3))

@@ -25,7 +25,7 @@ class Columns(NamedTuple):
     effective: int
 
 
-class KnobPanel(Lines):
+class KnobPanel(Lines[Tick]):
     """The knobs; arrow keys work on the screen, clicks and the wheel here."""
 
     GROUND: ClassVar[str] = "panel"
@@ -60,21 +60,9 @@ class KnobPanel(Lines):
     def __init__(self, board: Board, *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
         super().__init__(glyphs=glyphs, id=id)
         self._board = board
-        self._tick: Tick | None = None
         self._top = 0
-        self._shown: list[Row | None] = []
+        self._rows: list[Row | None] = []
         self._arrows = (-1, -1)
-
-    def show(self, tick: Tick | None = None) -> None:
-        """Draw the board as it is now, with a new tick where there is one."""
-        self._tick = tick or self._tick
-        self.repaint()
-
-    @property
-    def hidden_below(self) -> int:
-        """Knobs under the last row."""
-        below = self._top + self.size.height - self._filter_rows
-        return sum(1 for row in self._all_rows()[below:] if row[1] is not None)
 
     @property
     def _filter_rows(self) -> int:
@@ -83,31 +71,29 @@ class KnobPanel(Lines):
 
     def row_of(self, name: KnobName | None) -> int | None:
         """The row where a knob stands now, or None."""
-        return self._shown.index(name) if name is not None and name in self._shown else None
+        return self._rows.index(name) if name is not None and name in self._rows else None
 
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The rows that fit, the selected one among them, each under its heading."""
-        if self._tick is None:
-            return []
         rows = self._all_rows()
         painted: list[Line] = []
-        self._shown = []
+        self._rows = []
         if self._filter_rows:
             painted.append(self._filter(width))
-            self._shown.append(None)
+            self._rows.append(None)
             height -= 1
         if not rows:
             return [*painted, [(f" no knob matches `{self._board.filter}`", "muted")]]
         if self.HEADINGS_BESIDE:
             painted.append(self._heading("", width, columns=True))
-            self._shown.append(None)
+            self._rows.append(None)
             height -= 1
         self._scroll(rows, height)
         visible = rows[self._top : self._top + height]
         for at, (title, row) in enumerate(visible):
             if at == 0 and not self.HEADINGS_BESIDE:
                 painted.append(self._heading(title, width, columns=True))
-                self._shown.append(None)
+                self._rows.append(None)
                 continue
             if row is None:
                 painted.append(self._heading(title, width, columns=False))
@@ -116,7 +102,7 @@ class KnobPanel(Lines):
             else:
                 first = at == 0 or rows[self._top + at - 1][0] != title
                 painted.append(self._knob(row, title if first and self.HEADINGS_BESIDE else "", width))
-            self._shown.append(row)
+            self._rows.append(row)
         return painted
 
     def _all_rows(self) -> list[tuple[str, Row | None]]:
@@ -162,7 +148,7 @@ class KnobPanel(Lines):
 
     def _bare_disk(self) -> str:
         """What the primary's disk takes without the server and the delay, in words."""
-        disk = self._tick.source_disk if self._tick is not None else None
+        disk = self.shown.source_disk if self.shown is not None else None
         known = disk is not None and disk.probe_p50_ms is not None
         return f"bare disk {figures.millis(disk.probe_p50_ms)}" if known and disk is not None else ""
 
@@ -205,8 +191,8 @@ class KnobPanel(Lines):
         at = self.COLUMNS
         if name in self._board.pending:
             return [*_to(row, at.effective, ground), ("applying…", f"accent{ground}")]
-        effect = effect_of(self._board.views[name], self._tick)
-        measured, apart = measured_of(name, self._tick)
+        effect = effect_of(self._board.views[name], self.shown)
+        measured, apart = measured_of(name, self.shown)
         room = width - at.effective - (len(measured) + 2 if measured else 0)
         if width_of(row) >= at.effective or len(effect.text) > room:
             row = cut([*row, (" " if effect.as_asked else " → ", f"warn{ground}")], width)
@@ -223,7 +209,7 @@ class KnobPanel(Lines):
 
     def on_click(self, event: events.Click) -> None:
         """Select the knob, or step it when an arrow beside the value was hit."""
-        row = self._shown[event.y] if 0 <= event.y < len(self._shown) else None
+        row = self._rows[event.y] if 0 <= event.y < len(self._rows) else None
         if row is None:
             return
         if row == self._board.selected and event.x in (self._arrows[0], self._arrows[0] + 1):

@@ -6,10 +6,10 @@ that a terminal would obey.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from math import inf, isfinite
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 from textual import events
@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from replexplorer.core.text import printable
+from replexplorer.ui.actions import key_label, keys_of
 from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.words.runs import Line, Run, cut, joined
@@ -44,28 +45,44 @@ class Cadence:
         self._words, self._drawn_s = words, at_s
         return True
 
-    def forget(self) -> None:
-        """What comes next is drawn."""
-        self._drawn_s = -inf
+
+Shown = TypeVar("Shown")
 
 
-class Lines(Widget):
-    """A widget that paints rows of runs; subclasses say what, in `paint`."""
+class Lines(Widget, Generic[Shown]):
+    """A widget that paints what it is shown as rows of runs; subclasses say how, in `draw`."""
 
     GROUND: ClassVar[str] = "bg"
     """Token of the color behind everything."""
 
+    shown: Shown | None = None
+    """What is painted; None: nothing yet."""
+
     def __init__(
-        self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
+        self, *, glyphs: Glyphs = BRAILLE, keymap: Mapping[str, str] | None = None, id: str | None = None
     ) -> None:
-        super().__init__(id=id, classes=classes)
+        super().__init__(id=id)
         self.glyphs = glyphs
+        self._keymap = keymap or {}
         self._painted: list[list[Run]] = []
         self._painted_size = (0, 0)
 
-    def paint(self, width: int, height: int) -> Sequence[Line]:
-        """The rows at this size; missing ones are blank, longer ones are cut."""
+    def show(self, shown: Shown) -> None:
+        """Paint this from now on."""
+        self.shown = shown
+        self.repaint()
+
+    def draw(self, shown: Shown, width: int, height: int) -> Sequence[Line]:
+        """The rows of it at this size; missing ones are blank, longer ones are cut."""
         raise NotImplementedError
+
+    def paint(self, width: int, height: int) -> Sequence[Line]:
+        """The rows at this size."""
+        return [] if self.shown is None else self.draw(self.shown, width, height)
+
+    def key(self, action: str) -> str:
+        """The first key of an action, as it is shown."""
+        return key_label(keys_of(action, self._keymap)[0], in_ascii=self.glyphs.ascii)
 
     @property
     def rows(self) -> list[str]:
@@ -81,16 +98,16 @@ class Lines(Widget):
         fresh = [cut(line, width, self.glyphs.ellipsis) for line in painted][:height]
         fresh += [[] for _ in range(height - len(fresh))]
         before, self._painted = self._painted, fresh
-        if self._painted_size != (width, height) or len(before) != height:
+        if self._painted_size != (width, height):
             self._painted_size = (width, height)
             self.refresh()
             return
         for y, (old, new) in enumerate(zip(before, fresh, strict=True)):
             if old != new:
-                cells = list(zip_longest(_cells(old), _cells(new)))
-                end = max((at + 1 for at, (was, now) in enumerate(cells) if was != now), default=0)
-                start = next((at for at, (was, now) in enumerate(cells) if was != now), 0)
-                self.refresh(Region(start, y, max(1, min(end, width) - start), 1))
+                cells = enumerate(zip_longest(_cells(old), _cells(new)))
+                changed = [at for at, (was, now) in cells if was != now] or [0]
+                start, end = changed[0], min(changed[-1] + 1, width)
+                self.refresh(Region(start, y, max(1, end - start), 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a region. Textual forgets what is to be redrawn only where it renders a widget whole:
@@ -114,10 +131,9 @@ class Lines(Widget):
     def render_line(self, y: int) -> Strip:
         """One painted row."""
         inks = inks_of(self.app)
-        ground = inks.style("text", self.GROUND)
-        line = joined(self._painted[y]) if 0 <= y < len(self._painted) else []
+        line = joined(self._painted[y]) if y < len(self._painted) else []
         segments = [Segment(self.glyphs.text(text), inks.style(words, self.GROUND)) for text, words in line]
-        return Strip(segments).adjust_cell_length(self.size.width, ground)
+        return Strip(segments).adjust_cell_length(self.size.width, inks.style("text", self.GROUND))
 
 
 def _cells(line: Line) -> list[tuple[str, str]]:

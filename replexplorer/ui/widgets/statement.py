@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from textual.reactive import reactive
-
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.runs import Line, Run, rule, width_of, wrapped
+from replexplorer.ui.words.runs import Line, Run, apart, pair, rule, spread, width_of, wrapped
 from replexplorer.ui.words.states import InForce, Measured
 
 TYPED_WIDTH: Final = 12
@@ -33,8 +31,10 @@ class Intent:
     preview: Preview
     place: tuple[int, int]
     """Position in the panel from 1, and how many knobs there are."""
-    hidden_below: int = 0
-    """Knobs under the panel's last row."""
+    effect: InForce
+    """What is in effect, and whether it is what was asked for."""
+    measured: Measured
+    """What is measured of it."""
     problem: str = ""
     """Why a typed value was refused, in one line."""
     here: Knob | None = None
@@ -108,20 +108,13 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     words = [word.removesuffix(f" {unit}") if unit else word.replace(" ", "") for word in words]
     width -= len(unit) - 1 if unit else 0
     here = steps.index(intent.value) if intent.value in steps else 0
-    first, last = here, here + 1
-    while True:
-        sides = [(first, last + 1), (first - 1, last)]
-        if last - here > here - first + 1:
-            sides.reverse()  # the value stays in the middle
-        wider = [(a, b) for a, b in sides if a >= 0 and b <= len(words)]
-        fitting = [(a, b) for a, b in wider if sum(len(word) + 2 for word in words[a:b]) <= width]
-        if not fitting:
+    for count in range(len(words), 0, -1):
+        first = max(0, min(here - count // 2, len(words) - count))
+        if sum(len(word) + 2 for word in words[first : first + count]) <= width:
             break
-        first, last = fitting[0]
-    runs: list[Run] = []
-    for at in range(first, last):
-        runs += [(words[at], "title b u" if steps[at] == intent.value else "faint"), ("  ", "text")]
-    return [*runs[:-1], (f" {unit}" if unit else "", "faint")]
+    shown = range(first, first + count)
+    values = [[(words[at], "title b u" if steps[at] == intent.value else "faint")] for at in shown]
+    return [*apart(values, "  "), (f" {unit}" if unit else "", "faint")]
 
 
 def _place_of(value: float, knob: Knob) -> int:
@@ -133,148 +126,102 @@ def _place_of(value: float, knob: Knob) -> int:
     return next((at for at, step in figures if step > value), figures[-1][0] + 1 if figures else 0)
 
 
-class StatementPanel(Lines):
-    """The panel under the knobs."""
+class StatementPanel(Lines[Intent | FoldIntent]):
+    """The panel under the knobs, of the knob that is selected or of the fold that the cursor is on."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "StatementPanel { height: 8; }"
 
-    intent: reactive[Intent | None] = reactive(None)
-    """What is selected."""
-    fold: reactive[FoldIntent | None] = reactive(None)
-    """What the line of a fold stands for, while the cursor is on it."""
-
-    def watch_intent(self) -> None:
-        """Repaint for the knob that is selected now."""
-        self.repaint()
-
-    def watch_fold(self) -> None:
-        """Repaint for the fold that the cursor is on."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Intent | FoldIntent, width: int, height: int) -> list[Line]:
         """Rule, statements, help, risks; the ladder in the last row."""
-        intent = self.intent
-        if intent is None and self.fold is not None:
-            texts = ((self.fold.what, "text"), (self.fold.help, "muted"))
-            told = [[("  ", ink), (row, ink)] for text, ink in texts for row in wrapped(text, width - 4)]
-            return [rule([(self.fold.title.capitalize(), "title b")], [], width), *told]
-        if intent is None:
-            return [rule([("Knobs", "title b")], [], width)]
-        at, total = intent.place
-        more = " ▾" if intent.hidden_below else ""
-        verb = "Will run on" if intent.staged else "Runs on"
-        rows: list[Line] = [
-            rule([(f"{verb} {intent.runs_on}", "title b")], [(f"{at}/{total}{more}", "muted")], width)
-        ]
-        room = height - 2
-        body: list[Line] = []
-        if intent.problem:
-            body += _block("✖ ", intent.problem, "bad b", width)
-        for statement in intent.preview.statements[:3]:
+        if isinstance(shown, FoldIntent):
+            title: Line = [(shown.title.capitalize(), "title b")]
+            told = [*_block("", shown.what, "text", width), *_block("", shown.help, "muted", width)]
+            return [rule(title, [], width), *told]
+        at, total = shown.place
+        verb = "Will run on" if shown.staged else "Runs on"
+        title = [(f"{verb} {shown.runs_on}", "title b")]
+        body = _block("✖ ", shown.problem, "bad b", width)
+        for statement in shown.preview.statements[:3]:
             body += _block("", statement, "warn b", width)
-        risks = [line for text in intent.risks for line in _block("▲ ", text, "warn", width)]
-        help_rows = [[("  ", "text"), (row, "text")] for row in wrapped(intent.help, width - 4)]
-        keep = max(1, room - len(body) - len(risks)) if len(body) < room else 0
-        body += [*help_rows[:keep], *risks]
-        rows += body[:room]
-        rows += [[] for _ in range(height - 1 - len(rows))]
-        return [*rows[: height - 1], [("  ", "text"), *ladder(intent, width - 4)]]
+        risks = [line for text in shown.risks for line in _block("▲ ", text, "warn", width)]
+        room = height - 2
+        keep = max(1, room - len(body) - len(risks))
+        body = [*body, *_block("", shown.help, "text", width)[:keep], *risks][:room]
+        body += [[] for _ in range(room - len(body))]
+        return [
+            rule(title, [(f"{at}/{total}", "muted")], width),
+            *body,
+            [("  ", "text"), *ladder(shown, width - 4)],
+        ]
 
 
 def _block(symbol: str, text: str, words: str, width: int) -> list[Line]:
     """A text in rows, the first with its symbol and the others indented under it; a variable and its value
     stay in one row, or at least `= value` does."""
-    indent = "  " + " " * len(symbol)
-    room = width - 2 - len(indent)
+    head: Line = [(f"  {symbol}", words)]
+    room = width - 2 - width_of(head)
     tied = text.replace(" = ", f"{_TIE}={_TIE}")
     if any(len(word) > room for word in tied.split()):
         tied = text.replace(" = ", f" ={_TIE}")
     rows = [row.replace(_TIE, " ") for row in wrapped(tied, room)]
-    return [[("  " + symbol if at == 0 else indent, words), (row, words)] for at, row in enumerate(rows)]
+    return [
+        [*(head if at == 0 else [(" " * width_of(head), words)]), (row, words)] for at, row in enumerate(rows)
+    ]
 
 
-class KnobLine(Lines):
+class KnobLine(Lines[Intent | FoldIntent]):
     """The selected knob in three rows of a small screen: place, value, statement."""
 
     DEFAULT_CSS = "KnobLine { height: 3; }"
 
-    intent: reactive[Intent | None] = reactive(None)
-    """What is selected."""
-    fold: reactive[FoldIntent | None] = reactive(None)
-    """What the line of a fold stands for, while the cursor is on it."""
-    effect: reactive[InForce] = reactive(InForce("", True))
-    """What is in effect, and whether it is what was asked for."""
-    measured: reactive[Measured] = reactive(Measured())
-    """What is measured of it."""
-
-    def watch_measured(self) -> None:
-        """Repaint with what is measured now."""
-        self.repaint()
-
-    def watch_fold(self) -> None:
-        """Repaint for the fold that the cursor is on."""
-        self.repaint()
-
-    def watch_intent(self) -> None:
-        """Repaint for the knob that is selected now."""
-        self.repaint()
-
-    typing: reactive[bool] = reactive(False)
+    typing = False
     """A field for a typed value stands over the value."""
 
-    def watch_typing(self) -> None:
+    def type(self, typing: bool) -> None:
         """Make room for the field, or take it back."""
+        self.typing = typing
         self.repaint()
 
     @property
     def value_column(self) -> int:
         """Where the value begins in the second row."""
-        return 7 + len(self.intent.label) if self.intent is not None else 0
+        return 7 + len(self.shown.label) if isinstance(self.shown, Intent) else 0
 
-    def watch_effect(self) -> None:
-        """Repaint with what is in force now."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Intent | FoldIntent, width: int, height: int) -> list[Line]:
         """Rule with the knob's place, its value with the ladder, what it runs and risks."""
-        intent = self.intent
-        if intent is None and self.fold is not None:
+        all_knobs: Line = [("Enter all knobs", "muted")]
+        if isinstance(shown, FoldIntent):
             return [
-                rule([(self.fold.title.capitalize(), "title b")], [("Enter all knobs", "muted")], width),
-                [(" ▸ ", "accent b"), (self.fold.what, "text")],
-                [(f" {self.fold.help}", "muted")],
+                rule([(shown.title.capitalize(), "title b")], all_knobs, width),
+                [(" ▸ ", "accent b"), (shown.what, "text")],
+                [(f" {shown.help}", "muted")],
             ]
-        if intent is None:
-            return [rule([("Knobs", "title b")], [], width)]
-        at, total = intent.place
-        heading = intent.name.knob.group.upper()
-        title: Line = [("Knob ", "title b"), (f"{at} of {total}, {heading}", "muted")]
-        text, as_asked = self.effect
-        value = " " * TYPED_WIDTH if self.typing else format_value(intent.name.knob, intent.value)
-        left: Line = [
-            (" ▸ ", "accent b"), (intent.label, "title b"), ("  ◂ ", "accent b"),
-            (value, "warn on select b" if intent.staged else "title on select b"), (" ▸", "accent b"),
-            ("  in effect ", "muted"), (text, "muted" if as_asked else "warn b"),
+        at, total = shown.place
+        knob, effect, measured = shown.name.knob, shown.effect, shown.measured
+        title: Line = [("Knob ", "title b"), (f"{at} of {total}, {knob.group.upper()}", "muted")]
+        value = " " * TYPED_WIDTH if self.typing else format_value(knob, shown.value)
+        left: list[Run] = [
+            (" ▸ ", "accent b"), (shown.label, "title b"), ("  ◂ ", "accent b"),
+            (value, "warn on select b" if shown.staged else "title on select b"), (" ▸  ", "accent b"),
+            *pair("in effect", effect.text, "muted" if effect.as_asked else "warn b"),
         ]  # fmt: skip
-        if self.measured.text:
-            ink = "warn b" if self.measured.apart else "muted"
-            left = [*left, ("  measured ", "muted"), (self.measured.text, ink)]
-        steps = ladder(intent, width - width_of(left) - 3)
-        gap = width - width_of(left) - width_of(steps) - 1
-        statement = "; ".join(intent.preview.statements)
-        prompt = "mysql> " if intent.name.knob.backing.value == "global" else "agent> "
-        below: list[Run] = [(f" {intent.help}", "muted")]
-        if statement:
-            below = [(f" {prompt}", "faint"), (statement, "warn b")]
-        if intent.name.key == keys.LOAD_MODE and not intent.staged:
-            below = [(f" {intent.help.partition(';')[0]}", "text")]
-        if intent.problem:
-            below = [(f" ✖ {intent.problem}", "bad b")]
-        elif intent.risks:
-            below.append((f"  ▲ {intent.risks[0]}", "warn"))
-        return [
-            rule(title, [("Enter all knobs", "muted")], width),
-            [*left, (" " * max(1, gap), "text"), *steps],
-            below,
-        ]
+        if measured.text:
+            told = pair("measured", measured.text, "warn b" if measured.apart else "muted")
+            left += [("  ", "text"), *told]
+        steps = ladder(shown, width - width_of(left) - 3)
+        return [rule(title, all_knobs, width), spread(left, [*steps, (" ", "text")], width), _below(shown)]
+
+
+def _below(shown: Intent) -> list[Run]:
+    """What is wrong with what was typed; else what the value runs, or what the knob does, and what it
+    risks."""
+    if shown.problem:
+        return [(f" ✖ {shown.problem}", "bad b")]
+    told: list[Run] = [(f" {shown.help}", "muted")]
+    if statement := "; ".join(shown.preview.statements):
+        prompt = "mysql> " if shown.name.knob.backing.value == "global" else "agent> "
+        told = [(f" {prompt}", "faint"), (statement, "warn b")]
+    if shown.name.key == keys.LOAD_MODE and not shown.staged:
+        told = [(f" {shown.help.partition(';')[0]}", "text")]
+    return [*told, *([(f"  ▲ {shown.risks[0]}", "warn")] if shown.risks else ())]

@@ -2,99 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import ClassVar, Final, NamedTuple
-
-from textual.reactive import reactive
 
 from replexplorer.core.history.series import Recent
 from replexplorer.core.load.interval import SERVER
 from replexplorer.core.server.comeback import lax_knobs
-from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import Trouble
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from replexplorer.ui.actions import key_label, keys_of
 from replexplorer.ui.charts.contents import window_words
-from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.state.picture import Picture
 from replexplorer.ui.widgets.big_digits import big_rows
+from replexplorer.ui.widgets.header import percentile
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, spread, width_of
+from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, pair, spread, width_of
 from replexplorer.ui.words.states import STATES, exposure_line, fsync_too_short
 
 _IN_SECONDS_MS: Final = 9_999.5
-_MS_CELLS: Final = 4
 _WINDOW_CELLS: Final = len("in 0.5 s")
 
 
-class ValueStrip(Lines):
+class ValueStrip(Lines[Picture]):
     """Percentiles, load and every knob that risks something, in one row."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "ValueStrip { height: 1; }"
 
-    recent: Recent = Recent()
-    """The load's figures of now, all of one window."""
-    tick: reactive[Tick | None] = reactive(None)
-    """The picture."""
-
-    def watch_tick(self) -> None:
-        """Draw the figures."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
         """The row; where there is no room for all, the load's mode and the unit go before the window that the
         figures are of."""
-        tick = self.tick
+        tick, recent = shown.tick, shown.recent
         if tick is None or tick.load is None:
             return []
-        load, recent = tick.load, self.recent
-        if recent.is_by_server:
-            return [cut(spread(_by_server(recent), _joined(_risks(tick)), width), width)]
-        state = load.mode if load.state in ("running", "viewer") else load.state
-        drives: Run = (f"{state} ×{load.clients}", "text")
-        short: Run = (f"×{load.clients}", "text") if state == load.mode else drives
-        window = window_words(recent)
-        windows = [f"ms {window:<{_WINDOW_CELLS}}  ", f"{window:<{_WINDOW_CELLS}} "] if window else []
-        variants = [
-            *product(("  ", " "), windows[:1], (drives, short)),
-            *product((" ",), windows[1:], (short,)),
-            *product(("  ", " "), ("ms  ", ""), (drives, short)),
-        ]
+        load = tick.load
         risks = _risks(tick)
-        for right in (_joined([*_fsync(tick), *risks]), _joined(risks)):
-            for gap, unit, who in variants:
-                left: list[Run] = [*_percentiles(recent, gap), (unit, "muted"), who]
-                if width_of(left) + width_of(right) + (2 if right else 0) <= width:
-                    return [spread(left, right, width)]
-        return [cut(spread([*_percentiles(recent, " "), short], _joined(risks), width), width)]
-
-
-def _by_server(recent: Recent) -> list[Run]:
-    """` commit mean 1.8 ms by the server's counters`."""
-    mean: Run = (f"{figures.millis(recent.mean_ms):>{_MS_CELLS}}", "p50 b")
-    return [(" commit mean ", "muted"), mean, (" ms by the server's counters", "muted")]
-
-
-def _percentiles(recent: Recent, gap: str) -> list[Run]:
-    """` p50  1.8  p95  5.7 ...`, this much apart."""
-    row: list[Run] = [(" ", "text")]
-    for word in ("p50", "p95", "p99", "max"):
-        ink = f"{word} b" if recent.is_firm(word) else "faint"
-        value = figures.millis(recent.latency_ms(word))
-        row += [(f"{word} ", "muted"), (f"{value:>{_MS_CELLS}}", ink), (gap, "text")]
-    return row
-
-
-def _joined(parts: list[list[Run]]) -> list[Run]:
-    """Parts with blanks between them and one behind."""
-    row: list[Run] = []
-    for part in parts:
-        row += [*([("  ", "text")] if row else ()), *part]
-    return [*row, (" ", "text")] if row else []
+        if recent.is_by_server:
+            mean = [("commit mean ", "muted"), percentile(recent, "mean")]
+            told: Line = [(" ", "text"), *mean, (" ms by the server's counters", "muted")]
+            return [spread(told, [*apart(risks, "  "), (" ", "text")], width)]
+        state = load.mode if load.state in ("running", "viewer") else load.state
+        who = f"×{load.clients}" if state == load.mode else f"{state} ×{load.clients}"
+        window = f"{window_words(recent):<{_WINDOW_CELLS}} "
+        percentiles = [pair(name, *percentile(recent, name)) for name in ("p50", "p95", "p99", "max")]
+        lefts = [
+            [(" ", "text"), *apart(percentiles, gap), (unit, "muted"), (drives, "text")]
+            for gap, unit, drives in (
+                ("  ", f"  ms {window} ", f"{state} ×{load.clients}"), (" ", f" ms {window} ", who),
+                (" ", f" {window}", who), (" ", " ", who),
+            )
+        ]  # fmt: skip
+        for end, left in product(([*_fsync(tick), *risks], risks), lefts):
+            row = spread(left, [*apart(end, "  "), (" ", "text")], width)
+            if width_of(left) + width_of(apart(end, "  ")) + 2 < width:
+                break
+        return [row]
 
 
 def _risks(tick: Tick) -> list[list[Run]]:
@@ -117,65 +82,39 @@ def _fsync(tick: Tick) -> list[list[Run]]:
     if disk is None or not disk.delay_asked_ms:
         return []
     measured: Run = (figures.millis(disk.measured_ms), "warn b" if fsync_too_short(disk) else "text b")
-    return [[("fsync ", "muted"), (f"+{disk.delay_asked_ms:g}: ", "text b"), measured]]
+    return [[*pair("fsync", f"+{disk.delay_asked_ms:g}: ", "text b"), measured]]
 
 
-class BigStrip(Lines):
+class BigStrip(Lines[Picture]):
     """State and figures three rows high, for the back row."""
 
     DEFAULT_CSS = "BigStrip { height: 5; }"
 
-    recent: Recent = Recent()
-    """The load's figures of now, all of one window."""
-    tick: reactive[Tick | None] = reactive(None)
-    """The picture."""
-
     STATE_WIDTH: ClassVar = 38
     """Columns of the state's block."""
 
-    def watch_tick(self) -> None:
-        """Draw the figures."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
         """A blank row, three rows, a blank row; each figure begins where it does whatever the others are."""
-        tick = self.tick
+        tick = shown.tick
         if tick is None:
             return []
         symbol, word, token, _ = STATES[tick.protection.state]
-        spaced = f"{symbol}   {' '.join(word)}"
-        words = f"onstate on {token} b"
-        blank: Run = (" " * self.STATE_WIDTH, words)
-        state = [blank, (f"{spaced:^{self.STATE_WIDTH}}", words), blank]
-        parts = self._figures(tick)
+        blank, parts = " " * self.STATE_WIDTH, _big_figures(tick, shown.recent)
+        state = (blank, f"{f'{symbol}   ' + ' '.join(word):^{self.STATE_WIDTH}}", blank)
         gap = max(1, (width - self.STATE_WIDTH - sum(part.cells for part in parts)) // (len(parts) + 1))
         rows: list[Line] = [[]]
         for at in range(3):
-            row: list[Run] = [state[at]]
+            row: list[Run] = [(state[at], f"onstate on {token} b")]
             start = self.STATE_WIDTH
             for part in parts:
                 start += gap
                 row.append((" " * max(1, start - width_of(row)), "text"))
-                row.append((f"{part.labels[at]:<{part.label_cells}}", "title b" if at == 0 else "muted"))
+                label_cells = max(map(len, part.labels)) + 1
+                row.append((f"{part.labels[at]:<{label_cells}}", "title b" if at == 0 else "muted"))
                 row.append((big_rows(part.digits, self.glyphs)[at], part.ink))
                 start += part.cells
             rows.append(row)
         return rows
-
-    def _figures(self, tick: Tick) -> list[_Figure]:
-        """From left to right."""
-        recent, link = self.recent, tick.rtt
-        asked = f"{link.rtt_asked_ms:g} ms" if link is not None else ""
-        window = f"in {figures.span(recent.length_s)}" if recent.length_s > 0 else ""
-        tps = _Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23)
-        latencies = [_latency("p50", recent), _latency("p99", recent)]
-        if recent.is_by_server:
-            labels = ("commit", "mean ms", "by server")
-            latencies = [_Figure(labels, figures.millis(recent.mean_ms), "p50", 23)]
-        if tick.load is not None and tick.load.state == SERVER:
-            return [tps, *latencies]
-        trip = figures.round_trip(link.rtt_measured_ms if link else None)
-        return [tps, _bound(tick), *latencies, _Figure(("RTT", "asked", asked), trip, "title", 24)]
 
 
 class _Figure(NamedTuple):
@@ -184,60 +123,54 @@ class _Figure(NamedTuple):
     labels: tuple[str, str, str]
     digits: str
     ink: str
-    cells: int
+    cells: int = 23
     """Columns that it takes with as many digits as it can have."""
 
-    @property
-    def label_cells(self) -> int:
-        """Columns of the words."""
-        return max(map(len, self.labels)) + 1
+
+def _big_figures(tick: Tick, recent: Recent) -> list[_Figure]:
+    """From left to right."""
+    window = figures.span(recent.length_s) if recent.length_s > 0 else ""
+    tps = _Figure(("TPS", "commits/s", f"in {window}" if window else ""), figures.rate(recent.tps), "tps")
+    latencies = [_big_latency(name, recent, window) for name in ("p50", "p99")]
+    if recent.is_by_server:
+        latencies = [_Figure(("commit", "mean ms", "by server"), figures.millis(recent.mean_ms), "p50")]
+    if tick.load is not None and tick.load.state == SERVER:
+        return [tps, *latencies]
+    ceiling = figures.rate(tick.ceiling.tps if tick.ceiling else None)
+    bound = _Figure(("ceiling", "at most", ""), ceiling, "ceiling")
+    if tick.predicted is not None:
+        beside = ("ceiling", ceiling) if tick.ceiling else ("", "")
+        bound = _Figure(("predicted", *beside), figures.rate(tick.predicted.tps), "title")
+    asked = f"{tick.rtt.rtt_asked_ms:g} ms" if tick.rtt is not None else ""
+    trip = figures.round_trip(tick.rtt.rtt_measured_ms if tick.rtt else None)
+    return [tps, bound, *latencies, _Figure(("RTT", "asked", asked), trip, "title", 24)]
 
 
-def _latency(name: str, recent: Recent) -> _Figure:
+def _big_latency(name: str, recent: Recent, window: str) -> _Figure:
     """A percentile in ms; from 10 s on in seconds, which keeps it as narrow."""
     value_ms = recent.latency_ms(name)
-    ink = name if recent.is_firm(name) else "faint"
-    window = figures.span(recent.length_s) if recent.length_s > 0 else ""
+    unit, digits = "ms", figures.millis(value_ms)
     if value_ms is not None and value_ms >= _IN_SECONDS_MS:
-        return _Figure((name, "seconds", window), figures.round_trip(value_ms / 1000), ink, 18)
-    return _Figure((name, "ms", window), figures.millis(value_ms), ink, 18)
+        unit, digits = "seconds", figures.round_trip(value_ms / 1000)
+    return _Figure((name, unit, window), digits, name if recent.is_firm(name) else "faint", 18)
 
 
-def _bound(tick: Tick) -> _Figure:
-    """The prediction with the ceiling beside it; the ceiling where nothing is predicted."""
-    ceiling = figures.rate(tick.ceiling.tps if tick.ceiling else None)
-    if tick.predicted is None:
-        return _Figure(("ceiling", "at most", ""), ceiling, "ceiling", 23)
-    beside = ("ceiling", ceiling) if tick.ceiling else ("", "")
-    return _Figure(("predicted", *beside), figures.rate(tick.predicted.tps), "title", 23)
-
-
-class TinyNotice(Lines):
+class TinyNotice(Lines[Picture]):
     """What stands when the terminal is too small: the state, the throughput, the size needed."""
 
     DEFAULT_CSS = "TinyNotice { height: 1fr; }"
 
-    recent: Recent = Recent()
-    """The load's figures of now, all of one window."""
-    tick: reactive[Tick | None] = reactive(None)
-    """The picture."""
-
-    def watch_tick(self) -> None:
-        """Draw state and throughput."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """Six rows in the middle."""
-        lines: list[tuple[str, str]] = []
-        if self.tick is not None:
-            symbol, word, token, _ = STATES[self.tick.protection.state]
+    def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
+        """Some rows in the middle."""
+        lines: list[Run] = []
+        if (tick := shown.tick) is not None:
+            symbol, word, token, _ = STATES[tick.protection.state]
             lines += [
                 (f" {symbol} {word} ", f"onstate on {token} b"),
-                (f"{figures.rate(self.recent.tps)} TPS", "tps b"),
+                (f"{figures.rate(shown.recent.tps)} TPS", "tps b"),
             ]
             lines += [
-                (f"not durable: {name.knob.label} {value}", "warn b")
-                for name, value in lax_knobs(self.tick.knobs)
+                (f"not durable: {name.knob.label} {value}", "warn b") for name, value in lax_knobs(tick.knobs)
             ]
         lines += [
             ("", "text"),
@@ -246,75 +179,46 @@ class TinyNotice(Lines):
             ("Enlarge it or use a smaller font; all keeps running.", "muted"),
             ("q quit", "key"),
         ]
-        top = max(0, (height - len(lines)) // 2)
-        middle: list[Line] = [
-            [(" " * max(0, (width - len(text)) // 2), "text"), (text, words)] for text, words in lines
-        ]
-        return [*([[]] * top), *middle]
+        middle = [[(" " * max(0, (width - len(text)) // 2), "text"), (text, ink)] for text, ink in lines]
+        return [*([[]] * max(0, (height - len(lines)) // 2)), *middle]
 
 
-class ReplicaStrip(Lines):
+class ReplicaStrip(Lines[Sequence[Trouble]]):
     """`✖ db2: SQL thread error   ▲ db3: IO thread stopped      f repair  N nodes`."""
 
     GROUND = "panel"
     DEFAULT_CSS = "ReplicaStrip { height: 1; }"
 
-    def __init__(self, keymap: Mapping[str, str], *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
-        super().__init__(glyphs=glyphs, id=id)
-        self._keymap = keymap
-        self._troubles: Sequence[Trouble] = ()
-
-    def show(self, troubles: Sequence[Trouble]) -> None:
-        """Show what is wrong with each replica, in one row; none clears it."""
-        if troubles != self._troubles:
-            self._troubles = troubles
-            self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """Each replica with its trouble; a server's own words where there is room for them."""
-        keys = self._keys()
-        rows = [self._row(with_why=True), self._row(), self._row(is_brief=True), self._row(is_first=True)]
-        room = width - width_of(keys)
-        return [spread(next((row for row in rows if width_of(row) < room), rows[-1]), keys, width)]
-
-    def _row(self, *, with_why: bool = False, is_brief: bool = False, is_first: bool = False) -> list[Run]:
-        """All of them; brief without the word `thread`, `is_first` each with its first words alone: a lag
-        comes of the thread that does not run."""
-        row: list[Run] = []
-        for trouble in self._troubles:
-            symbol, ink = ("✖", "bad") if trouble.is_failure else ("▲", "warn")
-            row += [("   " if row else " ", "text"), (f"{symbol} {trouble.replica}: ", f"{ink} b")]
-            words = ", ".join(trouble.words[:1] if is_first else trouble.words)
-            row.append((words.replace(" thread", "") if is_brief or is_first else words, f"{ink} b"))
-            if with_why and trouble.why:
-                row.append((f": {trouble.why}", ink))
-        return row
-
-    def _keys(self) -> list[Run]:
-        """What can be done about it."""
-        words = [("nodes.open", "nodes")]
-        if any(trouble.can_be_repaired for trouble in self._troubles):
-            words.insert(0, ("stack.repair", "repair"))
-        runs: list[Run] = []
-        for action, word in words:
-            key = key_label(keys_of(action, self._keymap)[0])
-            runs += [("  ", "text"), (key, "key b"), (f" {word}", "muted")]
-        return [*runs, (" ", "text")]
+    def draw(self, shown: Sequence[Trouble], width: int, height: int) -> list[Line]:
+        """Each replica with its trouble: a server's own words where there is room for them, else each with
+        its first words alone, for a lag comes of the thread that does not run."""
+        hints = [hint(self.key("nodes.open"), "nodes")]
+        if any(trouble.can_be_repaired for trouble in shown):
+            hints.insert(0, hint(self.key("stack.repair"), "repair"))
+        keys = [*apart(hints, "  "), (" ", "text")]
+        rows = [
+            apart([_trouble(each, len(each.words), with_why=True) for each in shown], "   "),
+            apart([_trouble(each, len(each.words)) for each in shown], "   "),
+            apart([_trouble(each, 1) for each in shown], "   "),
+        ]
+        room = width - width_of(keys) - 2
+        return [spread([(" ", "text"), *fit(rows, room - 1)], keys, width)]
 
 
-class ExposureLine(Lines):
+def _trouble(trouble: Trouble, words: int, *, with_why: bool = False) -> list[Run]:
+    """A replica with so many of the words of its trouble."""
+    symbol, ink = ("✖", "bad") if trouble.is_failure else ("▲", "warn")
+    told = ", ".join(trouble.words[:words])
+    why: list[Run] = [(f": {trouble.why}", ink)] if with_why and trouble.why else []
+    return [(f"{symbol} {trouble.replica}: {told}", f"{ink} b"), *why]
+
+
+class ExposureLine(Lines[Tick]):
     """` at risk now: mysqld dies 0 · power cut 312 (0.4 s) · source lost 8`."""
 
     GROUND = "panel"
     DEFAULT_CSS = "ExposureLine { height: 1; }"
 
-    exposure: reactive[Exposure | None] = reactive(None)
-    """What was known at the moment that is shown; None before anything was looked at."""
-
-    def watch_exposure(self) -> None:
-        """Draw the row."""
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The row."""
-        return [exposure_line(self.exposure, width)]
+        return [exposure_line(shown.exposure, width)]

@@ -1,11 +1,12 @@
-"""Rows of text as runs of (text, style words): measured in cells, cut, spread and wrapped.
+"""Rows of text as runs of (text, style words): measured in cells, fitted, cut, spread and wrapped.
 
-Law: a run's words are `TOKEN [on TOKEN] [b] [u]`, colours being theme tokens, never values.
+Law: a run's words are `TOKEN [on TOKEN] [b] [u]`, colors being theme tokens, never values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -14,16 +15,63 @@ Run = tuple[str, str]
 
 
 Line = Sequence[Run]
-"""One row."""
+"""One row, or a part of one."""
 
 
 Segment = tuple[Line, ...]
-"""A part of a row in all its variants, longest first; an empty last one means it can go."""
+"""A part of a row in all its variants, longest first."""
 
 
 def width_of(line: Line) -> int:
     """Cells of a row."""
     return sum(cell_len(text) for text, _ in line)
+
+
+def fit(variants: Iterable[Line], width: int) -> Line:
+    """The first variant that fits into this many cells; the last one where none does."""
+    line: Line = []
+    for line in variants:
+        if width_of(line) <= width:
+            break
+    return line
+
+
+def fit_text(variants: Iterable[str], width: int) -> str:
+    """The same of texts."""
+    text = ""
+    for text in variants:
+        if cell_len(text) <= width:
+            break
+    return text
+
+
+def apart(parts: Iterable[Line], gap: str = " ", words: str = "text") -> list[Run]:
+    """The parts that are not empty, with a gap between them."""
+    row: list[Run] = []
+    for part in parts:
+        if part:
+            row += [*([(gap, words)] if row else ()), *part]
+    return row
+
+
+def pair(word: str, figure: str, words: str = "text") -> list[Run]:
+    """A quiet word and its figure, a blank between them."""
+    return [(f"{word} ", "muted"), (figure, words)]
+
+
+def hint(key: str, does: str, words: str = "muted") -> list[Run]:
+    """A key and what it does."""
+    return [(key, "key b"), (f" {does}", words)]
+
+
+def padded(line: Line, cells: int, words: str = "text") -> list[Run]:
+    """The row with blanks behind it, up to this many cells."""
+    return [*line, (" " * max(0, cells - width_of(line)), words)]
+
+
+def right(line: Line, cells: int) -> list[Run]:
+    """The row at the right edge of this many cells."""
+    return [(" " * max(0, cells - width_of(line)), "text"), *line]
 
 
 def cut(line: Line, width: int, ellipsis: str = "…") -> list[Run]:
@@ -60,9 +108,7 @@ def listed(text: str, width: int, ellipsis: str = "…") -> str:
 def spread(left: Line, right: Line, width: int, words: str = "text") -> list[Run]:
     """`left` at the left edge, `right` at the right edge; the left one is cut when both do not fit."""
     room = max(0, width - width_of(right) - (1 if right else 0))
-    start = cut(left, room)
-    gap = width - width_of(start) - width_of(right)
-    return [*start, (" " * max(0, gap), words), *right]
+    return [*padded(cut(left, room), width - width_of(right), words), *right]
 
 
 def rule(title: Line, right: Line, width: int) -> list[Run]:
@@ -74,21 +120,7 @@ def rule(title: Line, right: Line, width: int) -> list[Run]:
 
 def wrapped(text: str, width: int) -> list[str]:
     """A text in rows of at most `width` cells, broken at blanks (a longer word is broken anywhere)."""
-    rows: list[str] = []
-    row = ""
-    for word in text.split():
-        while cell_len(word) > width > 0:
-            if row:
-                rows.append(row)
-                row = ""
-            rows.append(word[:width])
-            word = word[width:]
-        if row and cell_len(row) + 1 + cell_len(word) > width:
-            rows.append(row)
-            row = word
-        else:
-            row = f"{row} {word}" if row else word
-    return [*rows, row] if row else rows
+    return textwrap.wrap(text, max(1, width), break_on_hyphens=False)
 
 
 def hung(head: Line, text: str, width: int, words: str = "text") -> list[Line]:
@@ -112,11 +144,3 @@ def joined(line: Line) -> list[Run]:
         elif text:
             runs.append((text, words))
     return runs
-
-
-def apart(chips: Sequence[Line]) -> Line:
-    """Chips with a blank between them."""
-    row: list[Run] = []
-    for chip in chips:
-        row += [*([(" ", "text")] if row else ()), *chip]
-    return row
