@@ -118,9 +118,9 @@ async def test_the_wait_for_an_acknowledgement_is_both_its_queue_and_its_own() -
     tick = replace(explained(make_tick(1.0)), anatomy=Anatomy(5.0, 900, 37.0, parts))
     async with bench(tick, size=(160, 45)) as app:
         text = app.text("#anatomy")
-        assert "ACK wait 26.0 70%" in text
+        assert "ACK 26.0 70%" in text
         assert "(queued 12.0 32%)" in text
-        assert "fsync queue 5.0 14%" in text
+        assert "fsyncQ 5.0 14%" in text
         assert " ACK wait 26.0 ms " in app.rows("#anatomy")[3]
         assert "14.0" not in text
 

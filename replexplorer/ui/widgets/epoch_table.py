@@ -20,8 +20,20 @@ from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, fit_text, hung, listed, right, rule, spread, width_of
-from replexplorer.ui.words.states import exposure_words
+from replexplorer.ui.words.runs import (
+    Line,
+    Run,
+    cut,
+    fit,
+    fit_text,
+    hung,
+    listed,
+    right,
+    rule,
+    spread,
+    width_of,
+)
+from replexplorer.ui.words.states import exposure_words, in_short
 
 _LEAST_TITLE: Final = 12
 """Cells that a change's title keeps beside the words of an outage."""
@@ -68,24 +80,34 @@ def unprotected_total(count: int | None) -> Line:
     return [(f"{count:,} commit{'' if count == 1 else 's'} unprotected so far", "warn")] if count else []
 
 
-_COLUMNS: Final = ("effect", "95% CI", "p50", "p95", "p99", "n")
-_NARROW: Final = (10, 14, 5, 5, 5, 7)
-_WIDE: Final = (11, 18, 7, 7, 7, 10)
-_STRIP: Final = (10, 13, 9, 0, 9, 0)
-"""Cells of each column; 0 for one that is not shown. In a strip, which has no heads, a percentile's cell has
-its name."""
+_COLUMNS: Final = ("effect", "95% CI", "p50", "p95", "p99", "n", "dies/power/lost")
+_SIZES: Final = (
+    (140, (11, 18, 7, 7, 7, 10, 18)),
+    (110, (11, 18, 7, 0, 7, 0, 18)),
+    (100, (11, 18, 7, 7, 7, 10, 0)),
+    (0, (10, 14, 5, 5, 5, 7, 0)),
+)
+"""From so many columns on, the cells of each; 0 for one that is not shown. The last one is what a failure
+would have lost, where there is room for it."""
+_STRIP: Final = (10, 13, 9, 0, 9, 0, 0)
+"""In a strip, which has no heads, a percentile's cell has its name."""
+
+
+def _sizes(width: int) -> Sequence[int]:
+    return next(sizes for least, sizes in _SIZES if width >= least)
 
 
 def heads(width: int) -> Line:
     """The row of column heads."""
     is_wide = width >= WIDE_FROM
-    sizes = _WIDE if is_wide else _NARROW
+    sizes = _sizes(width)
     left: Line = [("         at change" if is_wide else "    change", "faint")]
     room = width - sum(sizes) - width_of(left)
     told = fit_text(("TPS before → after", "TPS → after", "TPS"), room - 1)
     cells = [
         run
         for word, size in zip(_COLUMNS, sizes, strict=True)
+        if size
         for run in right([(word, word if word.startswith("p") else "faint")], size)
     ]
     return [*left, *right([(told, "faint")], room), *cells]
@@ -102,7 +124,7 @@ def row(
 ) -> Line:
     """One epoch; `with_details`: the words of an outage, which stand below in full, give way to the title."""
     is_wide = width >= WIDE_FROM and not sizes
-    sizes = sizes or (_WIDE if is_wide else _NARROW)
+    sizes = sizes or _sizes(width)
     left: list[Run] = [(number_cells(epoch.number, glyphs), "mark")]
     if is_wide:
         left.append((f"{figures.moment(epoch.at_s - origin_s):>7} ", "faint"))
@@ -122,7 +144,19 @@ def row(
             text = f"{name} {text}"
         cells += right([(text, "muted" if sizes is _STRIP else "text")] if size else [], size)
     count = figures.count(epoch.n) if epoch.n and sizes[5] else ""
-    return [*left, *spread([title], change, max(0, room)), *cells, *right([(count, "muted")], sizes[5])]
+    cells += right([(count, "muted")], sizes[5])
+    cells += right(_at_risk(epoch, sizes[6]), sizes[6])
+    return [*left, *spread([title], change, max(0, room)), *cells]
+
+
+def _at_risk(epoch: Epoch, cells: int) -> Line:
+    """`0/0/8 → 0/312/8`: what each failure would have lost before and after, where that was seen; after
+    alone where both are too long."""
+    before, after = (in_short(side.exposure if side else None) for side in (epoch.before, epoch.after))
+    if not cells or not (before or after):
+        return []
+    now: Line = [(after or figures.UNKNOWN, "text b")]
+    return fit([[(f"{before} → " if before else "", "muted"), *now], cut(now, cells - 1)], cells - 1)
 
 
 def rows_of(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> list[Line]:
