@@ -15,6 +15,7 @@ from replexplorer.core.history.series import Recent
 from replexplorer.core.link import LinkView, partition_words
 from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.server.comeback import lax_knobs
+from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.tick import Tick
@@ -23,7 +24,7 @@ from replexplorer.ui.state.picture import Picture
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, Segment, apart, cut, fit, padded, pair, width_of
-from replexplorer.ui.words.states import STATES, contradiction_of, rtt_is_apart
+from replexplorer.ui.words.states import STATES, contradiction_of, fsync_too_short, rtt_is_apart
 
 _CHIP: Final = "onstate on partitioned b"
 _NOTE: Final = "onstate on async b"
@@ -129,6 +130,15 @@ def _rtt(link: LinkView | None) -> Segment:
     return ([word, (f"{link.rtt_asked_ms:g} → ", "text b"), figure], [word, figure])
 
 
+def _fsync(disk: DiskView | None) -> Segment:
+    """`fsync +2 → 2.2`: the delay asked, if one is, and what an fsync takes; amber when it takes less."""
+    if disk is None:
+        return ([],)
+    asked: Line = [(f"+{disk.delay_asked_ms:g} → ", "text b")] if disk.delay_asked_ms else []
+    ink = "warn b" if disk.delay_asked_ms and fsync_too_short(disk) else "text b"
+    return ([("fsync ", "muted"), *asked, (figures.millis(disk.measured_ms), ink)],)
+
+
 def percentile(recent: Recent, name: str) -> Run:
     """A percentile of now in ms, or the server's `mean`; faint where too few commits stand behind it."""
     text = f"{figures.millis(recent.latency_ms(name)):>{_MS_CELLS}}"
@@ -216,7 +226,9 @@ class Form(NamedTuple):
 
 
 _LAST: Final = {"elapsed": 8, "tps": 9}
+_MOST: Final = {"ack": 16, "rtt": 17, "fsync": 18, "load": 14, "latency": 41, **_LAST}
 FORMS: Final = (
+    Form(194, 0, " │ ", _MOST, 3),
     Form(150, 0, " │ ", {"ack": 7, "rtt": 17, "load": 14, "latency": 41, **_LAST}, 3),
     Form(118, 1, "  ", {"ack": 7, "rtt": 9, "latency": 41, **_LAST}, 2),
     Form(0, 2, "  ", {"ack": 7, "rtt": 9, "latency": 8, **_LAST}, 2),
@@ -244,6 +256,7 @@ class Header(Lines[Picture]):
         found: dict[str, Segment] = {
             "ack": _acks(tick),
             "rtt": _rtt(tick.rtt),
+            "fsync": _fsync(tick.source_disk),
             "load": _load(tick.load),
             "latency": _latency(picture.recent),
             "elapsed": ([(figures.elapsed(picture.elapsed_s), "text")],),
