@@ -87,7 +87,7 @@ _SIZES: Final = (
     (100, (11, 18, 7, 7, 7, 10, 0)),
     (0, (10, 14, 5, 5, 5, 7, 0)),
 )
-"""From so many columns on, the cells of each; 0 for one that is not shown. The last one is what a failure
+"""From a number of columns on, the cells of each; 0 for one that is not shown. The last one is what a failure
 would have lost, where there is room for it."""
 _STRIP: Final = (10, 13, 9, 0, 9, 0, 0)
 """In a strip, which has no heads, a percentile's cell has its name."""

@@ -165,7 +165,7 @@ class PresenterBar(Lines[Shown]):
         return [*kept, *self._shortened(happened, rows - len(kept), cells)]
 
     def _shortened(self, said: list[Line], rows: int, cells: int) -> list[Line]:
-        """So many rows of a text, the last one with an ellipsis where there is more."""
+        """At most `rows` rows of a text, the last one with an ellipsis where there is more."""
         if len(said) <= rows:
             return said
         last = [*said[rows - 1], (" " * cells, said[0][0][1])]

@@ -206,7 +206,7 @@ class ReplicaStrip(Lines[Sequence[Trouble]]):
 
 
 def _trouble(trouble: Trouble, words: int, *, with_why: bool = False) -> list[Run]:
-    """A replica with so many of the words of its trouble."""
+    """A replica with the first `words` words of its trouble."""
     symbol, ink = ("✖", "bad") if trouble.is_failure else ("▲", "warn")
     told = ", ".join(trouble.words[:words])
     why: list[Run] = [(f": {trouble.why}", ink)] if with_why and trouble.why else []
