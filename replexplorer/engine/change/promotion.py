@@ -238,8 +238,8 @@ async def hand_over(run: RoleRun) -> None:
     """Let everybody follow the new source: the load, the other replicas, the document. What fails is a
     warning."""
     fleet, sight, old, new = run.fleet, run.sight, run.old, run.new
-    sight.see(replace(fleet.standing(old.name), refuses_writes=True))  # as it was left, or will start
-    sight.see(Standing(new.name, reachable=True, follows=None, refuses_writes=False))
+    fleet.saw(replace(fleet.standing(old.name), refuses_writes=True))  # as it was left, or will start
+    fleet.saw(Standing(new.name, reachable=True, follows=None, refuses_writes=False))
     sight.own.offs = 0
     replicas = (each for each in fleet.replicas if sight.reachable(each.name))
     follow = [each for each in replicas if fleet.standing(each.name).follows is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -25,7 +25,7 @@ from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed,
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.gtid import hole, subtract_gtids
 from replexplorer.core.server.node_view import Membership, NodeView
-from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
+from replexplorer.core.server.protection import acks_between
 from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Belonging, Role, Standing
 from replexplorer.core.wire import LinkState
@@ -270,61 +270,6 @@ async def _sent(primary: Member, replica_host: str | None) -> Sent | None:
         return await ask(primary.poll, question, deadline_s=_POLL_DEADLINE_S)
     except ReplexplorerError:
         return None
-
-
-def judge_protection(
-    sample: NodeSample | None,
-    before: NodeSample | None,
-    *,
-    requested: bool,
-    yes_tx_at_enabling: int | None,
-    enabled_for_s: float | None = None,
-    asked_rtts_ms: Sequence[float],
-    replicas_able: int | None = None,
-    links_open: int | None = None,
-    diverged: tuple[str, ...] = (),
-    own_offs: int = 0,
-) -> Protection:
-    """The protection state from the primary's last two samples."""
-    if sample is None or not sample.view.reachable:
-        return judge(Evidence(reachable=False, requested=requested))
-    values = sample.values
-    enabled = values.get(keys.SEMI_SYNC)
-    return judge(
-        Evidence(
-            reachable=True,
-            requested=requested,
-            enabled=None if enabled is None else enabled == "on",
-            wait_point=_word(values.get(keys.WAIT_POINT)),
-            timeout_ms=_number(values.get(keys.SEMI_SYNC_TIMEOUT)),
-            required=_number(values.get(keys.SEMI_SYNC_REPLICAS)),
-            status=sample.status,
-            yes_tx_at_enabling=yes_tx_at_enabling,
-            enabled_for_s=enabled_for_s,
-            asked_rtts_ms=tuple(asked_rtts_ms),
-            oldest_wait_s=sample.oldest_wait_s,
-            waiting=sample.waiting,
-            acks_since_last=acks_between(before.status, sample.status) if before else None,
-            logged_timeouts=sample.logged_timeouts,
-            replicas_able=replicas_able,
-            links_open=links_open,
-            diverged=diverged,
-            own_offs=own_offs,
-        )
-    )
-
-
-def _number(value: Value | None) -> int | None:
-    return None if value is None else int(str(value))
-
-
-def _word(value: Value | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def waits_too_long(sample: NodeSample, asked_rtts_ms: Sequence[float]) -> bool:
-    """Whether a commit waits so long that a second sample must tell `blocked` from `armed`."""
-    return sample.oldest_wait_s is not None and sample.oldest_wait_s > blocked_after_s(tuple(asked_rtts_ms))
 
 
 _TIMED_OUT: Final = "Timeout waiting for reply of binlog"

@@ -18,6 +18,7 @@ from replexplorer.core.knobs.names import (
     Backing,
     KnobName,
     KnobView,
+    Place,
     Value,
     all_names,
     for_joined,
@@ -28,8 +29,15 @@ from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.server.disk import DISK_KNOBS, DiskView, is_over
 from replexplorer.core.server.node_view import NodeView, judge_group
-from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.topology import Role, Standing, ends_of, in_order, is_pair, role_of
+from replexplorer.core.server.protection import (
+    Evidence,
+    Protection,
+    ProtectionState,
+    acks_between,
+    blocked_after_s,
+    judge,
+)
+from replexplorer.core.topology import Role, ends_of, in_order, is_pair, role_of
 from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.exposure_watch import ExposureWatch
@@ -39,14 +47,12 @@ from replexplorer.engine.observe.samples import (
     bare_view,
     errant_gtids,
     hole_of,
-    judge_protection,
     sample_applied,
     sample_commits,
     sample_disk,
     sample_link,
     sample_node,
     standing_of,
-    waits_too_long,
 )
 from replexplorer.engine.observe.transfers import TransferLook
 from replexplorer.engine.observe.window import SampleWindow
@@ -88,8 +94,6 @@ class StackState:
         self.fleet = fleet
         self.load = load
         self.own = OwnDoing()
-        self._names: tuple[object, tuple[KnobName, ...]] | None = None
-        """What `names` said last, behind what it depends on: several ask each tick."""
         self._requested = Requested()
         self._transfers = TransferLook(fleet)
         self._timeouts = TimeoutLook(fleet)
@@ -210,7 +214,7 @@ class StackState:
         clock = self.fleet.outside.clock
         before = self.samples.get(node)
         sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
-        self.see(standing_of(self.fleet, sample))
+        self.fleet.saw(standing_of(self.fleet, sample))
         view = self._with_role(sample.view)
         if self.fleet.system.is_group and view.role in (Role.JOINING, Role.DOWN):
             found = await self._transfers.look(self.fleet.members[node], sample.membership)
@@ -222,16 +226,11 @@ class StackState:
         self.samples[node] = sample
         return sample
 
-    def see(self, standing: Standing) -> None:
-        """Take what a look has seen of a node's role, which may make another node the source."""
-        self.fleet.saw(standing)
-
-    def miss(self, node: str) -> None:
-        """Take a server for down without a look, because its process does not run."""
-        sample = NodeSample(
-            self.fleet.outside.clock.monotonic(), bare_view(self.fleet.members[node], reachable=False)
-        )
-        self.see(standing_of(self.fleet, sample))
+    def miss(self, node: str, *, reachable: bool = False) -> None:
+        """Take a server for down without a look, because its process does not run or nothing was heard."""
+        now_s = self.fleet.outside.clock.monotonic()
+        sample = NodeSample(now_s, bare_view(self.fleet.members[node], reachable=reachable))
+        self.fleet.saw(standing_of(self.fleet, sample))
         self.samples[node] = replace(sample, view=self._with_role(sample.view))
 
     def _with_role(self, view: NodeView) -> NodeView:
@@ -356,40 +355,48 @@ class StackState:
         return tuple(self.asked_of_link(replica).total_ms for replica in self.fleet.replica_names)
 
     def protection(self) -> Protection:
-        """The protection state from what was last seen."""
+        """The protection state from what was last seen: of a group, whether a majority of it answers."""
+        sample, before = self.source_sample, self.source_sample_before
         if self.fleet.system.is_group:
-            return self._group_protection()
-        replicas = self.fleet.replica_names
-        able = sum(not self._cannot_acknowledge(name) for name in replicas) if replicas else None
-        return judge_protection(
-            self.source_sample,
-            self.source_sample_before,
-            requested=self.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on",
-            yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
-            enabled_for_s=self._enabled_for_s(),
-            asked_rtts_ms=self.asked_rtts_ms(),
-            replicas_able=able,
-            diverged=tuple(
-                name
-                for name in self.fleet.replica_names
-                if self.diverged(name) and self.reachable(name) and not self._cannot_acknowledge(name)
-            ),
-            links_open=(
-                sum(not self.is_cut(name) for name in replicas)
-                if self.fleet.can(Ability.SHAPE_LINKS)
-                else None
-            ),
-            own_offs=self.own.offs,
-        )
-
-    def _group_protection(self) -> Protection:
-        """Whether a majority of the group's members answers."""
-        seen = {name: self.samples[name] for name in self.fleet.members if self.reachable(name)}
-        return judge_group(
-            self.fleet.system,
-            {name: sample.membership for name, sample in seen.items()},
-            [name for name, sample in seen.items() if sample.refuses_writes is False],
-            requested_size=len(self.fleet.members),
+            seen = {name: self.samples[name] for name in self.fleet.members if self.reachable(name)}
+            return judge_group(
+                self.fleet.system,
+                {name: each.membership for name, each in seen.items()},
+                [name for name, each in seen.items() if each.refuses_writes is False],
+                requested_size=len(self.fleet.members),
+            )
+        requested = self.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+        if sample is None or not sample.view.reachable:
+            return judge(Evidence(reachable=False, requested=requested))
+        values, replicas, clock = sample.values, self.fleet.replica_names, self.fleet.outside.clock
+        able = [name for name in replicas if not self._cannot_acknowledge(name)]
+        enabled_s = self.requested.enabled_s
+        looked_wall_s = clock.wall() - (clock.monotonic() - sample.at_s)
+        return judge(
+            Evidence(
+                reachable=True,
+                requested=requested,
+                enabled=values[keys.SEMI_SYNC] == "on" if keys.SEMI_SYNC in values else None,
+                wait_point=str(values[keys.WAIT_POINT]) if keys.WAIT_POINT in values else None,
+                timeout_ms=_whole(values.get(keys.SEMI_SYNC_TIMEOUT)),
+                required=_whole(values.get(keys.SEMI_SYNC_REPLICAS)),
+                status=sample.status,
+                yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
+                enabled_for_s=None if enabled_s is None else looked_wall_s - enabled_s,
+                asked_rtts_ms=self.asked_rtts_ms(),
+                oldest_wait_s=sample.oldest_wait_s,
+                waiting=sample.waiting,
+                acks_since_last=acks_between(before.status if before else None, sample.status),
+                logged_timeouts=sample.logged_timeouts,
+                replicas_able=len(able) if replicas else None,
+                links_open=(
+                    sum(not self.is_cut(name) for name in replicas)
+                    if self.fleet.can(Ability.SHAPE_LINKS)
+                    else None
+                ),
+                diverged=tuple(name for name in able if self.diverged(name) and self.reachable(name)),
+                own_offs=self.own.offs,
+            )
         )
 
     def _cannot_acknowledge(self, replica: str) -> bool:
@@ -409,32 +416,27 @@ class StackState:
         in_force = LinkSettings.of({key: link.values.get(key) for key in (keys.PARTITION, keys.LOSS)})
         return link.is_down or in_force.is_silent
 
-    def _enabled_for_s(self) -> float | None:
-        """How long before the primary's last look semi-sync was switched on by one of us."""
-        sample, enabled_s = self.source_sample, self.requested.enabled_s
-        if sample is None or enabled_s is None:
-            return None
-        clock = self.fleet.outside.clock
-        return clock.wall() - enabled_s - (clock.monotonic() - sample.at_s)
-
     def node_views(self) -> tuple[NodeView, ...]:
-        """The nodes that were looked at, in the order of their names."""
+        """The nodes that were looked at, in the order of their names; the lag of one that is not whole says
+        nothing."""
+        views = [
+            self._with_role(self.samples[name].view) for name in self.fleet.members if name in self.samples
+        ]
         return tuple(
-            self._compared(self._with_role(self.samples[name].view))
-            for name in self.fleet.members
-            if name in self.samples
+            replace(
+                view,
+                errant_gtids=self.errant_gtids.get(view.name),
+                diverged=(why := self.diverged(view.name)),
+                lag_s=view.lag_s if why is None else None,
+            )
+            for view in views
         )
-
-    def _compared(self, view: NodeView) -> NodeView:
-        """The node with what sets it apart from the source; the lag of one that is not whole says nothing."""
-        why = self.diverged(view.name)
-        lag_s = view.lag_s if why is None else None
-        return replace(view, errant_gtids=self.errant_gtids.get(view.name), diverged=why, lag_s=lag_s)
 
     async def look_twice_if_waiting(self) -> None:
         """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""
         sample = self.source_sample
-        if sample is not None and waits_too_long(sample, self.asked_rtts_ms()):
+        waits_s = None if sample is None else sample.oldest_wait_s
+        if waits_s is not None and waits_s > blocked_after_s(self.asked_rtts_ms()):
             await self.fleet.outside.clock.sleep(_SECOND_LOOK_S)
             await self.look_at_source()
 
@@ -455,11 +457,8 @@ class StackState:
 
     def default_value(self, name: KnobName) -> Value:
         """A knob's default on the server of its node, as far as that is known."""
-        return name.knob.default_of(self._flavor(name))
-
-    def _flavor(self, name: KnobName) -> str | None:
         known = self._capabilities(name)
-        return None if known is None else known.flavor
+        return name.knob.default_of(None if known is None else known.flavor)
 
     def _capabilities(self, name: KnobName) -> Capabilities | None:
         """What the server of a knob's node has; None until it was probed."""
@@ -493,33 +492,28 @@ class StackState:
             return NO_LOAD
         return f"the running load follows (driver: {self.driver})"
 
-    def names(self) -> tuple[KnobName, ...]:
-        """The knobs that this stack's servers have, in catalogue order."""
-        fleet = self.fleet
-        servers = tuple(member.probed for member in fleet.members.values())
-        of = (self._all_names(), fleet.source_name, servers, fleet.outside.provider.abilities)
-        if self._names is None or self._names[0] != of:
-            self._names = of, tuple(name for name in of[0] if self._has(name))
-        return self._names[1]
-
     def _all_names(self) -> tuple[KnobName, ...]:
-        return all_names(tuple(self.fleet.replica_names), tuple(self.pairs))
+        return all_names(self.fleet.replica_names, tuple(self.pairs))
 
-    def _has(self, name: KnobName) -> bool:
-        return self.fleet.carries_out(name.knob) and self._is_of_its_server(name)
+    def names(self) -> tuple[KnobName, ...]:
+        """The knobs that can be turned here, in catalogue order."""
+        return tuple(name for name in self._all_names() if self._can_turn(name))
 
-    def _is_of_its_server(self, name: KnobName) -> bool:
+    def _can_turn(self, name: KnobName) -> bool:
+        return self.fleet.carries_out(name.knob) and self._exists(name)
+
+    def _exists(self, name: KnobName) -> bool:
         """Whether the server of its node has a knob, as far as that is known."""
         known = self._capabilities(name)
         return known is None or known.has(name.key)
 
     def views(self) -> dict[KnobName, KnobView]:
         """Every knob with requested and effective, those of servers also where they can only be read."""
-        return {name: self._view(name) for name in self._all_names() if self._is_seen(name)}
-
-    def _is_seen(self, name: KnobName) -> bool:
-        """Whether a knob says anything here."""
-        return self._is_of_its_server(name) if name.knob.backing is Backing.SERVER else self._has(name)
+        return {
+            name: self._view(name)
+            for name in self._all_names()
+            if (self._exists(name) if name.knob.backing is Backing.SERVER else self._can_turn(name))
+        }
 
     def found_values(self) -> dict[KnobName, Value]:
         """The servers' variables as they were last seen."""
@@ -545,10 +539,12 @@ class StackState:
             for name, member in self.fleet.members.items()
             if member.probed is not None and self.reachable(name)
         }
+        # Another's load is not ours to turn.
+        own_load = {KnobName(key, Place.LOAD): self.load.effective().get(key) for key in self.wanted_load()}
         # Of a link between two others that nobody asked anything of, a plan may take that for granted.
         bare = {name: name.knob.default for name in all_names((), tuple(self.fleet.roster.pairs))}
         return Observed(
-            values={**bare, **{name: self._turnable(name) for name in self._all_names()}},
+            values={**bare, **{name: self.effective_value(name) for name in self._all_names()}, **own_load},
             replicas=self.fleet.replica_names,
             servers=up,
             semi_sync_clients=self.protection().replicas_acking if self.source_sample else None,
@@ -580,12 +576,6 @@ class StackState:
             },
         )
 
-    def _turnable(self, name: KnobName) -> Value | None:
-        """What a knob is where we can turn it: another's load is not ours."""
-        if name.knob.backing is Backing.LOAD:
-            return self.load.effective().get(name.key)
-        return self.effective_value(name)
-
     def reachable(self, node: str) -> bool:
         """Whether a node answered the last look."""
         sample = self.samples.get(node)
@@ -605,12 +595,9 @@ class StackState:
         """Variables of the servers that are not at our default and were never asked for: a flavour or an
         image may come with others."""
         return {
-            name: view.effective
-            for name, view in self.views().items()
-            if name.knob.backing is Backing.SERVER
-            and view.effective is not None
-            and name not in self.requested.values
-            and not same_value(name.knob, view.effective, name.knob.default)
+            name: value
+            for name, value in self.found_values().items()
+            if name not in self.requested.values and not same_value(name.knob, value, name.knob.default)
         }
 
     def for_joined(self, nodes: Collection[str]) -> dict[KnobName, Value]:
@@ -633,7 +620,7 @@ class StackState:
         }
 
     def _is_lost(self, name: KnobName, value: Value) -> bool:
-        if name.knob.backing is Backing.LOAD or not self._has(name):
+        if name.knob.backing is Backing.LOAD or not self._can_turn(name):
             return False
         effective = self.effective_value(name)
         if effective is None or same_value(name.knob, effective, value):
@@ -648,3 +635,7 @@ class StackState:
             for name in all_names(())
             if name.knob.backing is Backing.LOAD
         }
+
+
+def _whole(value: Value | None) -> int | None:
+    return None if value is None else int(value)

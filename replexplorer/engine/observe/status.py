@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from math import inf
+from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import Value
@@ -17,11 +18,7 @@ from replexplorer.core.wire import Experiment
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.observe.samples import (
-    NodeSample,
     answers,
-    bare_view,
-    errant_gtids,
-    hole_of,
     sample_applied,
     watch_link,
 )
@@ -53,9 +50,8 @@ async def take_status(sight: StackState, *, patient: bool = False) -> Status:
 
     Raises StackUnavailable when there is no stack.
     """
-    glance = _Glance(sight)
     await sight.fleet.discover()
-    await glance.look(patient=patient)
+    footprint_bytes = await _look(sight, patient=patient)
     await sight.look_twice_if_waiting()
     if sight.source_sample is not None and sight.source_sample.view.reachable:
         replicas = [each for each in sight.fleet.replicas if each.name in sight.samples]
@@ -65,10 +61,14 @@ async def take_status(sight: StackState, *, patient: bool = False) -> Status:
     oldest_commit_s = await _oldest_commit_s(sight)
     nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
     nodes = sight.node_views()
+    state = state_word(nodes)
+    if state == "down":
+        ages_s = await asyncio.gather(*(_age_s(sight, node.name) for node in nodes))
+        state = "starting" if min(ages_s) < STARTS_WITHIN_S else state
     return Status(
         stack=sight.fleet.outside.provider.name,
         system=sight.fleet.system.name,
-        state=await glance.state(nodes),
+        state=state,
         nodes=nodes,
         protection=sight.protection(),
         links=tuple(
@@ -77,7 +77,7 @@ async def take_status(sight: StackState, *, patient: bool = False) -> Status:
         ),
         disks=tuple(sight.disks.values()),
         load=DrivenLoad.of(sight.driver, sight.driver.load if sight.driver is not None else nobody),
-        footprint_bytes=glance.footprint_bytes(),
+        footprint_bytes=footprint_bytes,
         knobs=sight.views(),
         faults=sight.faults,
         interrupted=await _interrupted(sight),
@@ -146,122 +146,82 @@ async def _look_how_late(sight: StackState, replica: Member) -> None:
     sight.samples[replica.name] = replace(sample, view=replace(sample.view, lag_s=lag_s))
 
 
-class _Glance:
-    """One look at everything at once."""
+async def _look(state: StackState, *, patient: bool) -> int | None:
+    """Look at everything at once; what does not answer in time stays unknown, and a server is down then.
 
-    def __init__(self, sight: StackState) -> None:
-        self._sight = sight
-        self._fleet = sight.fleet
-        self._answered: set[str] = set()
-        """Nodes to which a login succeeded."""
-        self._looked: set[str] = set()
-        """Nodes of which all is known that is to be."""
-        self._footprints: dict[str, int | None] = {}
+    Returns the bytes in all volumes; None where one agent does not say.
+    """
+    fleet, sizes = state.fleet, dict[str, int | None]()
+    answered, looked = set[str](), set[str]()
+    source, members = fleet.source_name, fleet.members.values()
+    reading = asyncio.create_task(state.read_document(), name="look")
+    delays = fleet.can(Ability.DELAY_FSYNC)
+    state.disks = {name: DiskView(name) for name in fleet.members} if delays else {}
 
-    async def look(self, *, patient: bool) -> None:
-        """Look; what does not answer in time stays unknown, and a server is down then."""
-        sight, fleet = self._sight, self._fleet
-        document = asyncio.create_task(sight.read_document(), name="look")
-        self._forget_links()
-        source = fleet.source_name
-        shapes, delays = fleet.can(Ability.SHAPE_LINKS), fleet.can(Ability.DELAY_FSYNC)
-        sight.disks = {name: DiskView(name) for name in fleet.members} if delays else {}
-        looks = [
-            *(self._server(member) for member in fleet.members.values()),
-            *(self._link(name, document) for name in fleet.replica_names if shapes),
-            *([self._pairs(document)] if shapes else []),
-            *(self._disk(member, document) for member in fleet.members.values() if delays),
-            *(self._count(member) for member in fleet.members.values()),
-            self._driver(),
-        ]
-        try:
-            await in_time(looks, patient=patient)
-            if source != fleet.source_name:  # the roles were not known: these are other links
-                self._forget_links()
-                again = [self._link(name, document) for name in fleet.replica_names if shapes]
-                again += [self._pairs(document)] if shapes else []
-                again += [self._errant(member) for member in fleet.replicas]
-                await in_time(again, patient=patient)
-        finally:
-            document.cancel()
-            await asyncio.gather(document, return_exceptions=True)
-        now_s = fleet.outside.clock.monotonic()
-        for name, member in fleet.members.items():
-            if name not in self._looked:
-                sight.samples[name] = NodeSample(now_s, bare_view(member, reachable=name in self._answered))
-
-    async def _server(self, member: Member) -> bool:
-        """The server, if it runs at all."""
-        if not member.address.server_running:
+    async def server(member: Member) -> bool:
+        if not member.address.server_running or not await answers(member.poll, within_s=_LOGIN_WITHIN_S):
             return False
-        if await answers(member.poll, within_s=_LOGIN_WITHIN_S):
-            self._answered.add(member.name)
-            await self._sight.look(member.name, with_gtids=True)
-            self._looked.add(member.name)
-            await self._errant(member)
-        return member.name in self._answered
-
-    async def _errant(self, member: Member) -> bool:
-        """What a node that answered has executed and the source has not."""
-        primary = self._fleet.source
-        if member is primary or not primary.address.server_running or member.name not in self._answered:
-            return False
-        self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
-        self._sight.holes[member.name] = await hole_of(primary, member)
+        answered.add(member.name)
+        await state.look(member.name, with_gtids=True)
+        looked.add(member.name)
         return True
 
-    def _forget_links(self) -> None:
-        names = self._fleet.replica_names if self._fleet.can(Ability.SHAPE_LINKS) else ()
-        self._sight.links = {name: LinkView(name, fault=_NO_AGENT) for name in names}
-
-    async def _link(self, link: str, document: asyncio.Task[None]) -> bool:
-        await asyncio.wait({document})
-        if link == self._fleet.source_name:  # it was not known to be
+    async def link(name: str) -> bool:
+        await asyncio.wait({reading})
+        if name == fleet.source_name:  # it was not known to be
             return True
-        await watch_link(*self._fleet.ends(link))
-        return await self._sight.look_at_link(link)
+        await watch_link(*fleet.ends(name))
+        return await state.look_at_link(name)
 
-    async def _pairs(self, document: asyncio.Task[None]) -> bool:
-        """The links between two nodes that are not the source, once it is known which are asked for."""
-        await asyncio.wait({document})
-        links = self._sight.pairs_of_interest()
-        self._sight.pairs = {link: LinkView(link, fault=_NO_AGENT) for link in links}
-        return all(await asyncio.gather(*(self._link(link, document) for link in links)))
+    async def pairs() -> bool:
+        await asyncio.wait({reading})
+        names = state.pairs_of_interest()
+        state.pairs = {name: LinkView(name, fault=_NO_AGENT) for name in names}
+        return all(await asyncio.gather(*map(link, names)))
 
-    async def _disk(self, member: Member, document: asyncio.Task[None]) -> bool:
-        """The disk; a probe of one that was never probed comes last, and may come too late."""
-        await asyncio.wait({document})
+    async def disk(member: Member) -> bool:
+        """A probe of one that was never probed comes last, and may come too late."""
+        await asyncio.wait({reading})
         for probe in (False, True):
-            self._sight.disks[member.name] = view = await self._sight.disk_of(member, probe=probe)
+            state.disks[member.name] = view = await state.disk_of(member, probe=probe)
         return view.delay_ms is not None or view.fault is not None
 
-    async def _count(self, member: Member) -> bool:
+    async def size(member: Member) -> bool:
         try:
-            health = await member.agent.health()
+            sizes[member.name] = (await member.agent.health()).footprint_bytes
         except ReplexplorerError:
             return False
-        self._footprints[member.name] = health.footprint_bytes
         return True
 
-    async def _driver(self) -> bool:
-        await self._sight.look_at_driver()
-        return self._sight.driver_is_known
+    async def driver() -> bool:
+        await state.look_at_driver()
+        return state.driver_is_known
 
-    def footprint_bytes(self) -> int | None:
-        """Bytes in all volumes; None where one agent does not say."""
-        counted = [self._footprints.get(name) for name in self._fleet.members]
-        return None if None in counted else sum(each or 0 for each in counted)
+    def links() -> list[Coroutine[Any, Any, bool]]:
+        names = fleet.replica_names if fleet.can(Ability.SHAPE_LINKS) else ()
+        state.links = {name: LinkView(name, fault=_NO_AGENT) for name in names}
+        return [*map(link, names), pairs()] if names else []
 
-    async def state(self, nodes: Sequence[NodeView]) -> str:
-        """The stack's state; `starting` while no server answers and one has just begun."""
-        word = state_word(nodes)
-        if word != "down":
-            return word
-        ages = await asyncio.gather(*(self._age_s(node.name) for node in nodes))
-        return "starting" if any(age is not None and age < STARTS_WITHIN_S for age in ages) else word
+    try:
+        disks = map(disk, members) if delays else ()
+        await in_time(
+            [*map(server, members), *links(), *disks, *map(size, members), driver()], patient=patient
+        )
+        if source != fleet.source_name:  # the roles were not known: these are other links
+            await in_time(links(), patient=patient)
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    for name in fleet.members.keys() - looked:
+        state.miss(name, reachable=name in answered)
+    await state.look_at_gtids()
+    found = [sizes.get(name) for name in fleet.members]
+    return None if None in found else sum(each or 0 for each in found)
 
-    async def _age_s(self, node: str) -> float | None:
-        try:
-            return await self._fleet.outside.provider.server_age_s(node)
-        except ReplexplorerError:
-            return None
+
+async def _age_s(state: StackState, node: str) -> float:
+    """How long ago its server was started; infinity where that is not known."""
+    try:
+        return await state.fleet.outside.provider.server_age_s(node) or inf
+    except ReplexplorerError:
+        return inf
