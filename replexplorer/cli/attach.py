@@ -15,19 +15,17 @@ import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.output import Output
-from replexplorer.cli.render import losses_shortly, render_set
+from replexplorer.cli.render import render_set
 from replexplorer.cli.stack import print_status
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.server.counters import rates
-from replexplorer.core.server.protection import word_of
 from replexplorer.core.text import table
-from replexplorer.engine.outcome import SetResult, Status
+from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions, Spectator
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.formats import paths
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.ports import Sql
 
-_LOOK_EVERY_S: Final = 1.0
 _UNDONE_WITHIN_S: Final = 20.0
 """How long restoring the settings may take after the terminal is gone; what is left by then stays in the
 journal."""
@@ -58,8 +55,7 @@ PASSWORD: Final = "MYSQL_PWD"  # noqa: S105 - the variable's name, which MySQL's
 # -- logging in
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """A server with how one logs in there."""
 
     source: ServerUrl
@@ -116,10 +112,6 @@ def _named(url: str | None, options: Mapping[str, str]) -> ServerUrl:
 
 def _asked(whom: str, console: Output) -> str:
     """The password that is typed; empty where nobody can answer."""
-    home = paths.user_home()
-    login_paths = None if home is None else home / ".mylogin.cnf"
-    if login_paths is not None and login_paths.exists():
-        console.warn(f"{login_paths} is not read: put the password into an option file, or into {PASSWORD}")
     if sys.stdin is None or not sys.stdin.isatty() or not console.err.isatty():
         return ""
     try:
@@ -132,31 +124,22 @@ def _asked(whom: str, console: Output) -> str:
 
 
 def attach(call: Call) -> int:
-    """Open the dashboard on a terminal; else print, watch, or change for a while."""
+    """Open the dashboard on a terminal; else print the state, or change it for a while."""
     from replexplorer.adapters.attached.provider import AttachedProvider
     from replexplorer.cli.entry import run_async
 
     args, shows = call.args, is_wanted(call)
-    for is_wrong, what, hint in (
-        (
-            args.set and not args.allow_changes,
-            "--set changes the servers' settings",
-            "add --allow-changes; they are undone at the end",
-        ),
-        (
-            args.allow_changes and not args.set and not shows,
+    if args.set and not args.allow_changes:
+        raise UsageError(
+            "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
+        )
+    if args.allow_changes and not args.set and not shows:
+        raise UsageError(
             "--allow-changes changes nothing by itself",
             "add --set KEY=VALUE ..., or run it on a terminal, where the dashboard changes settings",
-        ),
-        (
-            args.for_s is not None and not (args.set or args.watch or shows),
-            "--for says how long --set or --watch lasts",
-            "add one of them",
-        ),
-        (args.json and args.watch, "--watch prints lines, --json one document", "leave one of them out"),
-    ):
-        if is_wrong:
-            raise UsageError(what, hint)
+        )
+    if args.for_s is not None and not (args.set or shows):
+        raise UsageError("--for says how long changes or the dashboard last", "add --set, or leave it out")
     for text in args.set:
         check_without_stack(text)
     replicas = [parse_server_url(text) for text in args.replica]
@@ -169,30 +152,24 @@ def attach(call: Call) -> int:
 
 
 def is_wanted(call: Call) -> bool:
-    """Whether `attach` opens the dashboard: on a terminal, unless lines or a document are asked for."""
+    """Whether `attach` opens the dashboard: on a terminal, unless a document or a change is asked for."""
     args = call.args
-    return not (args.watch or args.json or args.set) and sys.stdout.isatty() and sys.stdin.isatty()
-
-
-async def _found(call: Call, servers: AttachedProvider) -> tuple[str, ...]:
-    """Find the servers; returns what is to be said of them."""
-    call.console.progress(f"connecting to {servers.name}")
-    await servers.nodes()
-    return tuple(servers.warnings)
+    return not (args.json or args.set) and sys.stdout.isatty() and sys.stdin.isatty()
 
 
 def _dashboard(call: Call, servers: AttachedProvider) -> int:
     """Run the dashboard until it is quit, or its time is over; what was changed is undone then."""
     from replexplorer.cli.dashboard import settings_of, shown
 
-    notices = asyncio.run(_found(call, servers))
+    call.console.progress(f"connecting to {servers.name}")
+    asyncio.run(servers.nodes())
     settings = settings_of(call)
     settings = replace(
         settings,
         stack=servers.name,
         visits=True,
         ends_after_s=call.args.for_s,
-        notices=(*settings.notices, *notices),
+        notices=(*settings.notices, *servers.warnings),
         close_deadline_s=_UNDONE_WITHIN_S,
     )
     if not call.args.allow_changes:
@@ -220,7 +197,9 @@ async def _session(
     call: Call, servers: AttachedProvider, journal: ChangeJournal | None = None
 ) -> AsyncIterator[Session]:
     """A session on these servers that has looked at them once."""
-    for line in await _found(call, servers):
+    call.console.progress(f"connecting to {servers.name}")
+    await servers.nodes()
+    for line in servers.warnings:
         call.console.warn(line)
     session = Session(outside_of_attached(servers, journal), SessionOptions(holder="attach", reapply="off"))
     session.narrate = call.console.narrate
@@ -232,48 +211,14 @@ async def _session(
 
 
 async def watch(call: Call, servers: AttachedProvider) -> int:
-    """Print the state once, or a line a second; exit code 4 when a server is down."""
+    """Print the state once; exit code 4 when a server is down."""
     async with _session(call, servers) as session:
-        if call.args.watch:
-            await _lines(call, session)
-            return 0
         document = await session.status(patient=True)
     print_status(call, replace(document, is_ours=False), mends=False)
     silent = [node.name for node in document.nodes if not node.reachable]
     if silent:
         call.console.narrate(f"down: {', '.join(silent)}")
     return StackUnavailable.exit_code if silent else 0
-
-
-async def _lines(call: Call, session: Session) -> None:
-    """A line a second, to the end of the time where there is one."""
-    began_s, for_s = time.monotonic(), call.args.for_s
-    while for_s is None or time.monotonic() - began_s < for_s:
-        looked_s = time.monotonic()
-        document = await session.status(patient=True)
-        before, after = session.sight.source_sample_before, session.sight.source_sample
-        counted = None if before is None or after is None else rates(before.counters, after.counters)
-        tps = None if counted is None else counted.tps
-        call.console.print(_line(looked_s - began_s, document, tps))
-        await asyncio.sleep(max(0.0, looked_s + _LOOK_EVERY_S - time.monotonic()))
-
-
-def _line(at_s: float, status: Status, tps: float | None) -> str:
-    """`[ 12s ] PROTECTED 1/1  tps 340.0  lag db2 0 s  would lose: dies 0, cut 3, lost 0`."""
-    protection = status.protection
-    acking = ""
-    if protection.replicas_acking is not None:
-        acking = f" {protection.replicas_acking}/{protection.replicas_required}"
-    parts = [
-        f"[ {at_s:.0f}s ] {word_of(protection.state)}{acking}",
-        f"tps {'?' if tps is None else f'{tps:.1f}'}",
-    ]
-    for node in status.nodes:
-        if not node.is_source:
-            lag = "down" if not node.reachable else "?" if node.lag_s is None else f"{node.lag_s:g} s"
-            parts.append(f"lag {node.name} {lag}")
-    dies, cut, lost = losses_shortly(status.exposure)
-    return "  ".join([*parts, f"would lose: dies {dies}, cut {cut}, lost {lost}"])
 
 
 # -- changing
@@ -361,12 +306,9 @@ async def _change(call: Call, servers: AttachedProvider) -> int:
                 settings = "1 setting is" if count == 1 else f"{count} settings are"
                 undoes = f"they are undone after {for_s:g} s, or at Ctrl-C" if for_s else "Ctrl-C undoes them"
                 console.narrate(f"{settings} in force: {undoes}")
-            if call.args.watch:
-                await _lines(call, session)
-            else:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(for_s):
-                        await asyncio.Event().wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(for_s):
+                    await asyncio.Event().wait()
     finally:
         try:
             undone += await to_the_end(_undo(servers, journal))

@@ -11,7 +11,6 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -36,6 +35,7 @@ from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.employees_dump import checked, rows_of
 from replexplorer.formats.experiment_file import read_drill, read_lab
+from replexplorer.formats.files import closest
 from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of, settings_words
@@ -70,16 +70,13 @@ class ExperimentFiles(Generic[E]):
 
     def named(self, name: str) -> E:
         """One that ships, one of the user's directory, or a file; raises UsageError."""
-        file = self.own_file(name)
+        file, shipped = self.own_file(name), self.shipped()
         if file is not None:
             return self.read(file)
-        shipped = self.shipped()
         if name not in shipped:
             known = [*shipped, *(each.stem for each in paths.toml_files(self.directory()))]
-            near = get_close_matches(name, known, n=3, cutoff=0.4)
             raise UsageError(
-                f"unknown {self.kind} '{name}'",
-                f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(known)}",
+                f"unknown {self.kind} '{name}'", closest(name, known) or f"there is {', '.join(known)}"
             )
         return shipped[name]
 
@@ -258,23 +255,16 @@ def _list(call: Call, files: _Files, *more: Matrix) -> int:
 
 
 def listing(experiments: Sequence[Lab | Drill | Matrix], columns: int | None) -> str:
-    """Experiments by name, title, and how long each takes, in full and quick; titles are folded."""
-    rows = [
-        (each.name, _titled(each), *(_minutes(each.seconds(quick=quick)) for quick in (False, True)))
-        for each in experiments
-    ]
+    """Experiments by name, title, and how long each takes, in full and quick; titles are folded, and have the
+    systems of a drill that is not for a source and its replicas."""
+    rows = []
+    for each in experiments:
+        only = each.systems if isinstance(each, Drill) and DEFAULT not in each.systems else ()
+        title = f"{each.title} ({', '.join(only)})" if only else each.title
+        takes = (duration_text(each.seconds(quick=quick)) for quick in (False, True))
+        rows.append((each.name, title, *takes))
     heads = ("NAME", "TITLE", "TAKES", "QUICK")
     return table(rows, heads, right=(2, 3), fold=1, columns=columns or _PIPED_COLUMNS)
-
-
-def _titled(experiment: Lab | Drill | Matrix) -> str:
-    """Its title, with its systems where it is a drill that is not for a source and its replicas."""
-    only = experiment.systems if isinstance(experiment, Drill) and DEFAULT not in experiment.systems else ()
-    return f"{experiment.title} ({', '.join(only)})" if only else experiment.title
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def _entry(experiment: Lab | Drill | Matrix, file: Path | None = None) -> ExperimentEntry:

@@ -28,7 +28,6 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.advice import Advice, Basis, advise, expected_exposure, read_goals
 from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
     beyond,
@@ -148,50 +147,36 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
         rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
     stuck = unacknowledged(values, replicas, system)
     least_ms = bound_rtt_ms(values, replicas, system)
-    ceiling_tps = None if stuck else _ceiling_tps(replace(setting, rtt_ms=least_ms), calibration)
+    ceiling_tps = None
+    if setting.semi_sync and not stuck:  # the link's bound, with the calibrated local cost of one client
+        ceiling = bound(setting.clients, least_ms, alone_ms(replace(setting, rtt_ms=least_ms), calibration))
+        ceiling_tps = None if ceiling is None else ceiling.tps
     prediction = prediction_of(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
     guessed = beyond(setting, values, replicas, calibration)
-    warnings = [
-        *([calibrated.problem] if calibrated.problem else []),
-        *warnings_for(values, tuple(named), replicas),
-        *guessed,
-    ]
+    tps = None if stuck else prediction.tps
     return PredictDocument(
         settings={str(name): value for name, value in looked_at(values).items()},
         others_from=ground.origin,
-        tps=None if stuck else prediction.tps,
+        tps=tps,
         latency_ms=None if stuck else prediction.latency_ms,
         ceiling_tps=ceiling_tps,
-        terms=[] if stuck else _terms(prediction),
-        exposure=expected_exposure(
-            values,
-            replicas,
-            setting,
-            None if stuck else prediction.tps,
-            least_rtt_ms=calibration.least_rtt_ms,
-        ),
+        terms=[
+            PredictTerm(name=str(term), ms=ms, share=ms / prediction.latency_ms)
+            for term, ms in ({} if stuck else prediction.terms).items()
+        ],
+        exposure=expected_exposure(values, replicas, setting, tps, least_rtt_ms=calibration.least_rtt_ms),
         limit=stuck or prediction.limit,
         calibrated=not guessed,
         calibration=calibration_source(calibrated),
-        warnings=warnings,
+        warnings=[*_problems(calibrated), *warnings_for(values, tuple(named), replicas), *guessed],
     )
 
 
-def _ceiling_tps(setting: OperatingPoint, calibration: Calibration) -> float | None:
-    """The bound that the link sets, with the calibrated local cost of one client; none without semi-sync."""
-    if not setting.semi_sync:
-        return None
-    ceiling = bound(setting.clients, setting.rtt_ms, alone_ms(setting, calibration))
-    return None if ceiling is None else ceiling.tps
-
-
-def _terms(prediction: Prediction) -> list[PredictTerm]:
-    return [
-        PredictTerm(name=str(term), ms=ms, share=ms / prediction.latency_ms)
-        for term, ms in prediction.terms.items()
-    ]
+def _problems(calibrated: Calibrated) -> list[str]:
+    """What is wrong with this machine's own calibration."""
+    return [] if calibrated.problem is None else [calibrated.problem]
 
 
 def calibration_source(calibrated: Calibrated) -> PredictCalibration:
@@ -217,27 +202,21 @@ def render(document: PredictDocument) -> str:
     knobs = ", ".join(
         f"{key} {format_value(parse_name(key).knob, value)}" for key, value in document.settings.items()
     )
-    rows = [
-        (term.name, number(term.ms, 2), f"{term.share:.1%}".replace("%", " %")) for term in document.terms
-    ]
-    clients = int(document.settings[keys.CLIENTS])
-    ceiling = f"; ceiling of {clients} client{'s' * (clients > 1)} {number(document.ceiling_tps)} TPS"
-    figures = [
-        f"{number(document.tps)} TPS, {number(document.latency_ms, 2)} ms a commit"
-        + ("" if document.calibrated else ", not calibrated")
-        + (ceiling if document.ceiling_tps is not None else "")
-    ]
-    lines = [
-        *(figures if document.tps is not None else ()),
-        document.limit,
-        "",
-        *((table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), "") if rows else ()),
-        *labelled(exposure_lines(document.exposure)),
-        "",
-        f"for {knobs}; knobs not named {others}",
-        _origin(document),
-    ]
-    return "\n".join(lines)
+    lines = []
+    if document.tps is not None:
+        clients = int(document.settings[keys.CLIENTS])
+        figures = f"{number(document.tps)} TPS, {number(document.latency_ms, 2)} ms a commit"
+        figures += "" if document.calibrated else ", not calibrated"
+        if document.ceiling_tps is not None:
+            ceiling = number(document.ceiling_tps)
+            figures += f"; ceiling of {clients} client{'s' * (clients > 1)} {ceiling} TPS"
+        lines.append(figures)
+    lines += [document.limit, ""]
+    if document.terms:
+        rows = [(each.name, number(each.ms, 2), f"{each.share * 100:.1f} %") for each in document.terms]
+        lines += [table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), ""]
+    lines += [*labelled(exposure_lines(document.exposure)), ""]
+    return "\n".join([*lines, f"for {knobs}; knobs not named {others}", _origin(document)])
 
 
 def _origin(document: PredictDocument) -> str:
@@ -312,7 +291,7 @@ async def meet_goals(call: Call) -> int:
         closest=None if advised.closest is None else judged(advised.closest),
         calibration=calibration_source(calibrated),
         warnings=[
-            *([calibrated.problem] if calibrated.problem else []),
+            *_problems(calibrated),
             *warnings_for(values, tuple(named), replicas),
             *dict.fromkeys(line for each in told for line in beyond_of(each.settings)),
         ],

@@ -8,9 +8,16 @@ import math
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    closing,
+    contextmanager,
+    suppress,
+)
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -34,22 +41,18 @@ if TYPE_CHECKING:
     from replexplorer.core.tick import Tick
     from replexplorer.formats.play_script import PlayScript
     from replexplorer.ui.play import PlayApp, PlayedLine
+    from replexplorer.ui.settings import Settings
 
 
 _TOUR: Final = "tour"
 _LAST: Final = "last"
 
 
-def opened(name: str, stack: str | None = None) -> SessionReader:
-    """The session of this name; raises UsageError."""
-    from replexplorer.adapters.recording import SessionReader
-
-    return SessionReader(file_of(name, stack))
-
-
 def opened_for(call: Call) -> SessionReader:
     """The session that a verb's FILE names: `last` is of the stack that is named, if one is, and is said."""
-    reader = opened(call.args.file, call.args.stack or os.environ.get(f"{ENV_PREFIX}STACK"))
+    from replexplorer.adapters.recording import SessionReader
+
+    reader = SessionReader(file_of(call.args.file, call.args.stack or os.environ.get(f"{ENV_PREFIX}STACK")))
     if call.args.file == _LAST:
         call.console.narrate(f"{reader.file}, of stack {reader.about.get('stack', '?')}")
     return reader
@@ -58,36 +61,28 @@ def opened_for(call: Call) -> SessionReader:
 def file_of(name: str, stack: str | None = None) -> Path:
     """A path, a file of the sessions directory, `last` (the newest there, of a stack where one is named) or
     `tour` (the one that ships); raises UsageError naming the newest ones."""
-    from replexplorer.adapters.recording import SUFFIX
+    from replexplorer.adapters.recording import SUFFIX, SessionReader
 
-    given = expanded(name)
-    if given.exists():
-        return given
-    directory = paths.sessions_directory()
+    def is_of_stack(file: Path) -> bool:
+        with suppress(UsageError), closing(SessionReader(file)) as reader:
+            return reader.about.get("stack") == stack
+        return False
+
+    given, directory = expanded(name), paths.sessions_directory()
     recorded = sorted(directory.glob(f"*{SUFFIX}"), reverse=True)
     if name == _LAST and stack is not None:
-        recorded = [file for file in recorded if _is_of(file, stack)]
-    if name == _LAST and recorded:
-        return recorded[0]
+        recorded = [*filter(is_of_stack, recorded)]
+    named = [file for file in (directory / name, directory / f"{name}{SUFFIX}") if file.is_file()]
+    found = [given] if given.exists() else recorded if name == _LAST else named
+    if found:
+        return found[0]
     if name == _TOUR:
         return paths.shipped_tour()
-    for candidate in (directory / name, directory / f"{name}{SUFFIX}"):
-        if candidate.is_file():
-            return candidate
     newest = ", ".join(file.stem for file in recorded[:3])
     of = "" if name != _LAST or stack is None else f" of stack {stack}"
     raise UsageError(
         f"no recording {name}{of}", f"the newest are {newest}; {_LAST}, {_TOUR}" if newest else f"try {_TOUR}"
     )
-
-
-def _is_of(file: Path, stack: str) -> bool:
-    """Whether a file is a readable recording of this stack."""
-    try:
-        with closing(opened(str(file))) as reader:
-            return reader.about.get("stack") == stack
-    except UsageError:
-        return False
 
 
 _USUAL_SIZE: Final = (120, 36)
@@ -124,6 +119,7 @@ class PlayJson:
 
 def play(call: Call) -> int:
     """Check the whole script, then perform it; raises what ended it early."""
+    from replexplorer.adapters.recording import SessionReader
     from replexplorer.formats.files import read_text
     from replexplorer.formats.play_script import LARGEST_PLAY_BYTES, read_play
 
@@ -140,31 +136,50 @@ def play(call: Call) -> int:
     if args.size is not None and is_shown:
         raise UsageError("--size is for --cast and --headless", "a terminal has a size of its own")
     size = None if is_shown else args.size or _USUAL_SIZE
+    err = call.console.err  # while the dashboard runs, its library takes what is printed
+
+    def tell(played: PlayedLine) -> None:
+        """Tell of a line, where no dashboard stands there."""
+        if size is not None:
+            state = f", {played.state}" if played.state else ""
+            changed = f"; changed: {'; '.join(played.changed)}" if played.changed else ""
+            where = f"line {played.line.number}: " if played.line.number else ""
+            err.write(f"{where}{played.line.text}: {played.took_s:.1f} s{state}{changed}\n")
+            err.flush()
+
     with ExitStack() as stack:
-        reader = None if args.over is None else stack.enter_context(closing(opened(args.over)))
-        cast = None if args.cast is None else expanded(args.cast)
-        if cast is not None and reader is not None and cast.exists() and cast.samefile(reader.file):
-            raise UsageError(f"--cast {cast} is the session itself", "name another file")
-        stream = None if cast is None else stack.enter_context(whole_file(cast))
-        played = _perform(call, script, size, stream, reader, told=_teller(call, size))
+        reader = stream = None
+        if args.over is not None:
+            reader = stack.enter_context(closing(SessionReader(file_of(args.over))))
+        if args.cast is not None:
+            stream = stack.enter_context(_file_beside(reader, "--cast", args.cast))
+        played = _perform(call, script, size, stream, reader, told=tell)
     if args.cast is not None:
         call.console.narrate(f"written to {args.cast}")
     if args.json:
-        call.console.document(_document(args.over, args.cast, script, played))
+        lines = [
+            PlayedLineJson(
+                line=each.line.number,
+                text=each.line.text,
+                at_s=each.at_s,
+                took_s=each.took_s,
+                state=each.state,
+                changed=list(each.changed),
+            )
+            for each in played.lines
+        ]
+        call.console.document(
+            PlayJson(script=script.file, title=script.title, over=args.over, lines=lines, cast=args.cast)
+        )
     return 0
 
 
-def write_cast(
-    call: Call, reader: SessionReader, stream: TextIO, *, size: tuple[int, int] | None, speed: float
-) -> None:
-    """A recorded session's replay as a cast, without a terminal and as fast as it is drawn."""
-    from replexplorer.core.play.condition import parse_condition
-    from replexplorer.formats.play_script import PlayScript, Step
-
-    line = Step("until", length_s=math.inf, condition=parse_condition("end"), number=1, text="until end")
-    title = f"replexplorer, stack {reader.about.get('stack', '?')}, recorded"
-    script = PlayScript(str(reader.file), (line,), title)
-    _perform(call, script, size or _USUAL_SIZE, stream, reader, speed=speed)
+def _file_beside(reader: SessionReader | None, flag: str, name: str) -> AbstractContextManager[TextIO]:
+    """A file to write; raises UsageError for the recording itself."""
+    file = expanded(name)
+    if reader is not None and file.exists() and file.samefile(reader.file):
+        raise UsageError(f"{flag} {file} is the session itself", "name another file")
+    return whole_file(file)
 
 
 def _perform(
@@ -172,14 +187,14 @@ def _perform(
     script: PlayScript,
     size: tuple[int, int] | None,
     stream: TextIO | None,
-    reader: SessionReader | None = None,
+    reader: SessionReader | None,
     *,
     speed: float = 1.0,
     told: Callable[[PlayedLine], None] = lambda _: None,
 ) -> PlayApp:
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
     run; each line is `told`. Says what it left behind and raises what ended it early."""
-    from replexplorer.cli.dashboard import crashed, live_session, settings_of
+    from replexplorer.cli.dashboard import crashed, live_session
     from replexplorer.formats.play_script import CastWriter
     from replexplorer.ui.play import PlayApp
 
@@ -191,9 +206,7 @@ def _perform(
         session, settings = live_session(call, "play")
         played = PlayApp(script, session, settings, size=size, cast=cast, told=told)
     else:
-        settings = settings_of(call)
-        settings = replace(settings, stack=f"{reader.about.get('stack', '?')}, recorded")
-        played = PlayApp.over(script, reader, settings, size=size, cast=cast, told=told)
+        played = PlayApp.over(script, reader, _shown(call, reader), size=size, cast=cast, told=told)
     played.perform()
     if played.left:
         call.console.narrate(played.left)
@@ -204,42 +217,23 @@ def _perform(
     return played
 
 
-def _teller(call: Call, size: tuple[int, int] | None) -> Callable[[PlayedLine], None]:
-    """Tells of each line on stderr, where no dashboard stands there."""
-    stream = call.console.err  # while the dashboard runs, its library takes what is printed
+def _shown(call: Call, reader: SessionReader) -> Settings:
+    """How a recording is shown."""
+    from replexplorer.cli.dashboard import settings_of
 
-    def tell(played: PlayedLine) -> None:
-        if size is not None:
-            state = f", {played.state}" if played.state else ""
-            changed = f"; changed: {'; '.join(played.changed)}" if played.changed else ""
-            where = f"line {played.line.number}: " if played.line.number else ""
-            stream.write(f"{where}{played.line.text}: {played.took_s:.1f} s{state}{changed}\n")
-            stream.flush()
-
-    return tell
+    return replace(settings_of(call), stack=f"{reader.about.get('stack', '?')}, recorded")
 
 
-def _document(over: str | None, cast: str | None, script: PlayScript, played: PlayApp) -> PlayJson:
-    return PlayJson(
-        script=script.file,
-        title=script.title,
-        over=over,
-        lines=[
-            PlayedLineJson(
-                line=each.line.number,
-                text=each.line.text,
-                at_s=round(each.at_s, 3),
-                took_s=round(each.took_s, 3),
-                state=each.state,
-                changed=list(each.changed),
-            )
-            for each in played.lines
-        ],
-        cast=cast,
-    )
+def replay(call: Call) -> int:
+    """Play a recorded session in the dashboard; needs no servers and no Docker."""
+    from replexplorer.cli.dashboard import shown
+    from replexplorer.engine.view import Replay
 
-
-_FORMS: Final = ("csv", "jsonl", "md", "html", "hlog", "cast")
+    if not sys.stdout.isatty() or not sys.stdin.isatty():
+        raise UsageError("a replay needs a terminal", "without one, `replexplorer export FILE --format md`")
+    reader = opened_for(call)
+    settings = _shown(call, reader)
+    return shown(call, Replay(reader, HostClock(), speed=call.args.speed), settings, "the replay")
 
 
 def export(call: Call) -> int:
@@ -252,25 +246,10 @@ def export(call: Call) -> int:
         if args.output is None:
             _write(call, reader, sys.stdout)
             return 0
-        output = expanded(args.output)
-        if output.exists() and output.samefile(reader.file):
-            raise UsageError(f"--output {output} is the session itself", "name another file")
-        with whole_file(output) as stream:
+        with _file_beside(reader, "--output", args.output) as stream:
             _write(call, reader, stream)
     call.console.narrate(f"written to {args.output}")
     return 0
-
-
-def replay(call: Call) -> int:
-    """Play a recorded session in the dashboard; needs no servers and no Docker."""
-    from replexplorer.cli.dashboard import settings_of, shown
-    from replexplorer.engine.view import Replay
-
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
-        raise UsageError("a replay needs a terminal", "without one, `replexplorer export FILE --format md`")
-    reader = opened_for(call)
-    settings = replace(settings_of(call), stack=f"{reader.about.get('stack', '?')}, recorded")
-    return shown(call, Replay(reader, HostClock(), speed=call.args.speed), settings, "the replay")
 
 
 def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
@@ -283,7 +262,15 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
             for document in forms.json_lines(reader.about, reader.ticks()):
                 output.write(json.dumps(document, separators=(",", ":")) + "\n")
         case "cast":
-            write_cast(call, reader, output, size=call.args.size, speed=call.args.speed or 1.0)
+            from replexplorer.core.play.condition import parse_condition
+            from replexplorer.formats.play_script import PlayScript, Step
+
+            end = Step(
+                "until", length_s=math.inf, condition=parse_condition("end"), number=1, text="until end"
+            )
+            title = f"replexplorer, stack {reader.about.get('stack', '?')}, recorded"
+            script, args = PlayScript(str(reader.file), (end,), title), call.args
+            _perform(call, script, args.size or _USUAL_SIZE, output, reader, speed=args.speed or 1.0)
         case "md":
             output.write(markdown(_report(reader)))
         case "html":
@@ -310,16 +297,18 @@ def _report(reader: SessionReader) -> Report:
     return session_report(reader.about, seen(), reader.last_s - reader.first_s, spans)
 
 
+# -- compare
+
 _DURATION_S: Final = 20.0
-_WARMUP_S: Final = 3.0
 _TURNS: Final = 2
-_END_IT: Final = "end what drives it, then compare again"
 
 
 async def compare(call: Call) -> int:
     """Measure two stacks in turns, or read two recordings, and print B against A."""
-    args = call.args
-    recordings = [_is_recording(word) for word in (args.a, args.b)]
+    from replexplorer.adapters.recording import SessionReader
+
+    args, pair = call.args, (call.args.a, call.args.b)
+    recordings = [word.endswith(".rxs") or os.sep in word for word in pair]
     if args.a == args.b:
         raise UsageError(f"{args.a} is named twice", "name two stacks, or two recordings")
     if any(recordings) and not all(recordings):
@@ -331,16 +320,12 @@ async def compare(call: Call) -> int:
     if args.duration is not None or args.turns is not None:
         raise UsageError("a recording is compared as it is", "leave --duration and --turns out")
     found = []
-    for name in (args.a, args.b):
-        with closing(opened(name)) as reader:
+    for name in pair:
+        with closing(SessionReader(file_of(name))) as reader:
             found.append(recorded_run(Path(name).stem, reader.ticks()))
     (a, of_a), (b, of_b) = found
     document, text = compare_report(a, b, epochs=(of_a, of_b))
     return call.console.deliver(document, lambda: text)
-
-
-def _is_recording(word: str) -> bool:
-    return word.endswith(".rxs") or os.sep in word
 
 
 @dataclass(slots=True)
@@ -349,7 +334,7 @@ class _Stand:
 
     session: Session
     run: ComparedRun
-    counts: bool = field(default=False)
+    counts: bool = False
     """What is seen now belongs to it: its load runs and is warm."""
 
     def see(self, tick: Tick) -> None:
@@ -359,13 +344,10 @@ class _Stand:
 
     async def take_turn(self, duration_s: float, warmup_s: float) -> None:
         """Run the load that its knobs ask for and stop it; raises UsageError where they ask for none."""
-        load = self.session.foreground()
+        load, name = self.session.foreground(), self.run.name
         if load.requested().clients < 1:
-            raise UsageError(
-                f"stack {self.run.name} has no clients",
-                f"`replexplorer set clients=8 --stack {self.run.name}`",
-            )
-        with naming(self.run.name):
+            raise UsageError(f"stack {name} has no clients", f"`replexplorer set clients=8 --stack {name}`")
+        with naming(name):
             await load.drive(load.requested(), lambda _: None)
             await self.session.outside.clock.sleep(warmup_s)
             self.counts = True
@@ -383,32 +365,29 @@ def naming(stack: str) -> Iterator[None]:
     except StackUnavailable as error:
         error.message = f"stack {stack}: {error.message}"
         if isinstance(error, LoadTaken):
-            error.hint = _END_IT
+            error.hint = "end what drives it, then compare again"
         raise
 
 
 async def _measured(call: Call) -> int:
-    args, turns = call.args, call.args.turns or _TURNS
-    async with _stand(call, args.a) as a, _stand(call, args.b) as b:
-        for turn in range(turns):
-            # ABBA: what drifts with time weighs on both alike.
-            for stand in (a, b) if turn % 2 == 0 else (b, a):
-                call.console.progress(f"turn {turn + 1} of {turns}: {stand.run.name}")
+    args, console, turns = call.args, call.console, call.args.turns or _TURNS
+    async with AsyncExitStack() as opened:
+        stands = []
+        for name in (args.a, args.b):
+
+            def hear(event: Event, name: str = name) -> None:
+                console.hear(replace(event, text=f"{name}: {event.text}"))
+
+            session = await opened.enter_async_context(composed(call, "compare", name=name))
+            console.stack = name
+            await session.attach()
+            stand = _Stand(session, ComparedRun(name))
+            await opened.enter_async_context(session.observed(hear, stand.see))
+            stands.append(stand)
+        for turn in range(turns):  # ABBA: what drifts with time weighs on both alike
+            for stand in stands if turn % 2 == 0 else reversed(stands):
+                console.progress(f"turn {turn + 1} of {turns}: {stand.run.name}")
                 await stand.take_turn((args.duration or _DURATION_S) / turns, args.warmup)
+    a, b = stands
     document, text = compare_report(a.run, b.run, turns=turns)
-    return call.console.deliver(document, lambda: text)
-
-
-@asynccontextmanager
-async def _stand(call: Call, name: str) -> AsyncIterator[_Stand]:
-    """A stack that runs; raises NoSuchStack."""
-
-    def hear(event: Event) -> None:
-        call.console.hear(replace(event, text=f"{name}: {event.text}"))
-
-    async with composed(call, "compare", name=name) as session:
-        call.console.stack = name
-        await session.attach()
-        stand = _Stand(session, ComparedRun(name))
-        async with session.observed(hear, stand.see):
-            yield stand
+    return console.deliver(document, lambda: text)

@@ -17,10 +17,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.secrets import keep
@@ -35,8 +34,6 @@ from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import class_directory, expanded
 
 if TYPE_CHECKING:
-    from aiohttp.web import AppRunner
-
     from replexplorer.cli.entry import Call
     from replexplorer.engine.session import Session
     from replexplorer.web.gate import Gate
@@ -56,7 +53,7 @@ async def serve(call: Call) -> int:
     gate = Gate(loopback=loopback, password=None if file is None else read_password(expanded(file)))
     settings_of(call)  # what is wrong with theme and keys is said here, not in every tab
     await runs(call.values)
-    async with served(partial(_tab, call, console.stack), gate, args.host, args.port) as (server, address):
+    async with served(call, console.stack, gate, args.port) as (server, address):
         try:
             await until_ended(call, address, "the first tab drives, those beside it watch", loopback)
         finally:
@@ -72,11 +69,6 @@ def _program(call: Call, stack: str, words: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "replexplorer", "--stack", stack, *config, *words]
 
 
-def _tab(call: Call, stack: str, drives: bool) -> Sequence[str]:
-    """What starts a tab's process."""
-    return _program(call, stack, [] if drives else ["--view"])
-
-
 async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
     """Print what is served, and wait for the end."""
     call.console.print(what)
@@ -87,44 +79,35 @@ async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
 
 
 @asynccontextmanager
-async def served(
-    words_of: Callable[[bool], Sequence[str]], gate: Gate, host: str, port: int
-) -> AsyncIterator[tuple[DashboardServer, str]]:
-    """A dashboard behind a gate, with its address; `words_of(drives)` start a tab's process."""
+async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator[tuple[DashboardServer, str]]:
+    """A stack's dashboard behind a gate, with its address: of `--host`, by the machine's name where that is
+    all of its addresses. Raises MissingPiece or UsageError where one cannot listen there."""
     from aiohttp import web
 
     from replexplorer.web.server import DashboardServer
 
+    def words_of(drives: bool) -> Sequence[str]:
+        return _program(call, stack, [] if drives else ["--view"])
+
+    host: str = call.args.host
+    bare = host.strip("[]")
     server = DashboardServer(words_of, gate)
     runner = web.AppRunner(server.application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        yield server, _address_of(host, await _listen(runner, host, port))
+        try:
+            await web.TCPSite(runner, "127.0.0.1" if bare.lower() == "localhost" else bare, port).start()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                told = f"{host} port {port} is taken by another program"
+                raise MissingPiece(told, "--port 0 picks a free one") from None
+            told = f"--host {host} --port {port}: {(error.strerror or str(error)).lower()}"
+            raise UsageError(told, "name an address of this machine, and a port from 1024 on") from None
+        name = socket.gethostname() if bare in ("0.0.0.0", "::", "") else bare  # noqa: S104
+        shown = f"[{name}]" if ":" in name else name
+        yield server, f"http://{shown}:{runner.addresses[0][1]}/"
     finally:
         await runner.cleanup()
-
-
-async def _listen(runner: AppRunner, host: str, port: int) -> int:
-    """Begin to listen and answer the port; raises MissingPiece or UsageError where that cannot be."""
-    from aiohttp import web
-
-    address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
-    try:
-        await web.TCPSite(runner, address, port).start()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            told = f"{host} port {port} is taken by another program"
-            raise MissingPiece(told, "--port 0 picks a free one") from None
-        told = f"--host {host} --port {port}: {(error.strerror or str(error)).lower()}"
-        raise UsageError(told, "name an address of this machine, and a port from 1024 on") from None
-    return int(runner.addresses[0][1])
-
-
-def _address_of(host: str, port: int) -> str:
-    """What to open; the machine's name where it listens to all of its addresses."""
-    bare = host.strip("[]")
-    name = socket.gethostname() if bare in ("0.0.0.0", "::", "") else bare  # noqa: S104
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
 # -- classroom
@@ -413,7 +396,7 @@ async def class_serve(call: Call) -> int:
     """Serve every student's dashboard until Ctrl-C, each on a port and behind a password of its own."""
     from replexplorer.web.gate import Gate, is_loopback, read_password
 
-    host, loopback = call.args.host, is_loopback(call.args.host)
+    loopback = is_loopback(call.args.host)
     async with AsyncExitStack() as opened:
         rows = []
         for port, student in enumerate(await _students(call), call.args.port):
@@ -421,7 +404,7 @@ async def class_serve(call: Call) -> int:
             if not file.exists():
                 keep(file, secrets.token_urlsafe(12) + "\n")
             gate = Gate(loopback=loopback, password=read_password(file))
-            serving = served(partial(_tab, call, _stack(call, student)), gate, host, port)
+            serving = served(call, _stack(call, student), gate, port)
             _, address = await opened.enter_async_context(serving)
             rows.append((student, address, str(file)))
         page = table(rows, ("student", "address", "password in"))

@@ -378,7 +378,6 @@ def test_members_of_a_group_are_where_one_of_them_says(
         ({"set": ["sync_binlog=0"]}, "add --allow-changes"),
         ({"allow_changes": True}, "add --set"),
         ({"for_s": 1.0}, "--for says how long"),
-        ({"json": True, "watch": True}, "--watch prints lines"),
         ({"set": ["sync_binlog=x"], "allow_changes": True}, "sync_binlog"),
         ({"replica": ["http://x"]}, "is no address of a server"),
     ],
@@ -386,7 +385,7 @@ def test_members_of_a_group_are_where_one_of_them_says(
 def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
     words: dict[str, object], message: str
 ) -> None:
-    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False, "replica": []}
+    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "replica": []}
     with pytest.raises(UsageError, match=message):
         attach.attach(Call(flags(url="db", **bare | words), Output()))
 
@@ -405,7 +404,6 @@ class Tty(io.StringIO):
         ({}, True, True),
         ({"allow_changes": True, "for_s": 60.0}, True, True),
         ({}, False, False),
-        ({"watch": True}, True, False),
         ({"json": True}, True, False),
         ({"set": ["sync_binlog=0"], "allow_changes": True}, True, False),
     ],
@@ -415,7 +413,7 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 ) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", Tty() if terminal else io.StringIO())
-    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False}
+    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False}
     assert attach.is_wanted(Call(flags(**bare | words), Output())) is opens
 
 
