@@ -33,8 +33,8 @@ from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS
 from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState
-from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.change.link_change import LinkChange
+from replexplorer.engine.asking import ask
+from replexplorer.engine.change.link_change import LinkChange, restart_io
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.observe.state import OwnDoing
@@ -69,10 +69,6 @@ Seal = Callable[[Applied], Coroutine[Any, Any, None]]
 """What makes a plan's work last, once all its steps are done; if it raises, they are rolled back."""
 
 
-async def _unsealed(_: Applied) -> None:
-    """Nothing is to be written down."""
-
-
 class Applier:
     """Runs plans on one fleet; the caller sees to it that one runs at a time."""
 
@@ -81,8 +77,8 @@ class Applier:
         fleet: Fleet,
         load: LoadDriver,
         own: OwnDoing,
-        report: Callable[[str], None] = lambda _: None,
-        undone: Seal = _unsealed,
+        report: Callable[[str], None],
+        undone: Seal,
     ) -> None:
         self._fleet = fleet
         self._load = load
@@ -93,7 +89,7 @@ class Applier:
         """Told of a rollback, because it may have enabled semi-sync again."""
         self._clock = fleet.outside.clock
 
-    async def run(self, plan: Plan, seal: Seal = _unsealed) -> Applied:
+    async def run(self, plan: Plan, seal: Seal) -> Applied:
         """Run a plan's steps, then seal them; a failure or a cancel before that takes all back.
 
         Raises RolledBack with the failure's cause. A cancel while it seals comes too late: the
@@ -132,31 +128,22 @@ class Applier:
             return False
         try:
             member = self._fleet.member(step.node)
-            return all(
-                [
-                    same_value(
-                        one.name.knob,
-                        await _value_of(member, one),
-                        one.value,
-                    )
-                    for one in step.checks
-                ]
-            )
+            found = [await _value_of(member, one) for one in step.checks]
         except ReplexplorerError:
             return False
+        return all(same_value(one.name.knob, v, one.value) for one, v in zip(step.checks, found, strict=True))
 
     async def _run_timed(self, step: Step, plan: Plan, applied: Applied) -> None:
         """Run one step and note what it changed and how long that took."""
         began = self._clock.monotonic()
         effective = await self._run(step, applied)
         took_ms = (self._clock.monotonic() - began) * 1000
-        before = {change.name: change.before for change in plan.changes}
-        requested = {change.name: change.requested for change in plan.changes}
+        change = {change.name: change for change in plan.changes}
         applied.changed.extend(
             Changed(
                 name,
-                before[name],
-                requested[name],
+                change[name].before,
+                change[name].requested,
                 effective.get(name),
                 took_ms,
                 statements_of(step),
@@ -202,9 +189,9 @@ class Applier:
         if switch is not None and switch.value == "on":
             applied.yes_tx_at_enabling = await self._yes_tx(member)
         try:
-            await execute(member.control, (*step.before, *step.statements), deadline_s=_SET_DEADLINE_S)
+            await member.run(*step.before, *step.statements, deadline_s=_SET_DEADLINE_S)
         finally:
-            await to_the_end(execute(member.control, step.after, deadline_s=_SET_DEADLINE_S))
+            await to_the_end(member.run(*step.after, deadline_s=_SET_DEADLINE_S))
         if switch is not None and switch.value == "off":
             self._own.offs += 1
         found = {check.name: await self._until_same(member, check) for check in step.checks}
@@ -250,11 +237,8 @@ class Applier:
         deadline_s = 5.0 + 25 * round_trip_s
         self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
         fewest = await self._clients(primary) or 0
-        await execute(replica.control, step.enabling, deadline_s=deadline_s)
-        try:
-            await execute(replica.control, (step.stop,), deadline_s=deadline_s)
-        finally:
-            await to_the_end(execute(replica.control, (step.start,), deadline_s=deadline_s))
+        await replica.run(*step.enabling, deadline_s=deadline_s)
+        await restart_io(replica, deadline_s)
         patience = Patience(self._clock, deadline_s, _CHECK_EVERY_S)
         while await patience.again():
             clients = await self._clients(primary) or 0
@@ -279,7 +263,7 @@ class Applier:
         """One commit; when its acknowledgement does not come in time the change stays all the same."""
         try:
             primary = self._fleet.source
-            await execute(primary.kick, (primary.dialect.kick(),), deadline_s=step.deadline_s)
+            await primary.kick.query(primary.dialect.kick(), deadline_s=step.deadline_s)
         except ServerUnreachable:
             applied.unacknowledged_s = step.deadline_s
         except ServerRefused as refused:
@@ -318,7 +302,7 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Valu
             # It may wait for an acknowledgement; its fsyncs are done by then.
             with contextlib.suppress(ReplexplorerError):
                 primary = fleet.source
-                await execute(primary.kick, (primary.dialect.kick(),), deadline_s=ends_s - clock.monotonic())
+                await primary.kick.query(primary.dialect.kick(), deadline_s=ends_s - clock.monotonic())
         await clock.sleep(_CHECK_EVERY_S)
         state = await member.agent.disk()
     measured_ms = state.measured_by_kind_ms.get(_KINDS.get(step.name.key, ""), state.measured_ms)

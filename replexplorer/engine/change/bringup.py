@@ -22,8 +22,8 @@ from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
-from replexplorer.engine.asking import ask, execute, probe
-from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
+from replexplorer.engine.asking import ask, probe
+from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.samples import answers, hole_of, sample_node, standing_of, watch_links
 from replexplorer.engine.observe.transfers import TransferNews
@@ -71,17 +71,18 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
         await _go_on(fleet, report)
     created = await fleet.outside.provider.up(options, report)
     try:
-        await _discover(fleet)
+        await fleet.discover()
         before = {node.name for node in nodes}
         joined = () if created else tuple(name for name in fleet.members if name not in before)
         started, to_copy = await _until_ready(fleet, joined, report)
         old = None if created else await fleet.outside.provider.outdated()
-    except TakenAway:
+    except (NoSuchStack, TakenAway):
         await to_the_end(fleet.close())  # what has this name now, if anything, is somebody else's
-        raise
+        raise TakenAway(fleet.outside.provider.name) from None
     except (ReplexplorerError, asyncio.CancelledError):
         if created:
-            await to_the_end(_take_down(fleet))
+            await to_the_end(fleet.outside.provider.down())
+            await to_the_end(fleet.close())
         raise
     if created:
         return Raised(created)
@@ -101,19 +102,6 @@ def _dead(node: NodeAddress) -> list[str]:
     """What of a node has to be started, as told once that is done."""
     parts = (("sidecar", node.sidecar_running), ("server", node.server_running))
     return [f"{node.name}: {part} started" for part, runs in parts if not runs]
-
-
-async def _discover(fleet: Fleet) -> None:
-    try:
-        await fleet.discover()
-    except NoSuchStack:
-        raise TakenAway(fleet.outside.provider.name) from None
-
-
-async def _take_down(fleet: Fleet) -> None:
-    """Remove the stack; nobody is to speak of its nodes any more."""
-    await fleet.outside.provider.down()
-    await fleet.close()
 
 
 async def connect(fleet: Fleet, report: Report) -> None:
@@ -164,7 +152,9 @@ async def _until_ready(
         await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
         return tuple(started), ()
     report("waiting for the replica", None)
-    followers = [member for member in fleet.replicas if _follows(fleet, member)]
+    seen = {each.name: role_of(fleet.standing(each.name), fleet.source_name) for each in fleet.replicas}
+    # One that is detached waits for a rejoin.
+    followers = [each for each in fleet.replicas if seen[each.name] is not Role.DETACHED]
     to_copy = [member for member in followers if member.name in joined and await _is_far(fleet, member)]
     await _while_there(
         fleet,
@@ -180,8 +170,8 @@ async def _is_far(fleet: Fleet, member: Member) -> bool:
     if not member.dialect.copies:
         return False
     source = fleet.source
-    executed = await ask(member.control, member.dialect.executed())
-    missing = subtract_gtids(await ask(source.control, source.dialect.executed()), executed)
+    executed = await member.executed()
+    missing = subtract_gtids(await source.executed(), executed)
     purged = await ask(source.control, source.dialect.purged())
     return bool(subtract_gtids(purged, executed)) or gtid_count(missing) > _REPLAYED_AT_MOST
 
@@ -189,11 +179,6 @@ async def _is_far(fleet: Fleet, member: Member) -> bool:
 async def _see_role(fleet: Fleet, member: Member) -> None:
     """Look at a server that answers, for what it is now."""
     fleet.saw(standing_of(fleet, await sample_node(member, fleet.outside.clock.monotonic(), None)))
-
-
-def _follows(fleet: Fleet, member: Member) -> bool:
-    """Whether a node is to replicate; one that is detached waits for a rejoin."""
-    return role_of(fleet.standing(member.name), fleet.source_name) is not Role.DETACHED
 
 
 async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
@@ -270,13 +255,21 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
             return
         if not started and is_off:
             started = True
-            await _run_quietly(member, member.dialect.start_threads())
-            tell(f"{member.name}: {_stopped(view)} started")
-        elif view.io_thread == "connecting" and view.sql_thread == "on" and await _is_cut(fleet, member):
+            with contextlib.suppress(ServerRefused):  # it shows as the thread's state
+                await member.run(member.dialect.start_threads())
+            both = view.io_thread == view.sql_thread
+            one = "IO thread" if view.io_thread == "off" else "SQL thread"
+            tell(f"{member.name}: {'both threads' if both else one} started")
+        elif (
+            view.io_thread == "connecting"
+            and view.sql_thread == "on"
+            and await is_cut(fleet, fleet.source_name, member.name)
+        ):
             return
         elif not retried and view.io_thread in ("connecting", "error") and clock.monotonic() >= retry_s:
             retried, retry_s = True, clock.monotonic() + _CONNECTS_WITHIN_S
-            await _run_quietly(member, member.dialect.stop_io(), member.dialect.start_io())
+            with contextlib.suppress(ServerRefused):
+                await member.run(member.dialect.stop_io(), member.dialect.start_io())
         gave_up = view.io_thread == "error" and retried and clock.monotonic() >= retry_s
         if gave_up or view.sql_thread == "error" or clock.monotonic() >= ends_s:
             copy = f"`replexplorer rejoin {member.name} --copy` gives it a copy of the source's data"
@@ -285,32 +278,6 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
                 await _why_not(member, view), f"{copy}; {fresh}" if member.dialect.copies else fresh
             )
         await clock.sleep(_LOOK_EVERY_S)
-
-
-def _stopped(view: NodeView) -> str:
-    """The threads that do not run."""
-    threads = (("IO thread", view.io_thread), ("SQL thread", view.sql_thread))
-    words = [word for word, state in threads if state == "off"]
-    return words[0] if len(words) == 1 else "both threads"
-
-
-async def _is_cut(fleet: Fleet, replica: Member) -> bool:
-    """Whether a partition keeps packets from this replica or to it, always or at times; False while an agent
-    is away."""
-    primary = fleet.source
-    try:
-        towards, back = await asyncio.gather(
-            primary.agent.link(replica.name), replica.agent.link(primary.name)
-        )
-    except ReplexplorerError:
-        return False
-    return any(side.shape.cut or side.flap is not None for side in (towards, back))
-
-
-async def _run_quietly(member: Member, *statements: str) -> None:
-    """Run statements on a replica's threads; a refusal shows as the thread's state."""
-    with contextlib.suppress(ServerRefused):
-        await execute(member.control, statements)
 
 
 async def _why_not(member: Member, view: NodeView) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -51,7 +51,7 @@ class Controls:
         turns: Turns,
         load: LoadDriver,
         chronicle: EventLog,
-        report: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None],
     ) -> None:
         """`report` is called with what a change waits for."""
         self.sight = sight
@@ -129,7 +129,12 @@ class Controls:
             desired = self._without_idle_pairs(desired)
             plan = make_plan(observed, desired)
             if dry_run:
-                return _promised(plan, desired, self.sight.no_effect())
+                return SetResult(
+                    changed=(*_promised(plan), *self._stored(plan, desired)),
+                    warnings=plan.warnings,
+                    unchanged=plan.unchanged,
+                    dry_run=True,
+                )
             before = {name: self.sight.requested_value(name) for name in desired}
             if plan.steps:
                 begun()
@@ -141,9 +146,18 @@ class Controls:
                 raise
             self.drift.turned(desired)
             again = [name for name in desired if name in observed.doubtful]
-            lines = await self._look_again(again) if again else ()
-            result = self._result(plan, applied, desired)
-            return replace(result, before=before, unmet=lines)
+            lines: tuple[str, ...] = ()
+            if again:  # was set before, and carried out again
+                await asyncio.gather(*(self.sight.look(node) for node in self.fleet.members))
+                await self.sight.look_twice_if_waiting()
+                lines = unmet(self.sight, again)
+            return SetResult(
+                changed=(*applied.changed, *self._stored(plan, desired)),
+                warnings=(*plan.warnings, *applied.warnings),
+                unchanged=plan.unchanged,
+                before=before,
+                unmet=lines,
+            )
 
     async def turn(
         self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
@@ -204,12 +218,6 @@ class Controls:
                 f" {applied.unacknowledged_s:g} s; commits wait until a replica answers or the timeout passes"
             )
 
-    async def _look_again(self, again: Sequence[KnobName]) -> tuple[str, ...]:
-        """What of that which was set before still has no effect, though it was carried out again."""
-        await asyncio.gather(*(self.sight.look(node) for node in self.fleet.members))
-        await self.sight.look_twice_if_waiting()
-        return unmet(self.sight, again)
-
     async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
         """Write the request into the document that all apps share, where it says anything new."""
         known = self.sight.requested
@@ -244,12 +252,10 @@ class Controls:
             with contextlib.suppress(ReplexplorerError):
                 await self._write_down({}, undone.yes_tx_at_enabling)
 
-    def _result(self, plan: Plan, applied: Applied, desired: Desired) -> SetResult:
-        return SetResult(
-            changed=(*applied.changed, *_stored(plan, desired, self.sight.no_effect())),
-            warnings=(*plan.warnings, *applied.warnings),
-            unchanged=plan.unchanged,
-        )
+    def _stored(self, plan: Plan, desired: Desired) -> Iterator[Changed]:
+        """Knobs of the load that only the document takes, for no load of this app runs."""
+        for name in plan.stored:
+            yield Changed(name, None, desired[name], None, 0.0, (), self.sight.no_effect())
 
     async def forget_nodes(self, gone: Collection[str]) -> None:
         """Drop what was asked of nodes that the stack has no longer."""
@@ -261,32 +267,13 @@ class Controls:
         return {name: self.sight.default_value(name) for name in self.sight.names()}
 
 
-def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:
-    """What a plan would do, as the answer to a dry run."""
-    requested = {change.name: change for change in plan.changes}
-    return SetResult(
-        changed=tuple(
-            Changed(
-                name,
-                requested[name].before,
-                requested[name].requested,
-                None,
-                0.0,
-                statements_of(planned.step),
-            )
-            for planned in plan.steps
-            for name in planned.step.names
-        )
-        + _stored(plan, desired, why_stored),
-        warnings=plan.warnings,
-        dry_run=True,
-        unchanged=plan.unchanged,
-    )
-
-
-def _stored(plan: Plan, desired: Desired, why: str) -> tuple[Changed, ...]:
-    """Knobs of the load that only the document takes, for no load of this app runs."""
-    return tuple(Changed(name, None, desired[name], None, 0.0, (), why) for name in plan.stored)
+def _promised(plan: Plan) -> Iterator[Changed]:
+    """What a plan's steps would turn."""
+    change = {change.name: change for change in plan.changes}
+    for planned in plan.steps:
+        for name in planned.step.names:
+            before, requested = change[name].before, change[name].requested
+            yield Changed(name, before, requested, None, 0.0, statements_of(planned.step))
 
 
 def _changes(changed: Sequence[Changed]) -> str:

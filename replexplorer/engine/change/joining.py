@@ -18,7 +18,7 @@ from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import to_the_end
@@ -39,6 +39,16 @@ _ALONE_FOR_S: Final = 10.0
 """Members that are cut off may find each other again by themselves for this long."""
 
 Tell = Callable[[str], None]
+
+
+async def is_cut(fleet: Fleet, one: str, other: str) -> bool:
+    """Whether a partition keeps packets between these two nodes, always or at times; False while an agent is
+    away."""
+    try:
+        ends = await asyncio.gather(fleet.member(one).agent.link(other), fleet.member(other).agent.link(one))
+    except ReplexplorerError:
+        return False
+    return any(side.shape.cut or side.flap is not None for side in ends)
 
 
 async def form_group(fleet: Fleet, tell: Tell, news: TransferNews | None = None) -> None:
@@ -119,18 +129,10 @@ class _Forming:
     async def _cut(self) -> set[str]:
         """Nodes whose links to all others are cut."""
         names = list(self._fleet.members)
-        if len(names) < 2:
-            return set()
-        states = {name: await self._cuts(name, names) for name in names}
-        return {name for name, cuts in states.items() if cuts and all(cuts)}
-
-    async def _cuts(self, name: str, names: list[str]) -> list[bool]:
-        agent = self._fleet.members[name].agent
-        try:
-            links = await asyncio.gather(*(agent.link(peer) for peer in names if peer != name))
-        except ReplexplorerError:
-            return []
-        return [bool(link.shape.cut) or link.flap is not None for link in links]
+        cut = {
+            name: [await is_cut(self._fleet, name, peer) for peer in names if peer != name] for name in names
+        }
+        return {name for name, links in cut.items() if links and all(links)}
 
     async def _go_on(self, seen: Mapping[str, Membership], missing: list[str]) -> None:
         """One step towards a group of all."""
@@ -158,46 +160,43 @@ class _Forming:
 
     async def _found(self) -> None:
         """Let the node that has executed most be the first member."""
-        members = list(self._fleet.members.values())
-        executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
-        first = max(members, key=lambda each: gtid_count(executed[each.name]))
+        first, _ = await self._most(self._fleet.members.values())
         self._tell(f"{first.name}: founds the group")
-        self._has_founded = True
-        try:
-            await self._run(first, first.dialect.found())
-        finally:
-            await to_the_end(execute(first.control, first.dialect.after_founding()))
+        await self._begin_with(first, first.dialect.found())
 
     async def _go_on_alone(self, seen: Mapping[str, Membership]) -> None:
         """No majority comes back: the member that has executed most goes on as the group, and the others that
         are cut off leave what is left of theirs; then all can be let in."""
-        alone = [name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF]
-        members = [self._fleet.members[name] for name in alone]
-        executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
-        first = max(members, key=lambda each: gtid_count(executed[each.name]))
-        for member in members:
-            if member is not first:
-                await self._run(member, member.dialect.leave())
+        alone = (name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF)
+        first, others = await self._most(self._fleet.members[name] for name in alone)
+        for member in others:
+            await member.run(*member.dialect.leave(), deadline_s=_STATEMENT_WITHIN_S)
         self._tell(f"{first.name}: goes on without the majority that is gone")
+        await self._begin_with(first, first.dialect.go_on_with(self._addresses([first.name])))
+
+    async def _most(self, members: Iterable[Member]) -> tuple[Member, list[Member]]:
+        """The member that has executed most, and the others."""
+        count = {each.name: (gtid_count(await each.executed()), each) for each in members}
+        first = max(count, key=lambda name: count[name][0])
+        return count[first][1], [each for name, (_, each) in count.items() if name != first]
+
+    async def _begin_with(self, first: Member, statements: tuple[str, ...]) -> None:
         self._has_founded = True
         try:
-            await self._run(first, first.dialect.go_on_with(self._addresses([first.name])))
+            await first.run(*statements, deadline_s=_STATEMENT_WITHIN_S)
         finally:
-            await to_the_end(execute(first.control, first.dialect.after_founding()))
+            await to_the_end(first.run(*first.dialect.after_founding()))
 
     async def _join(self, name: str, seeds: tuple[str, ...]) -> None:
         member = self._fleet.members[name]
         try:
-            await self._run(member, member.dialect.join(seeds))
+            await member.run(*member.dialect.join(seeds), deadline_s=_STATEMENT_WITHIN_S)
         except ServerRefused as refused:
             self._refused[name] = refused.message
         else:
             self._refused.pop(name, None)
             self._tell(f"{name}: joins the group")
         self._tried_s[name] = self._clock.monotonic()
-
-    async def _run(self, member: Member, statements: tuple[str, ...]) -> None:
-        await execute(member.control, statements, deadline_s=_STATEMENT_WITHIN_S)
 
     def _addresses(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(f"{name}:{self._fleet.members[name].address.port}" for name in names)
@@ -213,9 +212,7 @@ class _Forming:
         said = self._refused.get(name)
         member = self._fleet.members[name]
         with contextlib.suppress(ReplexplorerError):
-            executed = await ask(member.control, member.dialect.executed())
-            others = await ask(self._fleet.source.control, self._fleet.source.dialect.executed())
-            if errant := subtract_gtids(executed, others):
+            if errant := subtract_gtids(await member.executed(), await self._fleet.source.executed()):
                 return StackUnavailable(
                     f"{name} is not let in: it has transactions that the group has not: {errant}",
                     f"`replexplorer rejoin {name}` gives it a copy of the group's data",

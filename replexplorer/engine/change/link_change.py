@@ -12,7 +12,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, directions, installed, wanted
 from replexplorer.core.wire import Flap, LinkState, Shape
-from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import both, watch_link
 from replexplorer.engine.tasks import Patience, to_the_end
@@ -122,7 +122,7 @@ class LinkChange:
                 return
             self._report(f"{replica.name}: no events for {_RETRIES_WITHIN_S:g} s, restarting its IO thread")
             deadline_s = _RETRIES_WITHIN_S + 25 * settings.total_ms / 1000
-            await self._restart_io(replica, deadline_s)
+            await restart_io(replica, deadline_s)
             if not await self._moves(replica, before, deadline_s):
                 warnings.append(
                     f"{replica.name} receives nothing yet: `replexplorer status` shows its threads"
@@ -132,13 +132,6 @@ class LinkChange:
             warnings.append(f"{replica.name}: {error}")
         finally:
             self._healing.discard(replica.name)
-
-    async def _restart_io(self, replica: Member, deadline_s: float) -> None:
-        dialect = replica.dialect
-        try:
-            await execute(replica.control, (dialect.stop_io(),), deadline_s=deadline_s)
-        finally:
-            await to_the_end(execute(replica.control, (dialect.start_io(),), deadline_s=deadline_s))
 
     async def _moves(self, replica: Member, before: tuple[object, ...] | None, within_s: float) -> bool:
         """Whether anything arrives at the replica in time; a server that does not answer gets none."""
@@ -154,6 +147,15 @@ class LinkChange:
         primary = self._fleet.source
         states = await asyncio.gather(primary.agent.link(replica.name), replica.agent.link(primary.name))
         return any(state.shape.cut for state in states)
+
+
+async def restart_io(replica: Member, deadline_s: float) -> None:
+    """Stop a replica's IO thread and start it again, whatever becomes of the stop."""
+    dialect = replica.dialect
+    try:
+        await replica.run(dialect.stop_io(), deadline_s=deadline_s)
+    finally:
+        await to_the_end(replica.run(dialect.start_io(), deadline_s=deadline_s))
 
 
 async def _stream(replica: Member) -> tuple[object, ...] | None:

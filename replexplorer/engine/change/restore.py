@@ -17,7 +17,6 @@ from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
 from replexplorer.core.topology import Role
-from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubtful, switched_off, unmet
 from replexplorer.engine.change.faults import Faults
@@ -249,7 +248,7 @@ class Restorer:
             (sample.view.sql_thread, dialect.start_applier(), "applier"),
         ):
             if state == "off":
-                await execute(replica.control, (statement,))
+                await replica.run(statement)
                 started.append(f"{words} of {replica.name} started")
         return started
 

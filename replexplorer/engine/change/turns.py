@@ -48,7 +48,7 @@ class Actor:
 class Turns:
     """One actor's turns at a stack."""
 
-    def __init__(self, fleet: Fleet, actor: Actor, report: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, fleet: Fleet, actor: Actor, report: Callable[[str], None]) -> None:
         self.actor = actor
         self._fleet = fleet
         self._report = report
