@@ -31,11 +31,11 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Lease
 from replexplorer.engine.change.bringup import connect
+from replexplorer.engine.change.change_lock import Actor, ChangeLock
 from replexplorer.engine.change.controls import Controls, unmet
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Consent, Restorer
 from replexplorer.engine.change.roles import RoleChanges
-from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.fleet import Fleet, Outside
@@ -104,7 +104,7 @@ class Session:
         )
         self.chronicle = EventLog(outside.clock)
         self.sight = StackState(self.fleet, self.load)
-        self.turns = Turns(self.fleet, Actor(options.holder), self._tell_step)
+        self.turns = ChangeLock(self.fleet, Actor(options.holder), self._tell_step)
         self.controls = Controls(self.sight, self.turns, self.load, self.chronicle, self._tell_step)
         driver = Driver(options.holder, options.beside, options.table_size, options.processes)
         self.driving = Driving(driver, self.sight, self.load, self.chronicle)

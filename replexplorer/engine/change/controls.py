@@ -31,8 +31,7 @@ from replexplorer.core.link import DELAYS, NO_PARTITION, LinkView, falls_short
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.apply import Applied, Applier
-from replexplorer.engine.change.drift import DriftDetector
-from replexplorer.engine.change.turns import Turns
+from replexplorer.engine.change.change_lock import ChangeLock, DriftDetector
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
@@ -48,7 +47,7 @@ class Controls:
     def __init__(
         self,
         sight: StackState,
-        turns: Turns,
+        turns: ChangeLock,
         load: LoadDriver,
         chronicle: EventLog,
         report: Callable[[str], None],

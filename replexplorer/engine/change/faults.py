@@ -34,11 +34,11 @@ from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
 from replexplorer.engine.asking import ask
+from replexplorer.engine.change.apply import LinkChange
 from replexplorer.engine.change.bringup import until_it_answers
 from replexplorer.engine.change.comeback import Return, had_before, seen_last
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
-from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.observe.transfers import TransferNews

@@ -24,11 +24,6 @@ from replexplorer.core.server.gtid import gtid_count, transactions
 from replexplorer.engine.asking import ask, ledger_rows
 from replexplorer.engine.change.bringup import until_replicating
 from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.group_roles import (
-    refuse_where_all_write,
-    rejoin_group,
-    switchover_in_group,
-)
 from replexplorer.engine.change.promotion import (
     block,
     come_near,
@@ -37,7 +32,13 @@ from replexplorer.engine.change.promotion import (
     promote,
     take_the_place,
 )
-from replexplorer.engine.change.rejoin import Consent, come_back
+from replexplorer.engine.change.rejoin import (
+    Consent,
+    come_back,
+    refuse_where_all_write,
+    rejoin_group,
+    switchover_in_group,
+)
 from replexplorer.engine.change.role_run import RoleRun, role_run
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import Driving
