@@ -28,8 +28,7 @@ from replexplorer.core.experiment.drill import (
 )
 from replexplorer.core.experiment.lab import Lab, Length, Phase, Play, Publication, Published
 from replexplorer.core.experiment.relations import (
-    OF_DRILLS,
-    OF_LABS,
+    KINDS,
     Claim,
     SummaryPlan,
     check_terms,
@@ -107,20 +106,8 @@ class ExperimentReader(Generic[T]):
 
     def relation(self, claim: Claim, where: Where, phases: Sequence[str], scripted: Collection[str]) -> Claim:
         """What must hold of a lab's phases, checked, some of which are `scripted`; raises UsageError."""
-        self._kind(claim, where, OF_LABS)
-        given: dict[str, str | None] = {
-            key: getattr(claim, key) for key in ("faster", "below_round_trip", "one_a_round_trip")
-        }
-        given |= {"than": claim.than} if claim.faster else {}
-        given |= {"beside": claim.beside} if claim.one_a_round_trip else {}
-        named = [(key, name) for key, name in given.items() if name is not None]
-        named += (
-            [("protected", name) for name in claim.protected] if isinstance(claim.protected, tuple) else []
-        )
-        for key, name in named:
-            self.phase(name, phases, (*where, key))
-        if claim.left is not None:
-            self._sides(claim, where, f"{phases[0]}.tps", lambda term: check_terms(term, phases, scripted))
+        self._kind(claim, where, KINDS[:1])
+        self._sides(claim, where, f"{phases[0]}.tps", lambda term: check_terms(term, phases, scripted))
         return claim
 
     def expectation(self, claim: Claim, where: Where, figures: Mapping[str, str]) -> Claim:
@@ -133,7 +120,7 @@ class ExperimentReader(Generic[T]):
                     f"'{term}' is no figure{f', {near}' if near else ''}", "docs/drills.md lists them"
                 )
 
-        self._kind(claim, where, OF_DRILLS)
+        self._kind(claim, where, KINDS)
         if claim.left is not None:
             self._sides(claim, where, next(iter(figures)), check)
         elif not claim.name:
@@ -161,7 +148,7 @@ class ExperimentReader(Generic[T]):
 
     def _sides(self, claim: Claim, where: Where, example: str, check: Callable[[str], None]) -> None:
         """Two sides of which one at least is a figure, and how they are compared."""
-        if not claim.name and where[-1] != "also":
+        if not claim.name:
             raise self.wrong((*where, "name"), UsageError("is missing", "say what must hold"))
         for key, side in (("left", claim.left), ("right", claim.right)):
             if side is None:
@@ -181,8 +168,6 @@ class ExperimentReader(Generic[T]):
                 raise self.wrong((*where, "says"), UsageError("has another field", known))
         elif claim.sign is None:
             raise self.wrong((*where, "is"), UsageError("is missing", "one of < <= > >= == !="))
-        if claim.also is not None:
-            self._sides(claim.also, (*where, "also"), example, check)
 
 
 def _canonical(key: str) -> str:

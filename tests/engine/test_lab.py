@@ -110,7 +110,7 @@ def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
             assert phase.machine_percent == (None if percent is None else pytest.approx(percent))
             assert phase.limited == limited
         phases = {each.name: each for each in result.phases}
-        told = Claim(faster="async", than="semi-sync").judge(Found(phases)).evidence
+        told = Claim("x", "async.tps", "semi-sync.tps", ">", unit="TPS").judge(Found(phases)).evidence
         assert told.partition(" TPS")[2] == ("; machine's CPU: async 97 %, semi-sync 97 %" if limited else "")
 
     check()

@@ -30,8 +30,12 @@ def phase(name: str, tps: float) -> PhaseResult:
             False,
             "found 20; at most 19 would hold; a reason",
         ),
-        (Claim(below_round_trip="b"), True, "10.00 <= 11.76 TPS"),
-        (Claim(below_round_trip="a"), False, "found 20.00 TPS; at most 11.76 TPS would hold"),
+        (Claim("x", "b.tps", "b.round_trip_tps", "<=", unit="TPS"), True, "10.00 <= 11.76 TPS"),
+        (
+            Claim("x", "a.tps", "a.round_trip_tps", "<=", unit="TPS"),
+            False,
+            "found 20.00 TPS; at most 11.76 TPS would hold",
+        ),
         (Claim("x", "a.tps - b.tps", "b.tps", says="{ratio:.3f}", least=0.9, most=1.1), True, "1.000"),
         (
             Claim("x", "a.tps - b.tps / b.tps", 2, says="{ratio:.1f}", least=0.9),
@@ -41,12 +45,6 @@ def phase(name: str, tps: float) -> PhaseResult:
         (Claim("x", "a.lag, s", 1, "=="), False, "a.lag, s was not measured"),
         (Claim("x", "a.found - it.tps", 1, "=="), False, "a.found was not measured"),
         (Claim("x", "a - b.tps", 7, "=="), True, "7 == 7"),
-        (Claim(faster="a", than="b"), True, "20.0 > 10.0 TPS"),
-        (
-            Claim(faster="a", than="b", times=3),
-            False,
-            "found 20.0 TPS; more than 3 x 10.0 = 30.0 TPS would hold",
-        ),
     ],
 )
 def test_a_failed_relation_says_what_was_found_and_what_would_hold(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult, Phases, Published, Relation
-from replexplorer.core.experiment.relations import Claim, Found, judge_by
+from replexplorer.core.experiment.relations import Claim, judge_by
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import repeated
@@ -33,7 +33,7 @@ def run_of(latencies_ms: Sequence[float], duration_s: float = 1.0, **beside: obj
 
 
 def protected(result: PhaseResult) -> Relation:
-    return Claim(protected=True).judge(Found({"a": result}))
+    return judge_by([], ())({"a": result})[0]
 
 
 def judge_ratios(ratios: Sequence[float | None], least: float, most: float = inf) -> Relation:
@@ -85,15 +85,16 @@ def test_what_is_no_figure_holds_only_where_it_held_every_time() -> None:
 
     assert of(fine, fine, fine).word == "holds"
     relation = of(fine, fell, fine)
-    assert (relation.word, relation.evidence) == ("deviates", "in repeat 2 of 3: the stack is degraded")
+    assert (relation.word, relation.evidence) == (
+        "deviates",
+        "in repeat 2 of 3: semi-sync: degraded at its end, not protected",
+    )
 
 
 def test_a_figure_that_is_only_shown_stays_so_with_its_interval() -> None:
-    lab = Lab(
-        "a", "", "", (), judge_by([Claim("times", "r.tps", 1, says="3 times"), Claim(protected=())], ("r",))
-    )
+    lab = Lab("a", "", "", (), judge_by([Claim("times", "r.tps", 1, says="3 times")], ("r",)))
     rounds: list[Phases] = [{"r": run_of([1.0] * count)} for count in (10, 11, 12)]
-    relation, _ = judged(lab, rounds, rounds[0])
+    _, relation = judged(lab, rounds, rounds[0])
     assert (relation.word, relation.holds, relation.checked) == ("shown", True, False)
     assert relation.evidence.startswith("3 times; 3 repeats: x11 [")
 

@@ -46,7 +46,9 @@ FIGURES: Final[Mapping[str, Callable[[PhaseResult], float | None]]] = {
     "p95_ms": lambda result: result.service.percentile_ms(95),
     "p99_ms": lambda result: result.service.percentile_ms(99),
     "max_ms": lambda result: result.service.max_ms,
+    "commit_ms": lambda result: 1000 / result.tps if result.tps else None,
     "rtt_ms": lambda result: result.rtt_measured_ms,
+    "round_trip_tps": lambda result: 1000 / result.rtt_measured_ms if result.rtt_measured_ms else None,
     "round_trips": lambda result: (result.service.mean_ms or 0) / (result.rtt_measured_ms or inf) or None,
     "fsync_ms": lambda result: result.fsync_measured_ms,
     "ceiling_tps": lambda result: result.ceiling_tps,
@@ -125,10 +127,8 @@ def check_terms(text: str, phases: Collection[str], scripted: Collection[str] = 
             raise UsageError(f"{term!r} names no figure", f"there are {', '.join(FIGURES)}")
 
 
-OF_DRILLS: Final = ("left", "passes", "never")
-OF_LABS: Final = ("left", "faster", "below_round_trip", "one_a_round_trip", "protected")
-KINDS: Final = (*dict.fromkeys((*OF_DRILLS, *OF_LABS)),)
-"""The keys of a claim that say what must hold: it has one of them."""
+KINDS: Final = ("left", "passes", "never")
+"""The keys of a claim that say what must hold: it has one of them, of a lab always the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,6 @@ class Claim:
     """`left` `sign` `times` x `right` + `plus`."""
     unit: str = ""
     """Of both sides, where the evidence says it; TPS with what was short of CPU."""
-    also: Claim | None = None
-    """Must hold as well."""
     shown: str = ""
     """Why it is only shown, and nothing depends on it; empty: it is checked."""
     explains: str = ""
@@ -159,17 +157,6 @@ class Claim:
     """A protection state that must be passed through."""
     never: str | None = None
     """One that must not be seen."""
-    faster: str | None = None
-    """A phase that commits more often than `times` the one of `than`."""
-    than: str = ""
-    below_round_trip: str | None = None
-    """A phase whose one client commits at most `times` a round trip."""
-    one_a_round_trip: str | None = None
-    """A phase whose one client commits once in its round trip and what a commit takes in `beside`."""
-    beside: str = ""
-    protected: bool | tuple[str, ...] = False
-    """Semi-sync was in force throughout in all phases, or in these, that ask for it."""
-
     __pydantic_config__: ClassVar = {
         "extra": "forbid",
         "allow_inf_nan": False,
@@ -188,19 +175,13 @@ class Claim:
 
     def phases(self, names: Collection[str]) -> Sequence[str]:
         """Those of a lab's phases that it names."""
-        sides = [each for claim in (self, self.also) if claim for each in (claim.right, claim.left)]
-        terms = [term for each in sides if isinstance(each, str) for _, term in terms_of(each, names)]
-        named = [self.faster, self.than, self.below_round_trip, self.one_a_round_trip, self.beside]
-        several = self.protected if isinstance(self.protected, tuple) else ()
-        return [each for each in (*(term.rpartition(".")[0] for term in terms), *named, *several) if each]
+        sides = [each for each in (self.left, self.right) if isinstance(each, str)]
+        named = [term.rpartition(".")[0] for side in sides for _, term in terms_of(side, names)]
+        return [each for each in named if each]
 
     def judge(self, found: Found) -> Relation:
         """Whether it holds, by what was found."""
-        relation = _JUDGES[self.kind](self, found)
-        if self.also is not None:
-            other = self.also.judge(found)
-            evidence = f"{relation.evidence}; {other.evidence}"
-            relation = Relation(self.name, relation.holds and other.holds, evidence)
+        relation = _of_sides(self, found) if self.kind == "left" else _of_states(self, found)
         if self.explains and not relation.holds:
             relation = replace(relation, evidence=f"{relation.evidence}; {self.explains}")
         if self.shown:
@@ -250,7 +231,10 @@ def _of_comparison(claim: Claim, left: float, right: float, found: Found) -> Rel
         told, limit = _shown(left), sum_text + _shown(bound)
     evidence = compared(told, sign, limit, claim.unit, holds=holds)
     if claim.unit == "TPS":
-        evidence += _busy(*(found.phases[name] for name in claim.phases(found.phases)))
+        results = [found.phases[name] for name in claim.phases(found.phases)]
+        rtt = results[-1].rtt if results and "round_trip_tps" in f"{claim.left} {claim.right}" else None
+        evidence += f" (RTT {rtt.low_ms:.2f} to {rtt.high_ms:.2f} ms, n {rtt.n})" if rtt else ""
+        evidence += _busy(*results)
     if sign in ("==", "!="):
         return Relation(claim.name, holds, evidence)
     least, most = (1.0, inf) if sign.startswith(">") else (0.0, 1.0)
@@ -265,104 +249,37 @@ def _of_states(claim: Claim, found: Found) -> Relation:
     )
 
 
-def _faster(claim: Claim, found: Found) -> Relation:
-    """One phase commits more often than another, times a factor."""
-    one, other, times = found.phases[str(claim.faster)], found.phases[claim.than], claim.times
-    relation = "faster than" if times == 1 else f"at least {times:g} x"
-    holds = one.tps > times * other.tps
-    bound = f"{other.tps:.1f}" if times == 1 else f"{times:g} x {other.tps:.1f} = {times * other.tps:.1f}"
-    evidence = compared(f"{one.tps:.1f}", ">", bound, "TPS", holds=holds) + _busy(one, other)
-    ratio = one.tps / other.tps if other.tps else None
-    return Relation(f"{one.name} {relation} {other.name}", holds, evidence, ratio=ratio, least=times)
-
-
-def _one_a_round_trip(claim: Claim, found: Found) -> Relation:
-    """One client commits once in RTT + what a commit costs without the wait: TPS against 1/(RTT + local)."""
-    one, local_ms = found.phases[str(claim.one_a_round_trip)], found.phases[claim.beside].mean_ms
-    low, high = claim.least, claim.most
-    name = claim.name or f"{one.name}: TPS within [{low:g}, {high:g}] of 1 / (RTT + local)"
-    if one.rtt_measured_ms is None:
-        return Relation(name, False, "no round trip was measured")
-    bound_tps = 1000 / (one.rtt_measured_ms + local_ms)
-    share = one.tps / bound_tps
-    evidence = (
-        f"{one.tps:.2f} / (1000 / ({one.rtt_measured_ms:.2f} + {local_ms:.2f})) = {one.tps:.2f} / "
-        f"{bound_tps:.2f} = {share:.3f}"
-    )
-    holds = low <= share <= high
-    if not holds:
-        evidence += f"; {bounds_text(low, high)} would hold"
-    return Relation(name, holds, evidence, ratio=share, least=low, most=high)
-
-
-def _below_round_trip(claim: Claim, found: Found) -> Relation:
-    """One client cannot commit more often than once a round trip; the slack is the RTT's own interval."""
-    one, slack = found.phases[str(claim.below_round_trip)], claim.times
-    name = claim.name or f"{one.name}: TPS at most {slack:g} x 1 / RTT"
-    if not one.rtt_measured_ms or not one.tps:
-        missed = "no commit" if one.rtt_measured_ms else "no round trip"
-        return Relation(name, False, f"{missed} was measured")
-    bound_tps = slack * 1000 / one.rtt_measured_ms
-    rtt = one.rtt
-    interval = f" (RTT {rtt.low_ms:.2f} to {rtt.high_ms:.2f} ms, n {rtt.n})" if rtt else ""
-    holds = one.tps <= bound_tps
-    evidence = compared(f"{one.tps:.2f}", "<=", f"{bound_tps:.2f}", "TPS", holds=holds)
-    return Relation(name, holds, evidence + interval, ratio=one.tps * one.rtt_measured_ms / 1000, most=slack)
-
-
-def _protected(claim: Claim, found: Found) -> Relation:
-    """Every phase that asked for protection had it from its beginning to its end, without a fallback to
-    asynchronous and without a commit that nobody acknowledged."""
-    names = claim.protected if isinstance(claim.protected, tuple) else found.phases
-    results = [found.phases[name] for name in names]
-    asked = [each for each in results if each.phase.state is ProtectionState.PROTECTED]
-    lost = [f"{each.name}: {why}" for each in asked if (why := _unprotected(each))]
-    uncounted = [each for each in asked if each.fallbacks is None]
-    evidence = f"{len(asked)} of {len(asked)} phases, "
-    evidence += "at their ends: fallbacks are not counted here" if uncounted else "no fallback in any"
-    name = claim.name or "semi-sync was in force where it was asked"
-    return Relation(name, not lost, "; ".join(lost) or evidence)
-
-
 def _unprotected(result: PhaseResult) -> str | None:
-    """Why a phase cannot count as protected throughout; None when it can."""
-    if result.fallbacks:
+    """Why a phase's protection was not as it asked; None when it was."""
+    asked, found = result.phase.state, result.protection.state
+    if asked is ProtectionState.PROTECTED and result.fallbacks:
         return f"{result.fallbacks} fallbacks to asynchronous replication"
-    if result.unprotected:
+    if asked is ProtectionState.PROTECTED and result.unprotected:
         return f"{result.unprotected:,} commits without an acknowledgement"
-    if result.protection.state is not ProtectionState.PROTECTED:
-        return f"{result.protection.state} at its end"
-    return None
+    return None if found is asked else f"{found} at its end, not {asked}"
 
 
-_JUDGES: Final[Mapping[str, Callable[[Claim, Found], Relation]]] = {
-    "left": _of_sides,
-    "passes": _of_states,
-    "never": _of_states,
-    "faster": _faster,
-    "one_a_round_trip": _one_a_round_trip,
-    "below_round_trip": _below_round_trip,
-    "protected": _protected,
-}
+def _as_asked(phases: Phases) -> Relation:
+    """Every phase that asked for protection had it from its beginning to its end, without a fallback to
+    asynchronous and without a commit that nobody acknowledged; of others the state at the end counts."""
+    wrong = [f"{each.name}: {why}" for each in phases.values() if (why := _unprotected(each))]
+    asked = [each for each in phases.values() if each.phase.state is ProtectionState.PROTECTED]
+    evidence = f"{len(phases)} of {len(phases)} phases"
+    if asked:
+        counted = all(each.fallbacks is not None for each in asked)
+        evidence += ", no fallback in any" if counted else ", at their ends: fallbacks are not counted here"
+    return Relation("each phase was protected as it asked", not wrong, "; ".join(wrong) or evidence)
 
 
 def judge_by(claims: Sequence[Claim], names: Collection[str]) -> Judge:
-    """The claims in order, without those that name one of the lab's phases that was left out; without one of
-    protection each phase's state as asked before them."""
+    """Each phase's protection, then the claims in order, without those that name one of the lab's phases
+    that was left out."""
 
     def judge(phases: Phases) -> Sequence[Relation]:
-        told = any(claim.kind == "protected" for claim in claims)
-        states = [] if told else [_state_as_asked(each) for each in phases.values()]
-        judged = [claim.judge(Found(phases)) for claim in claims if phases.keys() >= set(claim.phases(names))]
-        return [*states, *judged]
+        measured = [claim for claim in claims if phases.keys() >= set(claim.phases(names))]
+        return [_as_asked(phases), *(claim.judge(Found(phases)) for claim in measured)]
 
     return judge
-
-
-def _state_as_asked(result: PhaseResult) -> Relation:
-    """The protection state at a phase's end."""
-    asked, found = result.phase.state, result.protection.state
-    return Relation(f"{result.name}: {asked}", found is asked, f"the stack is {found}")
 
 
 def round_trips(names: Mapping[str, str]) -> Callable[[Phases], Sequence[Reference]]:
