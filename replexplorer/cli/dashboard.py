@@ -21,7 +21,6 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.core.experiment.experiment import ExperimentResult
     from replexplorer.core.experiment.sweep_result import Swept
     from replexplorer.engine.view import View
     from replexplorer.ui.settings import Settings
@@ -100,7 +99,6 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
         labs=(*LABS.shipped().values(), *(lab for lab, _ in labs)),
         drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills)),
         notices=(*settings.notices, *unused),
-        lab_page=_lab_page,
         learn=partial(learn, session),
     )
     return session, settings
@@ -132,19 +130,6 @@ def settings_of(call: Call) -> Settings:
         keymap=keymap.keys,
         notices=(*(f"theme {theme.error} (not used)" for theme in found if theme.error), *keymap.problems),
     )
-
-
-def _lab_page(result: ExperimentResult) -> str:
-    """A result as `--report` writes it."""
-    import shlex
-
-    from replexplorer.reports.experiment_report import experiment_report
-    from replexplorer.reports.report import markdown
-
-    experiment = result.experiment
-    words = ["replexplorer", experiment.kind, "run", experiment.name, *(["--quick"] if result.quick else [])]
-    result.again = [shlex.join(words)]
-    return markdown(experiment_report(result))
 
 
 def learn(session: Session, swept: Swept) -> str:

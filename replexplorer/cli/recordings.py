@@ -282,7 +282,7 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
 def _report(reader: SessionReader) -> Report:
     """The session; its shaded windows are those of the dashboard's charts."""
     from replexplorer.reports.session_report import ShadedSpan, session_report
-    from replexplorer.ui.state.picture import Picture
+    from replexplorer.ui.picture import Picture
 
     picture = Picture()
 

@@ -1,6 +1,6 @@
 """The one registry of what a key can do: bindings, footer, help, palette and keymap come from it.
 
-Law: an action's method is `action_` plus its id with `_` for `.`; nothing else names a key.
+Law: nothing else names a key.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Action:
     """`Verb thing`, for the palette and the help."""
     listed: bool = True
     """Offered by the command palette (moving the selection is not)."""
+    runs: str = ""
+    """What Textual runs for it, `step(-1)`; empty: the id with `_` for `.`."""
 
     @property
     def area(self) -> str:
@@ -34,37 +36,41 @@ class Action:
         return self.id.partition(".")[0].replace("_", " ").replace("semisync", "semi-sync")
 
     @property
+    def run(self) -> str:
+        """What Textual runs for it."""
+        return self.runs or self.id.replace(".", "_")
+
+    @property
     def method(self) -> str:
-        """Name of the action without `action_`."""
-        return self.id.replace(".", "_")
+        """Name of what is run, without `action_`."""
+        return self.run.partition("(")[0]
 
 
 DASHBOARD: Final[tuple[Action, ...]] = (
-    Action("knob.prev", "up,k", "Select the knob above", listed=False),
-    Action("knob.next", "down,j", "Select the knob below", listed=False),
-    Action("knob.less", "left,h", "Stage one step less", listed=False),
-    Action("knob.more", "right,l", "Stage one step more", listed=False),
-    Action("knob.coarse_less", "shift+left,H", "Stage a coarse step less", listed=False),
-    Action("knob.coarse_more", "shift+right,shift+l", "Stage a coarse step more", listed=False),
+    Action("knob.prev", "up,k", "Select the knob above", False, "move(-1)"),
+    Action("knob.next", "down,j", "Select the knob below", False, "move(1)"),
+    Action("knob.less", "left,h", "Stage one step less", False, "step(-1)"),
+    Action("knob.more", "right,l", "Stage one step more", False, "step(1)"),
+    Action("knob.coarse_less", "shift+left,H", "Stage a coarse step less", False, "step(-1, True)"),
+    Action("knob.coarse_more", "shift+right,shift+l", "Stage a coarse step more", False, "step(1, True)"),
     Action("knob.type", "i", "Type a value: a figure with its unit, or a word (auto, none)"),
     Action("knob.apply", "enter", "Apply the staged value now; open all knobs on a small screen"),
     Action("knob.revert", "escape", "Drop the staged value, the filter or the drawer"),
     Action("knob.filter", "slash", "Filter the knobs by name or help"),
     Action("knob.undo", "u", "Undo the last change"),
-    Action("semisync.toggle", "s", "Turn semi-sync on or off"),
-    Action("wait_point.toggle", "w", "Switch AFTER_SYNC and AFTER_COMMIT"),
-    Action("fault.partition", "p", "Cut every link, both ways"),
-    Action("fault.heal", "r", "Heal every link"),
+    Action("semisync.toggle", "s", "Turn semi-sync on or off", runs="flip('semi_sync', 'off', 'on')"),
     Action(
-        "fault.open",
-        "F",
-        "Open the faults: break something, clear it; failover, switchover, rejoin",
+        "wait_point.toggle", "w", "Switch AFTER_SYNC and AFTER_COMMIT",
+        runs="flip('wait_point', 'after_sync', 'after_commit')",
     ),
+    Action("fault.partition", "p", "Cut every link, both ways", runs="partition('both')"),
+    Action("fault.heal", "r", "Heal every link", runs="partition('none')"),
+    Action("fault.open", "F", "Open the faults: break something, clear it; failover, switchover, rejoin"),
     Action("load.toggle", "x", "Stop or start the background load"),
     Action("mark.add", "m", "Put a numbered mark on the charts"),
     Action("chart.freeze", "space", "Freeze or release the picture (the load runs on)"),
-    Action("chart.zoom_in", "plus,equals_sign", "Show less time"),
-    Action("chart.zoom_out", "minus", "Show more time"),
+    Action("chart.zoom_in", "plus,equals_sign", "Show less time", runs="zoom(-1)"),
+    Action("chart.zoom_out", "minus", "Show more time", runs="zoom(1)"),
     Action("chart.yscale", "y", "Switch the TPS axis: linear, log"),
     Action("chart.heat", "d", "Show latency as percentile lines or as a density"),
     Action("chart.exposure", "e", "Show what a failure now would lose as a chart, in place of another"),
@@ -78,27 +84,14 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("log.open", "L", "Open the event log"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
     Action("lab.open", "o", "Open the labs: run a published experiment, see what it found"),
-)
-"""Actions of the dashboard itself."""
-
-CONDUCTOR: Final[tuple[Action, ...]] = (
     Action("lab.pause", "P", "Hold the lab before its next phase, or let it go on"),
     Action("lab.abort", "A", "Abort the lab and restore its knobs"),
     Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
-    Action(
-        "step.prev",
-        "b",
-        "Presenting: the lesson's caption before; in a replay: the mark before",
-        listed=False,
-    ),
-)
-"""A presenter's hand on the lab that runs."""
-
-PLAYER: Final[tuple[Action, ...]] = (
-    Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", listed=False),
-    Action("replay.slower", "less_than_sign", "Play slower (in a replay)", listed=False),
-)
-"""Actions of a replay alone; space pauses it, and the arrows that stage a value seek in it."""
+    Action("step.prev", "b", "Presenting: the lesson's caption before; in a replay: the mark before", False),
+    Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", False, "speed(True)"),
+    Action("replay.slower", "less_than_sign", "Play slower (in a replay)", False, "speed(False)"),
+)  # fmt: skip
+"""Actions of the dashboard itself."""
 
 EPOCH_LEDGER: Final[tuple[Action, ...]] = (
     Action("ledger.copy", "c", "Copy the ledger as Markdown (in it)", listed=False),
@@ -119,7 +112,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 LEAVE_KEY: Final = "ctrl+c"
 """Quits at once, whatever is open; not in the keymap, so that there always is a way out."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + EPOCH_LEDGER + EVERYWHERE
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + EPOCH_LEDGER + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
@@ -178,17 +171,13 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
 )
 """The footer of every mode, in the order of the line."""
 
-_EXPERIMENTS: Final = frozenset({"sweep_open", "lab_open", "lab_pause", "lab_abort"})
-_SETTINGS: Final = frozenset(
-    {"knob_type", "knob_undo", "semisync_toggle", "wait_point_toggle", "mark_add", "statement_copy"}
-)
-CHANGING: Final = frozenset(
-    {"fault_partition", "fault_heal", "fault_open", "load_toggle", "stack_reset", "stack_repair"}
-    | _EXPERIMENTS
-    | _SETTINGS
-)
+_SETTINGS: Final = frozenset({"knob_type", "knob_undo", "flip", "mark_add", "statement_copy"})
+CHANGING: Final = _SETTINGS | {
+    "partition", "fault_open", "load_toggle", "stack_reset", "stack_repair", "sweep_open", "lab_open",
+    "lab_pause", "lab_abort",
+}  # fmt: skip
 """Methods of the actions that change something of a stack."""
-_STEPS: Final = frozenset({"knob_less", "knob_more", "knob_coarse_less", "knob_coarse_more", "step_next"})
+_STEPS: Final = frozenset({"step", "step_next"})
 SEEK_S: Final = 5.0
 """How far a step goes in a recording."""
 FAR_S: Final = 30.0
@@ -310,4 +299,4 @@ def bindings_of(actions: Sequence[Action]) -> list[BindingType]:
     """The registry's rows as bindings of Textual."""
     from textual.binding import Binding  # not for `keys` on the command line
 
-    return [Binding(action.keys, action.method, action.title, show=False, id=action.id) for action in actions]
+    return [Binding(action.keys, action.run, action.title, show=False, id=action.id) for action in actions]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
-from textual import events, on, work
+from textual import events, work
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
@@ -23,8 +23,7 @@ from replexplorer.core.text import LAYOUT, printable, shortened
 from replexplorer.engine.view import View
 from replexplorer.formats.themes import load_themes
 from replexplorer.ui.actions import ACTIONS, EVERYWHERE, LEAVE_KEY, bindings_of, key_label, keys_of, mode_of
-from replexplorer.ui.messages import Started
-from replexplorer.ui.screens.help import HelpScreen
+from replexplorer.ui.screens.lists import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import NO_COLOR_THEME, no_color_theme, textual_theme
@@ -83,7 +82,7 @@ class ExplorerApp(QuietEnd[str]):
             self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
             loop.add_signal_handler(signal.SIGTERM, self._terminate)
         with self.batch_update():
-            self.push_screen(StartupScreen(self._view, self.settings))
+            self.push_screen(StartupScreen(self._view, self.settings, self._show_dashboard))
         self._import_dashboard()
         if self.settings.ends_after_s is not None:
             self.set_timer(self.settings.ends_after_s, self._end_in_time)
@@ -116,7 +115,6 @@ class ExplorerApp(QuietEnd[str]):
                 return
         await super().on_event(event)
 
-    @on(Started)
     def _show_dashboard(self) -> None:
         # What draws the charts takes a fifth of a second to import: not before the first screen.
         from replexplorer.ui.screens.dashboard import DashboardScreen
@@ -139,12 +137,11 @@ class ExplorerApp(QuietEnd[str]):
         from replexplorer.ui.screens.dashboard import DashboardScreen
 
         for action in ACTIONS:
-            target = screen if hasattr(screen, f"action_{action.method}") else self
-            if not action.listed or not hasattr(target, f"action_{action.method}"):
-                continue
-            if target.check_action(action.method, ()) is not False:
+            targets = (each for each in (screen, self) if hasattr(each, f"action_{action.method}"))
+            target = next(targets, None) if action.listed else None
+            if target is not None and target.check_action(action.method, ()) is not False:
                 keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
-                run = partial(target.run_action, action.method)
+                run = partial(target.run_action, action.run)
                 yield SystemCommand(f"{action.area}: {action.title}", f"key {keys}", run)
         for theme in self.theme_names:
             yield SystemCommand(f"theme: Use {theme}", "", partial(self.use_theme, theme), discover=False)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from rich.color import ColorSystem
-from textual import on
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -32,8 +31,8 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay, Tape, View
 from replexplorer.formats.play_script import CastWriter, PlayScript, Step
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.messages import StartFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 
 _GLANCE_S: Final = 0.02
@@ -218,10 +217,6 @@ class PlayApp(ExplorerApp):
         if self._clock is None or self.has_terminal:
             super().notify(message, **how)
 
-    @on(StartFailed)
-    def _note_failure(self, message: StartFailed) -> None:
-        self.failure = message.error
-
     async def close_view(self, *, keep: bool) -> str:
         """Restore what was turned since the first tick and close the view."""
         restored = ""
@@ -375,8 +370,8 @@ class PlayApp(ExplorerApp):
     async def _wait_until_ready(self) -> None:
         """Wait until the dashboard shows its first tick; raises what the start-up failed of."""
         while not isinstance(self.screen, DashboardScreen) or self.screen.picture.tick is None:
-            if self.failure is not None:
-                raise self.failure
+            if isinstance(self.screen, StartupScreen) and self.screen.failure is not None:
+                raise self.screen.failure
             await asyncio.sleep(_GLANCE_S)
         self._dashboard, self._first = self.screen, self.screen.picture.tick
         self._began_s = time.monotonic()

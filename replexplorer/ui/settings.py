@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.lab import Lab
 from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep_result import Swept
@@ -45,8 +44,6 @@ class Settings:
     """Those that ship, then the user's own."""
     drills: tuple[Drill | Matrix, ...] = ()
     """Those that ship, the matrix and the user's own, listed after the labs."""
-    lab_page: Callable[[ExperimentResult], str] | None = None
-    """A result as a Markdown page to copy; None: it cannot be copied."""
     visits: bool = False
     """The servers are somebody else's: what only a stack of our own can do is refused by name."""
     ends_after_s: float | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
+from textual.widgets import Static
 
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.tick import Tick
@@ -73,6 +74,23 @@ class Bench:
 
     def painted(self, selector: str) -> list[list[tuple[str, str]]]:
         return painted(self.dashboard.query_one(selector))
+
+    @property
+    def shown(self) -> list[str]:
+        """What stands on the terminal now, row by row."""
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip) for strip in strips]
+
+    @property
+    def screen_text(self) -> str:
+        """The same in one text."""
+        return "\n".join(row.rstrip() for row in self.shown)
+
+    @property
+    def whole(self) -> list[str]:
+        """All rows of the list that is open, also those that are out of sight."""
+        content = self.app.screen.query_one("#rows", Static).content
+        return str(content).splitlines()
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -9,7 +9,7 @@ import pytest
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, KnobView, Value, expand
 from replexplorer.core.system import ASYNC
 from replexplorer.core.topology import SOURCE
-from replexplorer.ui.state.board import LABEL_CELLS, Board, Fold, sections
+from replexplorer.ui.board import LABEL_CELLS, Board, Fold, sections
 from tests.fakes.facade import make_tick
 
 SYNC = KnobName("sync_binlog", SOURCE)

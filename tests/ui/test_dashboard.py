@@ -34,10 +34,8 @@ from replexplorer.engine.outcome import Preview
 from replexplorer.formats.themes import BUILT_IN
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
-from replexplorer.ui.messages import CommandDone, CommandFailed, Started, Ticked
-from replexplorer.ui.screens.help import HelpScreen
-from replexplorer.ui.screens.listing import Listing
-from replexplorer.ui.screens.lists import EpochLedgerScreen, LogScreen
+from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed
+from replexplorer.ui.screens.lists import EpochLedgerScreen, HelpScreen, LogScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.layout import Layout, layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
@@ -69,8 +67,6 @@ def toasts(app: Bench) -> str:
 
 async def test_the_start_ends_in_a_drawn_tick_by_one_message_each() -> None:
     async with bench(make_tick(1.0), fresh=True) as app:
-        kinds = [type(message) for message in app.messages]
-        assert kinds.index(Started) < kinds.index(Ticked)
         assert "● PROTECTED" in app.text("#header")
         assert "1/1 ack" in app.text("#header")
         assert "RTT 85.4" in app.text("#header")
@@ -403,8 +399,8 @@ async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> No
     tick = threads(tick, "db3", "connecting", "on", lag_s=75.0)
     async with bench(tick, size=(width, 24)) as app:
         await app.press("N")
-        await app.until(lambda: bool(listing(app).rows))
-        rows = listing(app).rows
+        await app.until(lambda: bool(app.whole))
+        rows = app.whole
         found = {row.split()[0]: row.split() for row in rows if row.strip()}
         assert found["db1"][1:2] == ["up"]
         assert found["db2"][1:8] == ["up", "on", "error", "12", "ms", "3", "mysql"]
@@ -420,8 +416,8 @@ async def test_a_round_trip_that_is_not_as_asked_stands_once_in_the_nodes() -> N
     assert apart
     async with bench(replace(tick, links=(replace(tick.links[0], fault=apart),)), size=(80, 24)) as app:
         await app.press("N")
-        await app.until(lambda: bool(listing(app).rows))
-        row = next(row for row in listing(app).rows if "link:" in row)
+        await app.until(lambda: bool(app.whole))
+        row = next(row for row in app.whole if "link:" in row)
         assert row.strip() == "link: asked 40 ms, measured 49.2 ms"
 
 
@@ -431,8 +427,8 @@ async def test_a_link_between_two_replicas_and_one_that_flaps_stand_below_their_
     pair = replace(tick.links[1], replica="db2:db3")
     async with bench(replace(tick, links=(flapping, tick.links[1]), pairs=(pair,)), size=(100, 24)) as app:
         await app.press("N")
-        await app.until(lambda: bool(listing(app).rows))
-        rows = listing(app).rows
+        await app.until(lambda: bool(app.whole))
+        rows = app.whole
         at = {row.split()[0]: number for number, row in enumerate(rows) if row.startswith(" db")}
         assert rows[at["db2"] + 1].rstrip().endswith("measured 85.4 ms, flaps 2 s down, 0.5 s up, down now")
         assert rows[at["db3"] + 1].startswith("   link: asked 85 ms")
@@ -486,10 +482,10 @@ async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> Non
         await app.play(
             make_tick(2.0, epochs=(EPOCH, replace(EPOCH, number=1, title="later")), events=(event,))
         )
-        for key, told in (("L", "commits wait"), ("g", "later")):
+        for key, title, told in (("L", "Events", "commits wait"), ("g", "Epochs", "later")):
             await app.press(key)
-            await app.until(lambda: bool(listing(app).rows))
-            assert told not in "\n".join(listing(app).rows)
+            await app.until(lambda title=title: title in app.shown[0])  # type: ignore[misc]
+            assert told not in "\n".join(app.shown)
             await app.press("escape")
 
 
@@ -501,10 +497,6 @@ async def test_a_knob_that_is_turned_behind_a_held_picture_shows_what_it_does() 
         await app.play(make_tick(2.0, rtt=(20.0, 20.3)))
         assert "20 ms" in app.rows("#knobs")[1]
         assert "20.3" in app.rows("#knobs")[1]
-
-
-def listing(app: Bench) -> Listing:
-    return app.app.screen.query_one(Listing)
 
 
 def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
@@ -775,7 +767,7 @@ async def test_help_ledger_and_log_open_over_the_dashboard_and_close() -> None:
         for key, screen in (("question_mark", HelpScreen), ("g", EpochLedgerScreen), ("L", LogScreen)):
             await app.press(key)
             await app.until(lambda screen=screen: isinstance(app.app.screen, screen))  # type: ignore[misc]
-            await app.until(lambda: bool(app.app.screen.query_one("#listing")._body))  # type: ignore[attr-defined]
+            await app.until(lambda: bool(app.whole))
             await app.press("escape")
             await app.until(lambda: app.app.screen is app.dashboard)
 

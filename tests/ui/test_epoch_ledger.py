@@ -10,7 +10,6 @@ from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.stats.measured import Estimate
-from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.screens.lists import EpochLedgerScreen
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row, rows_of
@@ -44,10 +43,8 @@ async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
     async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
         await app.press("g")
         await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
-        screen = app.app.screen
-        assert isinstance(screen, EpochLedgerScreen)
-        await app.until(lambda: "slower" in "\n".join(screen.listing.rows))
-        shown = "\n".join(screen.listing.rows)
+        await app.until(lambda: "slower" in app.screen_text)
+        shown = app.screen_text
         assert "7.0 times slower · by TPS, 95 % sure at any time · d -31.2" in shown
         assert "before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]" in shown
         assert "after   TPS 88.4 [88.1, 88.7]" in shown
@@ -222,9 +219,7 @@ async def test_a_row_with_an_outage_and_the_session_s_total_are_seen_at_every_si
         assert "blocked 10.0 s" in app.text(table)
         await app.press("g")
         await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
-        screen = app.app.screen
-        assert isinstance(screen, EpochLedgerScreen)
-        await app.until(lambda: "18,678 commits unprotected" in screen.listing.rows[0])
+        await app.until(lambda: "18,678 commits unprotected" in app.shown[0])
 
 
 async def test_the_copy_key_is_the_users_own() -> None:
@@ -232,9 +227,7 @@ async def test_the_copy_key_is_the_users_own() -> None:
     async with bench(tick, keymap={"ledger.copy": "f5"}) as app:
         await app.press("g")
         await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
-        screen = app.app.screen
-        assert isinstance(screen, EpochLedgerScreen)
-        await app.until(lambda: "f5 copy as Markdown" in screen.listing.rows[0])
+        await app.until(lambda: "f5 copy as Markdown" in app.shown[0])
         await app.press("c")
         assert not app.app.clipboard
         await app.press("f5")
@@ -252,8 +245,8 @@ async def test_a_change_is_named_as_the_panel_names_its_knob(size: tuple[int, in
         assert told in app.text(name)
         assert "_log_at_trx" not in app.text(name)
         await app.press("g")
-        await app.until(lambda: bool(app.app.screen.query_one(Listing).rows))
-        rows = "\n".join(app.app.screen.query_one(Listing).rows)
+        await app.until(lambda: "Epochs" in app.shown[0])
+        rows = app.screen_text
         assert told in rows or size[0] < 160
         assert "_log_at_trx" not in rows
 

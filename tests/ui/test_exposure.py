@@ -14,9 +14,8 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartModel
-from replexplorer.ui.state.picture import Picture
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.chart import Chart
-from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.states import exposure_line, in_short
 from tests.fakes.facade import WALL_S, change_event, make_tick
 from tests.ui.driving import Bench, bench
@@ -231,10 +230,8 @@ async def test_the_epoch_ledger_spells_what_was_at_risk_on_each_side() -> None:
     async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(80, 24)) as app:
         await app.press("g")
         await app.until(lambda: app.app.screen is not app.dashboard)
-        listing = app.app.screen.query_one("#listing")
-        assert isinstance(listing, Lines)
-        await app.until(lambda: sum("at risk " in row for row in listing.rows) == 2)
-        assert [row.strip() for row in listing.rows if "at risk " in row] == [
+        await app.until(lambda: sum("at risk " in row for row in app.whole) == 2)
+        assert [row.strip() for row in app.whole if "at risk " in row] == [
             "at risk mysqld dies 0 · power cut 0 · source lost 8",
             "at risk dies 0 · power 300..340 (0.4 s) · source unknown",
         ]

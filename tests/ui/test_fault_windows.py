@@ -12,7 +12,7 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
-from replexplorer.ui.state.picture import Picture
+from replexplorer.ui.picture import Picture
 from tests.fakes.facade import WALL_S, change_event, down, make_tick
 from tests.ui.driving import bench
 

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.ui.state.board import Board
+from replexplorer.ui.board import Board
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import make_tick

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
 from replexplorer.ui.actions import ACTIONS
-from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.words.states import CHIPS, STATES
 from tests.fakes.facade import WALL_S, change_event, down, make_tick
 from tests.ui.driving import Bench, bench
@@ -30,30 +28,18 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def listing(app: Bench) -> Listing:
-    screen: Screen[object] = app.app.screen
-    return screen.query_one(Listing)
-
-
-async def opened(app: Bench, key: str) -> Listing:
+async def opened(app: Bench, key: str) -> None:
     await app.press(key)
     await app.until(lambda: app.app.screen is not app.dashboard)
-    found = listing(app)
-    await app.until(lambda: bool(found._body) and bool(found.rows))
-    return found
-
-
-def words(found: Listing) -> str:
-    """The whole body, each row's words after another."""
-    return " ".join(" ".join(text for text, _ in row) for row in found._body)
+    await app.until(lambda: bool(app.whole))
 
 
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_help_is_not_cut(width: int) -> None:
     async with bench(size=(width, 24)) as app:
-        found = await opened(app, "question_mark")
-        assert all(sum(len(text) for text, _ in row) <= width for row in found._body)
-        told = " ".join(words(found).split())
+        await opened(app, "question_mark")
+        assert all(len(row) <= width for row in app.whole)
+        told = " ".join(" ".join(app.whole).split())
         for title in (action.title for action in ACTIONS):
             assert title in told
         for meaning in (*(state[3] for state in STATES.values()), *(chip[2] for chip in CHIPS)):
@@ -64,9 +50,9 @@ async def test_a_long_event_is_read_whole_in_the_log() -> None:
     text = "semi-sync timed out: " + "commits are asynchronous " * 8 + "until a replica acknowledges"
     tick = make_tick(1.0, events=(Event(1.0, WALL_S, Severity.WARN, text),))
     async with bench(tick, size=(80, 24)) as app:
-        found = await opened(app, "L")
-        assert text in " ".join(words(found).split())
-        assert len(found._body) > 2
+        await opened(app, "L")
+        assert text in " ".join(" ".join(app.whole).split())
+        assert len(app.whole) > 2
 
 
 @pytest.mark.usefixtures("_utc")
@@ -79,10 +65,9 @@ async def test_an_event_has_the_time_of_the_charts_and_the_local_time(size: tupl
         *title, newest = app.rows("#events")[:2] if size[0] > 80 else app.rows("#events")[:1]
         assert newest.startswith("1:02:30 09:57:30  21 clients 8 → 48")
         assert all("elapsed as on the charts, then local time" in line for line in title)
-        found = await opened(app, "L")
-        assert "elapsed as on the charts, then local time" in found.rows[0]
-        told = ["".join(part for part, _ in line) for line in found._body]
-        assert told == [
+        await opened(app, "L")
+        assert "elapsed as on the charts, then local time" in app.shown[0]
+        assert app.whole == [
             "1:02:30 09:57:30  21 clients 8 → 48",
             "  00:40 08:55:40   ① rtt 20 → 85 ms",
         ]
@@ -100,8 +85,8 @@ async def test_an_event_has_the_time_of_the_charts_and_the_local_time(size: tupl
 async def test_the_last_row_names_the_keys_that_work(key: str, keymap: dict[str, str], last: str) -> None:
     tick = make_tick(1.0, events=(Event(1.0, WALL_S, Severity.INFO, "begun"),))
     async with bench(tick, size=(80, 24), keymap=keymap) as app:
-        found = await opened(app, key)
-        await app.until(lambda: found.rows[-1].strip() == last, f"{found.rows[-1]!r}")
+        await opened(app, key)
+        await app.until(lambda: app.shown[-1].strip() == last, f"{app.shown[-1]!r}")
 
 
 @pytest.mark.parametrize("key", ["question_mark", "g", "L", "o"])

@@ -10,7 +10,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.tick import Tick
-from replexplorer.ui.state.picture import Picture
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.chart import Chart
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench

@@ -11,7 +11,6 @@ import pytest
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.ui.state.presenter import turned_by
 from replexplorer.ui.words.runs import wrapped
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
@@ -108,7 +107,11 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
         desk.start(lab, quick=True)
 
         def is_at(number: int) -> bool:
-            return desk.step is not None and desk.step.number == number
+            return (
+                desk.running is not None
+                and desk.running.step is not None
+                and desk.running.step.number == number
+            )
 
         await present(running)
         await running.until(partial(is_at, 1))
@@ -132,9 +135,12 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
         assert shows(2)
         await running.press("n")
         assert shows(3)
-        assert {name.key for name in running.dashboard.board.names} <= {*turned_by(lab), "rtt"}
+        assert {name.key for name in running.dashboard.board.names} <= {
+            *(key.partition("@")[0] for key in lab.turns),
+            "rtt",
+        }
         await running.press("A")
-        await running.until(lambda: desk.view is None)
+        await running.until(lambda: desk.running is None)
 
 
 @pytest.mark.parametrize("lab", LABS.shipped().values(), ids=lambda lab: lab.name)

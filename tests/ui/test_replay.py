@@ -10,6 +10,7 @@ import pytest
 from textual.message import Message
 from textual.notifications import Notify
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.event import Event, Severity
@@ -18,10 +19,10 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.screens.help import HelpScreen
+from replexplorer.ui.screens.lists import HelpScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.state.picture import Picture
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import make_tick
@@ -195,8 +196,8 @@ async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
     async with playing((120, 300)) as player:
         await player.pilot.press("question_mark")
         await player.until(lambda: isinstance(player.app.screen, HelpScreen))
-        listing = player.app.screen.query_one(Lines)
-        told = "\n".join(listing.render_line(row).text for row in range(listing.size.height))
+        await player.until(lambda: bool(str(player.app.screen.query_one("#rows", Static).content)))
+        told = str(player.app.screen.query_one("#rows", Static).content)
         for words in ("a recording: nothing can be turned", "Pause or play", "Go back 5 s", "Go on 30 s"):
             assert words in told
         for words in ("Undo the last change", "Stage one step", "Freeze", "types a value", "←→ stages"):

@@ -25,7 +25,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import Progress
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.screens.startup import StartSteps
+from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.widgets.lines import Lines
@@ -41,11 +41,10 @@ async def test_the_start_shows_its_steps_then_the_dashboard() -> None:
     app = ExplorerApp(facade, Settings(stack="demo"))
     async with app.run_test(size=(80, 24)) as pilot:
         running = Bench(app, pilot, facade, ManualClock())
-        await running.until(lambda: bool(app.screen.query(StartSteps)))
-        steps = app.screen.query_one(StartSteps)
-        await running.until(lambda: any("▸ waiting for the replica" in row for row in steps.rows))
-        assert any("✓ building the MySQL image" in row for row in steps.rows)
-        assert any("stack demo" in row for row in steps.rows)
+        await running.until(lambda: isinstance(app.screen, StartupScreen))
+        await running.until(lambda: "▸ waiting for the replica" in running.screen_text)
+        assert "✓ building the MySQL image" in running.screen_text
+        assert "stack demo" in running.screen_text
         gate.set()
         await running.until(lambda: isinstance(app.screen, DashboardScreen))
 
@@ -56,8 +55,8 @@ async def test_a_failed_start_tells_the_remedy_and_can_be_tried_again() -> None:
     app = ExplorerApp(facade, Settings())
     async with app.run_test(size=(80, 24)) as pilot:
         running = Bench(app, pilot, facade, ManualClock())
-        await running.until(lambda: any("✖" in row for row in app.screen.query_one(StartSteps).rows))
-        text = "\n".join(app.screen.query_one(StartSteps).rows)
+        await running.until(lambda: "✖" in running.screen_text)
+        text = running.screen_text
         assert "Docker does not answer" in text
         assert "start the Docker service" in text
         await pilot.press("r")

@@ -5,32 +5,31 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from textual.widgets import Input
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.ui.messages import CommandFailed
-from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.screens.sweep import SweepField, SweepScreen
-from replexplorer.ui.state.experiments import SUGGESTION
+from replexplorer.ui.experiments import SUGGESTION
+from replexplorer.ui.screens.dashboard import CommandFailed, DashboardScreen
+from replexplorer.ui.screens.experiments import SweepScreen
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 
 
 def shown(app: Bench) -> str:
-    screen = app.app.screen
-    assert isinstance(screen, SweepScreen)
-    return "\n".join(screen.listing.rows)
+    assert isinstance(app.app.screen, SweepScreen)
+    return app.screen_text
 
 
 async def opened(app: Bench) -> None:
     await app.press("S")
     await app.until(lambda: isinstance(app.app.screen, SweepScreen))
-    await app.until(lambda: isinstance(app.app.screen.focused, SweepField))
+    await app.until(lambda: isinstance(app.app.screen.focused, Input))
 
 
 async def typed(app: Bench, line: str) -> None:
     screen = app.app.screen
-    screen.query_one(SweepField).value = ""
+    screen.query_one(Input).value = ""
     for character in line:
         await app.pilot.press({"=": "equals_sign", ",": "comma", " ": "space"}.get(character, character))
     await app.pilot.pause()
@@ -66,13 +65,13 @@ async def test_it_fills_as_it_runs_and_ends_with_effects() -> None:
         for _ in range(3):
             facade.sweep_turns.put_nowait(None)
         await app.until(lambda: "what each knob by itself did" in shown(app))
-        assert "clients 1 → 8: x1.6" in shown(app)
+        await app.until(lambda: "clients 1 → 8: x1.6" in shown(app))
         assert all(len(row) <= 80 for row in shown(app).splitlines())
         (wanted,) = facade.called("sweep")
         assert isinstance(wanted, Sweep)
         assert wanted.grid.text == "rtt=0,10 clients=1,8"
         await app.press("e")
-        assert isinstance(app.app.screen.focused, SweepField)
+        assert isinstance(app.app.screen.focused, Input)
 
 
 def refusals(app: Bench) -> list[str]:
@@ -99,7 +98,7 @@ async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
         await app.press("x")
         await app.until(lambda: "stopped; the knobs are restored" in shown(app))
         assert facade.called("sweep stopped") == [None]
-        await app.until(lambda: isinstance(app.app.screen.focused, SweepField))
+        await app.until(lambda: isinstance(app.app.screen.focused, Input))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])

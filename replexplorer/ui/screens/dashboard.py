@@ -4,95 +4,247 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on, work
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.geometry import Size
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.experiment import ExperimentResult, NamedExperiment
+from replexplorer.core.history.caption import headline
+from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Kind
-from replexplorer.core.knobs.names import SOURCE, KnobName, describe_range, format_value, with_unit_of
+from replexplorer.core.knobs.names import (
+    SOURCE,
+    Assignment,
+    KnobName,
+    Value,
+    describe_range,
+    format_value,
+    with_unit_of,
+)  # fmt: skip
+from replexplorer.core.link import ACKS_LOST
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troubles, with_lost_acks
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import with_stack
-from replexplorer.engine.outcome import Injected, SetResult
+from replexplorer.core.tick import Tick
+from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview, SetResult
 from replexplorer.engine.view import View
 from replexplorer.ui.actions import (
-    CONDUCTOR,
     DASHBOARD,
     FAR_S,
     LEAVE_KEY,
-    PLAYER,
     QUIT,
     SEEK_S,
     VIEW,
     bindings_of,
+    key_label,
     keys_of,
-)
-from replexplorer.ui.messages import CommandDone, CommandFailed, LabMoved
-from replexplorer.ui.screens.dashboard_view import DashboardView
-from replexplorer.ui.screens.faults import FaultChoices, FaultsScreen, change_words
-from replexplorer.ui.screens.labs import LabsScreen
+    mode_of,
+)  # fmt: skip
+from replexplorer.ui.board import Board, Fold
+from replexplorer.ui.experiments import LabControl, SweepControl
+from replexplorer.ui.picture import Picture
+from replexplorer.ui.presenter import Presenter
+from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
+from replexplorer.ui.screens.faults import FaultsScreen, change_words
 from replexplorer.ui.screens.lists import EpochLedgerScreen, LogScreen, NodesScreen
-from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.state.board import Fold
-from replexplorer.ui.style.layout import Layout
+from replexplorer.ui.style.layout import TALL_ROWS, Layout, layout_for
+from replexplorer.ui.widgets.anatomy import AnatomyPanel
+from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
-from replexplorer.ui.widgets.footer import Footer
+from replexplorer.ui.widgets.epoch_table import EpochStrip, EpochTable
+from replexplorer.ui.widgets.event_log import EventLogPane
+from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar, Shown
+from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip, LabTries
-from replexplorer.ui.widgets.statement import TYPED_WIDTH, Intent, KnobLine
+from replexplorer.ui.widgets.lines import Cadence, Lines
+from replexplorer.ui.widgets.statement import TYPED_WIDTH, FoldIntent, Intent, KnobLine, StatementPanel
+from replexplorer.ui.widgets.strips import BigStrip, ExposureLine, ReplicaStrip, TinyNotice, ValueStrip
+from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.words.questions import lost_question, quit_question
 from replexplorer.ui.words.runs import Line
+from replexplorer.ui.words.states import InForce, effect_of, measured_of
 
 if TYPE_CHECKING:
-    from replexplorer.engine.console import Console
+    from replexplorer.engine.console import Command, Console
 
+_EVERY_S: Final = 1.0
+"""Between two drawings of what only grows: charts are half of what a tick costs to draw and to send. All of
+the screen is drawn with one tick, so that a figure is the same wherever it is shown."""
+_PREVIEW_EVERY_S: Final = 5.0
+"""How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
+drawing the knobs."""
+_PLAYER_EVERY_S: Final = 0.25
 _POINT_EVERY_S: Final = 0.3
 """Between two looks whether another knob is selected: who watches learns it within a second."""
 _REFUSED_S: Final = 3.0
 """How long it stands that a key does nothing here."""
+DRAWER_LEAVES: Final = 6
+"""Rows that the drawer does not cover: the header, the last event, the knob line and the keys."""
 NOTHING_TO_REPAIR: Final = "nothing to repair: every server answers and no replication thread is stopped"
 
 
-class DashboardScreen(DashboardView):
+class Ticked(Message):
+    """The picture has moved on; the newest is enough."""
+
+    def can_replace(self, message: Message) -> bool:
+        """It says all that an older one does."""
+        return isinstance(message, Ticked)
+
+
+@dataclass
+class CommandDone(Message):
+    """A command has ended."""
+
+    label: str
+    result: object
+
+
+@dataclass
+class CommandFailed(Message):
+    """A command was refused or went wrong: one line, and what to do."""
+
+    label: str
+    text: str
+    hint: str
+
+
+class DashboardScreen(Screen[None]):
     """The picture with the keys and the mouse of whoever turns, watches or plays it.
 
     A knob's value is staged by steps or typed, and sent after a rest or at once; a key of an action that
     the mode refuses is answered in one line.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR, *PLAYER))
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of(DASHBOARD)
 
     def __init__(self, view: View, settings: Settings) -> None:
-        super().__init__(view, settings)
+        super().__init__()
+        self._view = view
+        self._settings = settings
+        self._player = view.player
+        self._stack = view.console
+        """Where something can be done; None where one can only watch."""
+        self.mode = mode_of(view, visits=settings.visits)
+        """What can be done here."""
+        self._labs = LabControl(view.console, (*settings.labs, *settings.drills), self._lab_moved)
+        self._sweep = SweepControl(view.console, settings.learn)
+        self.picture = Picture()
+        """What is drawn."""
+        self.board = Board()
+        """The knobs."""
+        self.presenter = Presenter(self._labs)
+        """What the room is shown."""
+        self.layout_name = Layout.NORMAL
+        """The arrangement in force."""
+        self._arranged: Size | None = None
+        """The size that it is for."""
+        self._in_turn = asyncio.Lock()
+        """Commands are carried out one after the other."""
+        self.under_way: list[str] = []
+        """What is done beside them, in words."""
+        self._then: Callable[[], None] | None = None
+        """What waits until nothing is under way."""
+        self._problem = ""
+        """Why what was typed is not taken."""
+        self._drawn: tuple[Tick, Recent] | None = None
+        """What all figures on the screen are of: a tick, and the load's window that ends with it."""
+        self._cadence = Cadence(_EVERY_S)
+        self._previewed: tuple[object, float, Preview] | None = None
+        """For what and when the last preview was made."""
         self._refused_s = -math.inf
         """When it was last said that a key does nothing here."""
         self._followed: str | None = None
         """The knob that the driver had selected when the cursor here last went there."""
-        self._choices = FaultChoices()
         self._quitting = False
         """It asks whether to quit."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
 
+    def compose(self) -> ComposeResult:
+        """Every widget of every layout; the layout's class says which are shown."""
+        self._lay_out(self.app.size, update=False)  # each is styled once, as it is mounted
+        glyphs, keymap = self._settings.glyphs, self._settings.keymap
+        yield Header(glyphs=glyphs, id="header")
+        yield LabStrip(keymap=keymap, glyphs=glyphs, id="lab-strip")
+        yield PresenterBar(glyphs=glyphs, id="presenter")
+        yield ReplicaStrip(keymap=keymap, glyphs=glyphs, id="replica-strip")
+        yield BigStrip(glyphs=glyphs, id="big-strip")
+        with Horizontal(id="body"):
+            with Vertical(id="left"):
+                yield Topology(glyphs=glyphs, id="topology")
+                yield KnobPanel(self.board, glyphs=glyphs, id="knobs")
+                yield StatementPanel(glyphs=glyphs, id="statement")
+            with Vertical(id="right"):
+                yield LabTries(glyphs=glyphs, id="lab-tries")
+                yield Chart(glyphs=glyphs, id="tps-chart")
+                with Horizontal(id="lower"):
+                    yield Chart(glyphs=glyphs, id="latency-chart")
+                    yield Chart(glyphs=glyphs, id="exposure-chart")
+                yield ValueStrip(glyphs=glyphs, id="value-strip")
+                yield ExposureLine(glyphs=glyphs, id="exposure")
+                yield AnatomyPanel(glyphs=glyphs, id="anatomy")
+                yield EpochTable(glyphs=glyphs, id="epochs")
+                yield EpochStrip(glyphs=glyphs, id="epoch-strip")
+        yield EventLogPane(glyphs=glyphs, id="events")
+        if self._player is not None:
+            yield PlayerLine(glyphs=glyphs, id="player")
+        yield KnobLine(glyphs=glyphs, id="knob-line")
+        yield Footer(keymap=keymap, glyphs=glyphs, id="footer")
+        yield TinyNotice(glyphs=glyphs, id="tiny")
+        yield KnobDrawer(self.board, glyphs=glyphs, id="drawer")
+        yield Entry("value")
+        yield Entry("filter")
+
     def on_mount(self) -> None:
-        """Begin to work off commands and to watch what rests."""
+        """Begin to listen, and to watch what rests."""
+        self.query_one(Footer).items = self.mode.footer
+        self._arrange(self.app.size)
+        self.watch(self.app, "theme", self._restyle, init=False)
         self.set_interval(0.1, self.apply_rested)
         self.screen_layout_refresh_signal.subscribe(self, self._keep_in_its_row)
-        if self._view.console is not None:
-            self._point(self._view.console)
+        if self._player is not None:
+            self.query_one(PlayerLine).marks_s = self._player.marks_s
+            self.set_interval(_PLAYER_EVERY_S, self._draw_player)
+        if self._stack is not None:
+            self._point(self._stack)
+        self._listen()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another size may be another layout; the first is that which it was mounted for."""
+        if event.size != self._arranged:
+            self._arrange(event.size)
 
     def on_screen_resume(self) -> None:
-        """Show the lab that was started in front of it."""
+        """Draw what came while another screen stood in front, and the lab that was started there."""
+        self._draw()
         self._show_lab()
+
+    @work(exclusive=True, group="ticks", exit_on_error=False)
+    async def _listen(self) -> None:
+        try:
+            async for tick in self._view.ticks():
+                self.picture.fold(tick)
+                self.board.fold(tick)
+                self.post_message(Ticked())
+        except Exception as error:  # a picture that stands still must say why
+            self._fail("watching", error)
 
     @work(group="point", exit_on_error=False)
     async def _point(self, console: Console) -> None:
@@ -105,21 +257,11 @@ class DashboardScreen(DashboardView):
                 with suppress(ReplexplorerError):
                     await console.select(pointed_at)
 
-    def _draw_tick(self) -> None:
-        """Where one watches, the cursor goes where the driver's goes; between two of its moves it is one's
-        own."""
-        tick = self.picture.tick
-        selected = tick.driver_selects if tick is not None else None
-        if self.mode is VIEW and selected != self._followed and not self._types:
-            self._followed = selected
-            name = next((each for each in self.board.views if str(each) == selected), None)
-            if name is not None:
-                self.board.select(name)
-        super()._draw_tick()
-        if not self._quitting:
-            self._ask(())
-
     # -- keys
+
+    def key(self, action: str) -> str:
+        """The first key of an action, as it is shown."""
+        return key_label(keys_of(action, self._settings.keymap)[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What the mode allows; a hand on a lab only while one runs, its captions for who presents."""
@@ -128,10 +270,10 @@ class DashboardScreen(DashboardView):
         if self._player is not None:
             return True
         if action in ("step_next", "lab_pause", "lab_abort"):
-            return self._labs.view is not None
+            return self._labs.running is not None
         if action == "step_prev":
-            return self._labs.view is not None and self.presenter.is_on
-        return not action.startswith("replay_")
+            return self._labs.running is not None and self.presenter.began_s is not None
+        return action != "speed"
 
     async def take_key(self, event: events.Key) -> bool:
         """Take a key the moment it is read; False leaves it to Textual.
@@ -139,17 +281,18 @@ class DashboardScreen(DashboardView):
         Textual forwards a key to the widget that has the focus and looks for a binding when it comes
         back unused. In a burst (a slow line, a paste) an Enter would so overtake the digits before
         it, and 123 would be 3; here keys act in the order in which they were typed. While it asks whether
-        to quit, the key that quits says yes and any other no; while it asks whether to give back what was
+        to quit, the key that quits says yes and any other no; while it asks whether to restore what was
         lost, y and n answer and all other keys are as ever.
         """
-        if self.presenter.is_on:
+        keymap = self._settings.keymap
+        if self.presenter.began_s is not None:
             self.presenter.press(event, self._settings.monotonic())
             self._draw_bar()
         if event.key == LEAVE_KEY:
             return False
         if self._quitting:
             self._ask(())
-            if event.key in keys_of(QUIT, self._settings.keymap):
+            if event.key in keys_of(QUIT, keymap):
                 await self.app.run_action("app_leave")
             return True
         entry = next((entry for entry in self.query(Entry) if entry.is_open), None)
@@ -160,12 +303,11 @@ class DashboardScreen(DashboardView):
             self._ask(())
             self.ask("re-apply", lambda console: console.give_back(event.key == "y"))
             return True
-        if self._is_refused(event.key):
+        if any(event.key in keys_of(one.id, keymap) for one in DASHBOARD if one.method in self.mode.refused):
             self._refuse()
             return True
         character = event.character or ""
-        can_type = self.board.selected is not None and self.layout_name is not Layout.TINY
-        if can_type and (character.isdigit() or character == "."):
+        if self._can_type and (character.isdigit() or character == "."):
             self._type(character)
             return True
         bound = self.active_bindings.get(event.key)
@@ -175,16 +317,8 @@ class DashboardScreen(DashboardView):
         return True
 
     @property
-    def _types(self) -> bool:
-        """A value or a filter is being typed."""
-        return any(entry.is_open for entry in self.query(Entry))
-
-    def _is_refused(self, key: str) -> bool:
-        return any(
-            key in keys_of(action.id, self._settings.keymap)
-            for action in (*DASHBOARD, *CONDUCTOR)
-            if action.method in self.mode.refused
-        )
+    def _can_type(self) -> bool:
+        return self.board.selected is not None and self.layout_name is not Layout.TINY
 
     def _refuse(self) -> None:
         """In one toast, however many keys are tried while it stands."""
@@ -195,16 +329,15 @@ class DashboardScreen(DashboardView):
 
     def _feed(self, entry: Entry, event: events.Key) -> bool:
         """Give a key to the open field; what moves within it is the field's own."""
-        if event.key == "enter":
-            if entry.purpose == "value":
-                self._take_value(entry.value)
-            else:
-                self._close_entries()
-                self._draw_knobs()
+        if event.key == "enter" and entry.purpose == "value":
+            self._take_value(entry.value)
+        elif event.key == "enter":
+            self._close_entries()
+            self._draw_knobs()
         elif event.key == "escape":
             self.action_knob_revert()
         elif event.key in ("up", "down") and entry.purpose == "filter":
-            self._move(-1 if event.key == "up" else 1)
+            self.action_move(-1 if event.key == "up" else 1)
         elif event.key == "backspace":
             entry.action_delete_left()
             self._narrow()
@@ -215,16 +348,13 @@ class DashboardScreen(DashboardView):
             return False
         return True
 
-    # -- questions of the last row
-
     def asks_before_quit(self) -> bool:
         """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
         if self.mode.refused:  # nothing ends with it
             return False
-        view = self._labs.view
-        runs = f"{view.lab.kind} {view.lab.name}" if view else ""
-        sweeps = "sweep" if self._sweep.is_running else ""
-        question = quit_question(self.picture.tick, runs or sweeps, self.key(QUIT))
+        run = self._labs.running
+        runs = f"{run.lab.kind} {run.lab.name}" if run else "sweep" if self._sweep.running else ""
+        question = quit_question(self.picture.tick, runs, self.key(QUIT))
         self._ask(question)
         return bool(question)
 
@@ -237,47 +367,40 @@ class DashboardScreen(DashboardView):
     @property
     def _lost(self) -> tuple[str, ...]:
         """What restarts took and nobody has answered for; what was answered is not asked again."""
-        tick = self.picture.tick
-        lost = tick.lost if tick is not None else ()
+        lost = self.picture.tick.lost if self.picture.tick is not None else ()
         if not lost:
             self._answered = ()
         return () if lost == self._answered else lost
 
     # -- knobs
 
-    def action_knob_prev(self) -> None:
-        """Select the knob above."""
-        self._move(-1)
+    def action_move(self, rows: int) -> None:
+        """Select a knob above or below."""
+        if not self.board.searching:
+            self._close_entries()
+        self._problem = ""
+        self.board.move(rows)
+        self._draw_knobs()
 
-    def action_knob_next(self) -> None:
-        """Select the knob below."""
-        self._move(1)
-
-    def action_knob_less(self) -> None:
-        """Stage one step less."""
-        self._step(-1)
-
-    def action_knob_more(self) -> None:
-        """Stage one step more."""
-        self._step(1)
-
-    def action_knob_coarse_less(self) -> None:
-        """Stage a coarse step less."""
-        self._step(-1, coarse=True)
-
-    def action_knob_coarse_more(self) -> None:
-        """Stage a coarse step more."""
-        self._step(1, coarse=True)
+    def action_step(self, direction: int, coarse: bool = False) -> None:
+        """A step of the selected knob, or through a recording."""
+        if self._player is not None:
+            self._player.seek(direction * (FAR_S if coarse else SEEK_S))
+        else:
+            self._problem = ""
+            self.board.step(direction, self._settings.monotonic(), coarse=coarse)
+            self._draw_knobs()
 
     def action_knob_apply(self) -> None:
         """Apply what is staged now; with nothing staged, turn the fold under the cursor, else open or
         close the drawer of a small screen."""
+        is_small = self.layout_name is Layout.COMPACT
         if self.board.staged:
             self._send()
-        elif (fold := self.board.at_fold) and (self.layout_name is not Layout.COMPACT or self.drawer_open):
+        elif (fold := self.board.at_fold) and (not is_small or self.drawer_open):
             self.board.turn(fold)
             self._draw_knobs()
-        elif self.layout_name is Layout.COMPACT:
+        elif is_small:
             self.toggle_class("-drawer")
             self.call_after_refresh(self._draw)
 
@@ -310,28 +433,31 @@ class DashboardScreen(DashboardView):
 
     def action_knob_type(self) -> None:
         """Open the field for a value that begins with a letter: a word of the knob."""
-        if self.board.selected is not None and self.layout_name is not Layout.TINY:
+        if self._can_type:
             self._open_value("")
 
     def action_knob_undo(self) -> None:
         """Take the last change back."""
         self.ask("undo", lambda console: console.undo())
 
-    def action_semisync_toggle(self) -> None:
-        """Turn semi-sync on or off."""
-        self._flip(KnobName(keys.SEMI_SYNC, SOURCE), "off", "on")
+    def action_flip(self, key: str, first: str, second: str) -> None:
+        """Switch a knob of the source between two values. What is so decides, not what was asked: after a
+        restart the two may differ."""
+        name = KnobName(key, SOURCE)
+        if name not in self.board.views:
+            self.notify(f"this server has no {name.knob.label}", severity="warning")
+            return
+        view = self.board.views[name]
+        now = self.board.asked(name) if view.effective in (None, view.requested) else view.effective
+        self.board.stage(name, second if now == first else first, self._settings.monotonic())
+        self._send()
 
-    def action_wait_point_toggle(self) -> None:
-        """Switch the wait point."""
-        self._flip(KnobName(keys.WAIT_POINT, SOURCE), "after_sync", "after_commit")
-
-    def action_fault_partition(self) -> None:
-        """Pull the cable: cut every link, both ways."""
-        self._set_partition("both")
-
-    def action_fault_heal(self) -> None:
-        """Plug it in again, whatever was cut."""
-        self._set_partition("none")
+    def action_partition(self, value: str) -> None:
+        """Pull the cable of every link (`both`), or plug it in again, whatever was cut (`none`)."""
+        for name in self.board.views:
+            if name.key == keys.PARTITION:
+                self.board.stage(name, value, self._settings.monotonic())
+        self._send()
 
     def action_stack_reset(self) -> None:
         """All knobs to their defaults."""
@@ -342,52 +468,23 @@ class DashboardScreen(DashboardView):
         """Copy what the selected knob runs and how to take it back, over OSC 52."""
         intent = self.intent()
         if intent is not None:
-            text = script_of(intent)
-            self.app.copy_to_clipboard(text)
-            self.notify(text, title="copied", timeout=4)
+            value = format_value(intent.name.knob, intent.value)
+            rows = [f"-- {intent.name} = {value}, runs on {intent.runs_on}"]
+            rows += [f"{statement};" for statement in intent.preview.statements]
+            rows += [f"-- undo: {statement};" for statement in intent.preview.undo]
+            self.app.copy_to_clipboard("\n".join(rows))
+            self.notify("\n".join(rows), title="copied", timeout=4)
 
     def select_knob(self, name: KnobName) -> None:
         """Select a knob, as the palette does."""
         self._close_entries()
         self.board.select(name)
-        self._move(0)
+        self.action_move(0)
 
     def apply_rested(self) -> None:
         """Apply what has been staged long enough ago."""
         if self.board.due(self._settings.monotonic(), self._settings.rest_s):
             self._send()
-
-    def _move(self, rows: int) -> None:
-        if not self.board.searching:
-            self._close_entries()
-        self._problem = ""
-        self.board.move(rows)
-        self._draw_knobs()
-
-    def _step(self, direction: int, *, coarse: bool = False) -> None:
-        """A step of the selected knob, or through a recording."""
-        if self._player is not None:
-            self._player.seek(direction * (FAR_S if coarse else SEEK_S))
-        else:
-            self._problem = ""
-            self.board.step(direction, self._settings.monotonic(), coarse=coarse)
-            self._draw_knobs()
-
-    def _flip(self, name: KnobName, first: str, second: str) -> None:
-        if name not in self.board.views:
-            self.notify(f"this server has no {name.knob.label}", severity="warning")
-            return
-        # What is so decides, not what was asked: after a restart the two may differ.
-        view = self.board.views[name]
-        now = self.board.asked(name) if view.effective in (None, view.requested) else view.effective
-        self.board.stage(name, second if now == first else first, self._settings.monotonic())
-        self._send()
-
-    def _set_partition(self, value: str) -> None:
-        for name in self.board.views:
-            if name.key == keys.PARTITION:
-                self.board.stage(name, value, self._settings.monotonic())
-        self._send()
 
     def _send(self) -> None:
         assignments = self.board.send()
@@ -432,6 +529,20 @@ class DashboardScreen(DashboardView):
         self._close_entries()
         self.board.stage(name, assignment.value, self._settings.monotonic())
         self._send()
+
+    def _close_entries(self) -> bool:
+        """Close the open field; whether there was one. What the filter found stays."""
+        opened = [entry for entry in self.query(Entry) if entry.is_open]
+        self.board.searching = False
+        for entry in opened:
+            entry.close()
+        self.query_one(KnobLine).type(False)
+        return bool(opened)
+
+    @property
+    def drawer_open(self) -> bool:
+        """The drawer with all knobs stands over a small screen."""
+        return self.has_class("-drawer")
 
     @property
     def _panel(self) -> KnobPanel:
@@ -478,40 +589,69 @@ class DashboardScreen(DashboardView):
         self.board.select(message.row)
         if isinstance(message.row, Fold):
             self.board.turn(message.row)
-        self._move(0)
+        self.action_move(0)
 
     @on(KnobPanel.Stepped)
     def _click_step(self, message: KnobPanel.Stepped) -> None:
         if "knob_type" in self.mode.refused:
             self._refuse()
         else:
-            self._step(message.direction)
+            self.action_step(message.direction)
 
     @on(KnobPanel.Scrolled)
     def _wheel(self, message: KnobPanel.Scrolled) -> None:
-        self._move(message.rows)
+        self.action_move(message.rows)
 
     # -- commands and what came of them
 
-    def action_load_toggle(self) -> None:
-        """Stop or start the load."""
-        self.ask("load", lambda console: console.toggle_load())
+    def ask(self, label: str, command: Command[Any]) -> None:
+        """Carry a command out after those that were asked for before; `label` comes back with its end."""
 
-    def action_mark_add(self) -> None:
-        """Put a mark on the charts."""
-        self.ask("mark", lambda console: console.mark("mark"))
+        async def carry_out() -> None:
+            async with self._in_turn:
+                await self._carry_out(label, command)
 
-    def action_stack_repair(self) -> None:
-        """Start what is dead or stopped, telling what is done."""
+        self.run_worker(carry_out(), group="commands", exit_on_error=False)
 
-        def repair(console: Console) -> Awaitable[tuple[str, ...]]:
-            return console.repair(lambda progress: self.notify(progress.text))
+    def beside(self, label: str, command: Command[Any], words: str) -> None:
+        """Carry a command out beside them; `words` say so meanwhile."""
 
-        if self.under_way:
-            self._then = partial(self.ask, "repair", repair)
-            self.notify(f"repair begins when this is done: {', '.join(self.under_way)}", timeout=4)
+        async def carry_out() -> None:
+            try:
+                await self._carry_out(label, command)
+            finally:
+                self.under_way.remove(words)
+                if self._then is not None and not self.under_way:
+                    then, self._then = self._then, None
+                    then()
+
+        self.under_way.append(words)
+        self.run_worker(carry_out(), group="beside", exit_on_error=False)
+
+    async def _carry_out(self, label: str, command: Command[Any]) -> None:
+        """A command is never cancelled by the next one, and every failure is told in one place."""
+        if self._stack is None:
+            return
+        try:
+            result = await command(self._stack)
+        except Exception as error:  # a defect must not end the dashboard, nor pass unseen
+            self._fail(label, error)
         else:
-            self.ask("repair", repair)
+            self.post_message(CommandDone(label, result))
+
+    def _fail(self, label: str, error: Exception) -> None:
+        """Say what went wrong and what to do; an experiment of this dashboard's own ends by a key of its
+        own."""
+        text, hint = f"{type(error).__name__}: {error}", ""
+        if isinstance(error, ReplexplorerError):
+            text, hint = error.message, error.hint
+        if isinstance(error, ExperimentUnderWay):
+            hint = "wait for its end (in a shell, `--anyway` does not wait)"
+            if error.is_own and error.experiment.kind in ("lab", "drill"):
+                hint = f"abort it first ({self.key('lab.abort')})"
+            elif error.is_own:
+                hint = f"stop it first ({self.key('sweep.open')}, then x)"
+        self.post_message(CommandFailed(label, text, hint))
 
     @on(CommandDone)
     def _take_result(self, message: CommandDone) -> None:
@@ -523,8 +663,7 @@ class DashboardScreen(DashboardView):
             self.notify(warning, severity="warning", timeout=8)
         done = result if isinstance(result, tuple) else ()
         if message.label == "repair":
-            text = f"repaired: {'; '.join(done)}" if done else NOTHING_TO_REPAIR
-            self.notify(text, timeout=8)
+            self.notify(f"repaired: {'; '.join(done)}" if done else NOTHING_TO_REPAIR, timeout=8)
         if isinstance(result, RoleChange):
             self.notify(change_words(result), timeout=10)
         injected = [each for each in done if isinstance(each, Injected)]
@@ -542,6 +681,27 @@ class DashboardScreen(DashboardView):
         self.notify(text, title=f"{message.label} failed", severity="error", timeout=10)
         self._draw_knobs()
 
+    def action_load_toggle(self) -> None:
+        """Stop or start the load."""
+        self.ask("load", lambda console: console.toggle_load())
+
+    def action_mark_add(self) -> None:
+        """Put a mark on the charts."""
+        self.ask("mark", lambda console: console.mark("mark"))
+
+    def action_stack_repair(self) -> None:
+        """Start what is dead or stopped, telling what is done."""
+        repair = partial(
+            self.ask,
+            "repair",
+            lambda console: console.repair(lambda progress: self.notify(progress.text)),
+        )
+        if self.under_way:
+            self._then = repair
+            self.notify(f"repair begins when this is done: {', '.join(self.under_way)}", timeout=4)
+        else:
+            repair()
+
     # -- charts
 
     def action_chart_freeze(self) -> None:
@@ -553,14 +713,9 @@ class DashboardScreen(DashboardView):
             self.picture.freeze()
         self._draw()
 
-    def action_chart_zoom_in(self) -> None:
-        """A shorter page of time."""
-        self.picture.zoom(-1)
-        self._draw()
-
-    def action_chart_zoom_out(self) -> None:
-        """A longer page of time."""
-        self.picture.zoom(1)
+    def action_zoom(self, steps: int) -> None:
+        """A shorter (-1) or longer page of time."""
+        self.picture.zoom(steps)
         self._draw()
 
     def action_chart_yscale(self) -> None:
@@ -571,10 +726,8 @@ class DashboardScreen(DashboardView):
     def action_chart_heat(self) -> None:
         """Latency as lines or as a density; where it is not seen, it is turned to."""
         self.picture.as_density = not self.picture.as_density
-        self.remove_class("-exposure")
-        if self.has_class("-compact") and not self.has_class("-tall"):
-            self.add_class("-latency")
-        self.call_after_refresh(self._draw)
+        is_small = self.has_class("-compact") and not self.has_class("-tall")
+        self._turn_to("-latency" if is_small or self.has_class("-latency") else "")
 
     def action_view_next(self) -> None:
         """The next chart of a small screen: TPS, latency, exposure."""
@@ -594,15 +747,8 @@ class DashboardScreen(DashboardView):
 
     # -- a recording, a lab, a room
 
-    def action_replay_faster(self) -> None:
-        """The next speed."""
-        self._change_speed(faster=True)
-
-    def action_replay_slower(self) -> None:
-        """The speed before."""
-        self._change_speed(faster=False)
-
-    def _change_speed(self, *, faster: bool) -> None:
+    def action_speed(self, faster: bool) -> None:
+        """The next speed of a recording, or the one before."""
         if self._player is not None:
             self._player.change_speed(faster)
             self._draw_player()
@@ -612,7 +758,7 @@ class DashboardScreen(DashboardView):
         a lab waits for it."""
         if self._player is not None:
             self._player.step(forward=True)
-        elif self.presenter.read_on(self._labs.view):
+        elif self.presenter.read(1):
             self._draw_bar()
         else:
             self._tell_lab(self._labs.next())
@@ -621,8 +767,7 @@ class DashboardScreen(DashboardView):
         """The mark of a recording, or the caption, before."""
         if self._player is not None:
             self._player.step(forward=False)
-        else:
-            self.presenter.read_back(self._labs.view)
+        elif self.presenter.read(-1):
             self._draw_bar()
 
     def action_lab_pause(self) -> None:
@@ -633,42 +778,46 @@ class DashboardScreen(DashboardView):
         """End the lab; what it turned is restored."""
         self._tell_lab(self._labs.abort())
 
+    def _tell_lab(self, text: str) -> None:
+        self.notify(text, timeout=3)
+        self._show_lab()
+
     async def run_experiment(self, experiment: NamedExperiment, *, quick: bool) -> ExperimentResult | None:
         """Run a lab or drill by itself to its end; None where it found nothing."""
         await asyncio.wait([self._labs.start(experiment, quick=quick)])
         return self._labs.results.get(experiment)
 
-    def action_present_toggle(self) -> None:
-        """Begin to present, or end it."""
-        self.presenter.toggle(self._settings.monotonic())
-        self.set_class(self.presenter.is_on, "-present")
-        self.query_one(LabStrip).brief = self.presenter.is_on
-        self.query_one(LabStrip).repaint()
-        self._reduce_knobs()
-        self._draw_bar()
-        self.call_after_refresh(self._draw)
+    def _lab_moved(self) -> None:
+        """Show it once it has come to where it waits, if it does."""
+        self.call_later(self._show_lab)
 
-    @on(LabMoved)
     def _show_lab(self) -> None:
         """The strip of the lab that runs, its tries in place of the charts where it has such; a toast when it
         has ended."""
-        view = self._labs.view
-        if view is not None:
-            self.query_one(LabStrip).show(view)
-        self.set_class(view is not None, "-lab")
-        tries = view.step.tries if view is not None and view.step is not None else ()
+        labs, run = self._labs, self._labs.running
+        if run is not None:
+            self.query_one(LabStrip).show(run)
+        self.set_class(run is not None, "-lab")
+        tries = run.step.tries if run is not None and run.step is not None else ()
         self.set_class(bool(tries), "-tries")
         link = self.picture.tick.rtt if self.picture.tick is not None else None
         self.query_one(LabTries).show((tries, link.rtt_asked_ms if link is not None else 0.0))
-        if self._labs.end is not None:
-            (text, severity), self._labs.end = self._labs.end, None
-            if self._labs.unseen is not None:
+        if labs.end is not None:
+            (text, severity), labs.end = labs.end, None
+            if labs.unseen is not None:
                 text += f" ({self.key('lab.open')} opens it)"
             self.notify(text, severity=severity, timeout=10)
 
-    def _tell_lab(self, text: str) -> None:
-        self.notify(text, timeout=3)
-        self._show_lab()
+    def action_present_toggle(self) -> None:
+        """Begin to present, or end it."""
+        self.presenter.toggle(self._settings.monotonic())
+        presents = self.presenter.began_s is not None
+        self.set_class(presents, "-present")
+        self.query_one(LabStrip).brief = presents
+        self.query_one(LabStrip).repaint()
+        self.board.reduce(self.presenter.lesson_keys)
+        self._draw_bar()
+        self.call_after_refresh(self._draw)
 
     # -- other screens
 
@@ -682,18 +831,11 @@ class DashboardScreen(DashboardView):
 
     def action_fault_open(self) -> None:
         """Break something on purpose, or clear what is in force."""
-        if self._stack is None:
-            return
-        self.app.push_screen(
-            FaultsScreen(
-                self._choices,
-                self._stack.preview_fault,
-                self.beside,
-                self.under_way,
-                self.picture,
-                self._settings,
+        if self._stack is not None:
+            preview = self._stack.preview_fault
+            self.app.push_screen(
+                FaultsScreen(preview, self.beside, self.under_way, self.picture, self._settings)
             )
-        )
 
     def action_nodes_open(self) -> None:
         """Every server with its threads and lag."""
@@ -707,12 +849,212 @@ class DashboardScreen(DashboardView):
         """All epochs."""
         self.app.push_screen(EpochLedgerScreen(self.picture, self.board, self._settings))
 
+    # -- what is drawn
 
-def script_of(intent: Intent) -> str:
-    """The statements and their undo as a script to paste."""
-    knob = intent.name.knob
-    value = format_value(knob, intent.value)
-    rows = [f"-- {intent.name} = {value}, runs on {intent.runs_on}"]
-    rows += [f"{statement};" for statement in intent.preview.statements]
-    rows += [f"-- undo: {statement};" for statement in intent.preview.undo]
-    return "\n".join(rows)
+    @on(Ticked)
+    def _show_tick(self) -> None:
+        """Once a second, and at once what is said in words."""
+        if self.is_current and self._is_due():
+            self._draw_tick()
+
+    def _draw(self) -> None:
+        """Give every visible widget the picture after something else than a tick has changed it."""
+        self._is_due()  # it counts as drawn
+        self._draw_tick()
+
+    def _is_due(self) -> bool:
+        """Whether it is time to draw, by the clock or because something else is said than figures."""
+        tick, log = self.picture.shown.tick, self.picture.shown.log
+        if tick is None:
+            return False
+        load = tick.load
+        words = (
+            log[-1] if log else None,
+            (tick.state, tick.protection.state, tick.faults, tick.lost, tick.driver_selects),
+            (load is None, load and (load.state, load.clients, load.mode)),
+            [(node.name, node.reachable, node.io_thread, node.sql_thread) for node in tick.nodes],
+            [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs],
+            [(link.partition, link.healing, link.fault) for link in (*tick.links, *tick.pairs)],
+            (tick.exposure is None, [disk.fault for disk in tick.disks]),
+            (self.board.views, set(self.board.pending), self._sweep.place),
+        )
+        return self._cadence.is_due(tick.at_s, words)
+
+    def _draw_tick(self) -> None:
+        """Give every visible widget the new picture; each draws only what differs."""
+        picture = self.picture.shown
+        tick, recent = picture.tick, picture.recent
+        if tick is None:
+            return
+        self._drawn = tick, recent
+        self._follow(tick)
+        self.presenter.fold(tick)
+        self.board.reduce(self.presenter.lesson_keys)
+        find, now = self.query_one, self.picture.tick or tick
+        with self.app.batch_update():
+            header = find(Header)
+            header.sweep = self._sweep.place
+            header.show(self.picture)
+            self._draw_troubles(tick)
+            if self.layout_name is Layout.TINY:
+                find(TinyNotice).show(picture)
+            else:
+                for of_tick in (Topology, AnatomyPanel, ExposureLine):
+                    find(of_tick).show(tick)
+                for of_picture in (BigStrip, ValueStrip, EventLogPane):
+                    find(of_picture).show(picture)
+                find(Footer).show("" if healthy(now.nodes) else "down")
+                epochs = self.board.labelled(tick.epochs)
+                find(EpochTable).show((epochs, picture.origin_s, tick.protection.unprotected))
+                find(EpochStrip).show(epochs)
+                self._draw_charts()
+                self._draw_knobs()
+                self._draw_bar()
+                self._draw_player()
+        if not self._quitting:
+            self._ask(())
+
+    def _follow(self, tick: Tick) -> None:
+        """Where one watches, the cursor goes where the driver's goes; between two of its moves it is one's
+        own."""
+        types = any(entry.is_open for entry in self.query(Entry))
+        if self.mode is VIEW and tick.driver_selects != self._followed and not types:
+            self._followed = tick.driver_selects
+            name = next((each for each in self.board.views if str(each) == self._followed), None)
+            if name is not None:
+                self.board.select(name)
+
+    def _draw_player(self) -> None:
+        """Where a recording stands."""
+        if self._player is not None:
+            self.query_one(PlayerLine).show(self._player.position)
+
+    def _draw_bar(self) -> None:
+        """What the room is shown, while somebody presents."""
+        presenter = self.presenter
+        if self._drawn is None or presenter.began_s is None:
+            return
+        tick, recent = self._drawn
+        now_s = self._settings.monotonic()
+        stages, number = presenter.stages, presenter.stage_number
+        stage = stages[number - 1] if number else None
+        self.query_one(PresenterBar).show(
+            Shown(
+                headline(tick, recent.tps),
+                caption=presenter.caption,
+                lesson=stage.shows if stage else "",
+                stands=f"{number}/{len(stages)} {stage.name}" if stage else "",
+                is_earlier=presenter.reads is not None,
+                longest=max((each.shows for each in stages), key=len, default=""),
+                timer_s=now_s - presenter.began_s,
+                keys=presenter.keys(now_s),
+                back=self.key("step.prev"),
+                on=self.key("step.next"),
+            )
+        )
+
+    def _draw_troubles(self, tick: Tick) -> None:
+        """The replicas' row, while something is wrong with one of them; nothing is while the stack starts."""
+        late_s = SETTLED_S if self.has_class("-trouble") else LATE_S
+        found = () if tick.state == "starting" else troubles(tick.nodes, tick.truth, late_s)
+        if tick.protection.state is not ProtectionState.OFF:
+            cut = [link.replica for link in tick.links if link.partition == ACKS_LOST]
+            found = with_lost_acks(found, cut)
+        self.query_one(ReplicaStrip).show(found)
+        if bool(found) is not self.has_class("-trouble"):
+            self.set_class(bool(found), "-trouble")
+            self._fit_drawer()
+            self.call_after_refresh(self._draw)
+
+    def _draw_charts(self) -> None:
+        tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)
+        for name, model in (("#tps-chart", tps), ("#latency-chart", latency)):
+            chart = self.query_one(name, Chart)
+            if chart.display:
+                chart.show(model)
+        exposed = self.query_one("#exposure-chart", Chart)
+        if exposed.display:
+            exposed.show(self.picture.exposure_chart())
+
+    def _draw_knobs(self) -> None:
+        """The panel, what the selected knob runs, and the knob line."""
+        board, fold, tick = self.board, self.board.at_fold, self.picture.tick_of_knobs
+        if tick is None:
+            return
+        shown: Intent | FoldIntent | None = self.intent()
+        if fold is not None:
+            folded = (name.knob.label for name in board.folded(fold))
+            shown = FoldIntent(fold.title, tuple(dict.fromkeys(folded)))
+        with self.app.batch_update():
+            self._panel.show(tick)
+            if shown is not None:
+                self.query_one(StatementPanel).show(shown)
+                self.query_one(KnobLine).show(shown)
+
+    def intent(self) -> Intent | None:
+        """The selected knob with what its value runs and risks."""
+        name, tick = self.board.selected, self.picture.tick_of_knobs
+        if name is None or name not in self.board.views:
+            return None
+        view, value = self.board.views[name], self.board.asked(name)
+        applying = name in self.board.pending
+        return Intent(
+            name, self.board.label(name), value, view.requested,
+            self._preview(name, value, view.requested), self.board.place,
+            InForce("applying…", False) if applying else effect_of(view, tick), measured_of(name, tick),
+            self._problem, view.here,
+        )  # fmt: skip
+
+    def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:
+        """What the value runs; for the one in force, what would bring it back from another."""
+        tick, now_s = self.picture.tick, self._settings.monotonic()
+        nodes = [(node.name, node.role, node.reachable) for node in tick.nodes] if tick else []
+        of = name, value, requested, self.board.views, nodes
+        known = self._previewed
+        if known is None or known[0] != of or not 0 <= now_s - known[1] < _PREVIEW_EVERY_S:
+            known = self._previewed = of, now_s, self._planned(name, value, requested)
+        return known[2]
+
+    def _planned(self, name: KnobName, value: Value, requested: Value) -> Preview:
+        if self._stack is None:
+            return Preview((), (), ())
+        other = next((one for one in name.knob.steps if one != value), value)
+        try:
+            planned = self._stack.preview([Assignment((name,), value)])
+            if value != requested:
+                return planned
+            back = self._stack.preview([Assignment((name,), other)])
+            return Preview(back.undo, (), planned.warnings)
+        except ReplexplorerError as error:
+            return Preview((), (), (str(error),))
+
+    def _arrange(self, size: Size) -> None:
+        """Set the layout's class; the stylesheet does the rest."""
+        self._arranged = size
+        with self.app.batch_update():
+            self._lay_out(size)
+            self._fit_drawer()
+            self._close_entries()
+            self.query_one(Footer).layout_name = self.layout_name
+            self.query_one(Footer).repaint()
+        self.call_after_refresh(self._draw)
+
+    def _lay_out(self, size: Size, *, update: bool = True) -> None:
+        self.layout_name = layout_for(*size)
+        classes = {f"-{layout}": layout is self.layout_name for layout in Layout}
+        classes["-tall"] = size.height >= TALL_ROWS
+        if self.layout_name is not Layout.COMPACT:
+            classes["-drawer"] = False
+        self.update_classes(classes, update=update)
+
+    def _fit_drawer(self) -> None:
+        """Leave the rows above and below the drawer free, that of the replicas' troubles too."""
+        leaves = DRAWER_LEAVES + self.has_class("-trouble")
+        self.query_one(KnobDrawer).styles.height = max(1, self.app.size.height - leaves)
+
+    def _restyle(self) -> None:
+        with self.app.batch_update():
+            for widget in self.query(Lines):
+                widget.restyle()
+            for chart in self.query(Chart):
+                chart.refresh()

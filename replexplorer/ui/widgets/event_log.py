@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from replexplorer.core.event import Event
-from replexplorer.ui.state.picture import Picture
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures

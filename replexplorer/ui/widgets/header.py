@@ -20,7 +20,7 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.contents import window_words
-from replexplorer.ui.state.picture import Picture
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, Segment, apart, cut, fit, padded, pair, width_of

@@ -9,7 +9,7 @@ from textual.message import Message
 
 from replexplorer.core.knobs.names import Group, KnobName, format_value
 from replexplorer.core.tick import Tick
-from replexplorer.ui.state.board import Board, Fold, Row
+from replexplorer.ui.board import Board, Fold, Row
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.text import duration_text
-from replexplorer.ui.state.experiments import LabView
+from replexplorer.ui.experiments import RunningLab
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, rule, spread, width_of, wrapped
@@ -16,7 +16,7 @@ _BAR: Final = 12
 _TOLD_ROWS: Final = 3
 
 
-class LabStrip(Lines[LabView]):
+class LabStrip(Lines[RunningLab]):
     """A row that says where the lab is, and what to watch below it; as high throughout a lab."""
 
     GROUND: ClassVar[str] = "panel"
@@ -35,7 +35,7 @@ class LabStrip(Lines[LabView]):
                 self.styles.height = height
         super().repaint()
 
-    def draw(self, shown: LabView, width: int, height: int) -> list[Line]:
+    def draw(self, shown: RunningLab, width: int, height: int) -> list[Line]:
         """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""
         stage = shown.step and shown.step.stage
         shows = wrapped(stage.shows, width - 2) if stage else [shown.lab.teaches]
@@ -56,7 +56,7 @@ class LabStrip(Lines[LabView]):
             *told,
         ]
 
-    def _state(self, view: LabView) -> list[Run]:
+    def _state(self, view: RunningLab) -> list[Run]:
         """What a presenter must not overlook, and the phase's name."""
         stage = view.step and view.step.stage
         name: list[Run] = [(f" {stage.name}", "text b")] if stage else []
@@ -66,7 +66,7 @@ class LabStrip(Lines[LabView]):
         return [(f"  {told} ", "warn b"), *name] if told else name
 
 
-def _which(view: LabView) -> list[Run]:
+def _which(view: RunningLab) -> list[Run]:
     """The lab, and which of its phases."""
     step = view.step
     which = f"{step.number}/{len(step.stages)}" if step else f"0/{len(view.lab.stages)}"
@@ -78,7 +78,7 @@ def _which(view: LabView) -> list[Run]:
     ]
 
 
-def _rest(view: LabView) -> tuple[Line, Line, Line]:
+def _rest(view: RunningLab) -> tuple[Line, Line, Line]:
     """What is done in the phase, how far it is, and about how long until the lab's end."""
     step, rests = view.step, view.waits or view.aborting
     doing = step.doing if step else "beginning"

@@ -13,7 +13,7 @@ from replexplorer.core.server.node_view import Trouble
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.contents import window_words
-from replexplorer.ui.state.picture import Picture
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.header import percentile
 from replexplorer.ui.widgets.lines import Lines

@@ -27,18 +27,31 @@ SUGGESTION: Final = "rtt=0,2,10,85 clients=1,8,32"
 """What stands in the sweep's field at first."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabView:
-    """A lab or a drill under way, as the strip shows it."""
+@dataclass(slots=True, eq=False)
+class RunningLab:
+    """A lab, drill or matrix under way."""
 
     lab: NamedExperiment
-    step: ExperimentProgress | None
-    """None before its first word."""
-    waits: bool
-    """The next phase waits for a key."""
-    paused: bool
-    """It will wait, or waits, because somebody held it."""
-    aborting: bool
+    hand: Conductor
+    """The presenter's hand on it."""
+    step: ExperimentProgress | None = None
+    """What it does; None before its first word."""
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """The next phase waits for a key."""
+        return self.hand.waits
+
+    @property
+    def paused(self) -> bool:
+        """It will wait, or waits, because somebody held it."""
+        return self.hand.paused
+
+    @property
+    def aborting(self) -> bool:
+        """It restores what it turned."""
+        return self.hand.aborted is not None
 
 
 @dataclass(slots=True)
@@ -50,9 +63,6 @@ class LabControl:
     """The labs, then the drills."""
     moved: Callable[[], object]
     """Called when there is something else to show."""
-    lab: NamedExperiment | None = None
-    """The one that runs or ran last."""
-    step: ExperimentProgress | None = None
     by_hand: bool = False
     """The next lab waits for a key between its phases."""
     results: dict[NamedExperiment, ExperimentResult] = field(default_factory=dict)
@@ -60,64 +70,63 @@ class LabControl:
     unseen: NamedExperiment | None = None
     """It has ended, and nobody has looked at its result."""
     end: tuple[str, Tone] | None = None
-    """How the last one ended; whoever tells it sets it to None."""
-    task: asyncio.Task[None] | None = None
-    _conductor: Conductor = field(default_factory=Conductor)
+    """How the last one ended; whoever reports it sets it to None."""
+    last: RunningLab | None = None
+    """The one that runs or ran last."""
 
     @property
-    def view(self) -> LabView | None:
-        """The one under way, or giving back what it turned."""
-        if self.lab is None or self.task is None or self.task.done():
-            return None
-        hand = self._conductor
-        return LabView(self.lab, self.step, hand.waits, hand.paused, hand.aborted is not None)
+    def running(self) -> RunningLab | None:
+        """The one under way, or restoring what it turned."""
+        run = self.last
+        return run if run is not None and run.task is not None and not run.task.done() else None
 
     def start(self, lab: NamedExperiment, *, quick: bool) -> asyncio.Task[None]:
         """Run a lab beside the dashboard."""
-        self.lab, self.step, self.unseen = lab, None, None
+        self.unseen = None
         self.results.pop(lab, None)
-        self._conductor = Conductor(by_hand=self.by_hand)
-        self.task = asyncio.create_task(self._run(lab, quick), name=f"{lab.kind} {lab.name}")
-        self.task.add_done_callback(lambda _: self.moved())
-        return self.task
+        run = self.last = RunningLab(lab, Conductor(by_hand=self.by_hand))
+        run.task = asyncio.create_task(self._run(run, quick), name=f"{lab.kind} {lab.name}")
+        run.task.add_done_callback(lambda _: self.moved())
+        return run.task
 
     def next(self) -> str:
-        """Begin the next phase; answers what that means now."""
-        hand = self._conductor
-        told = "the next phase begins" if hand.waits else "the pause is cancelled"
+        """Begin the next phase; returns what that means now."""
+        hand = self.last.hand if self.last is not None else Conductor()
         if not (hand.waits or hand.paused):
             return "this phase is measured to its end first"
+        told = "the next phase begins" if hand.waits else "the pause is cancelled"
         hand.next()
         return told
 
     def pause(self) -> str:
-        """Hold the lab before its next phase, or let it go on; answers what that means now."""
-        if not self._conductor.toggle():
-            return "the lab continues"
-        return "the lab waits before its next phase; the load runs on"
+        """Hold the lab before its next phase, or let it go on; returns what that means now."""
+        paused = self.last is not None and self.last.hand.toggle()
+        return "the lab waits before its next phase; the load runs on" if paused else "the lab continues"
 
     def abort(self) -> str:
         """End the lab; what it turned is restored."""
-        if self.task is not None and self._conductor.aborted is None:
-            self._conductor.abort("ended by hand")
-            self.task.cancel()
+        run = self.running
+        if run is not None and run.task is not None and run.hand.aborted is None:
+            run.hand.abort("ended by hand")
+            run.task.cancel()
         return "ending the lab, restoring the knobs"
 
-    async def _run(self, lab: NamedExperiment, quick: bool) -> None:
+    async def _run(self, run: RunningLab, quick: bool) -> None:
+        def show(step: ExperimentProgress) -> None:
+            run.step = step
+            self.moved()
+
+        lab = run.lab
         name = f"{lab.kind} {lab.name}"
         try:
-            result = await _live(self.console).run(run_of(lab, quick, self._show, self._conductor))
+            result = await _live(self.console).run(run_of(lab, quick, show, run.hand))
         except asyncio.CancelledError:
             self.end = f"{name}: stopped; its knobs are restored", "warning"
         except Exception as error:  # whatever it is, the screen must say it
-            self.end = f"{name}: {_told(error)}", "error"
+            self.end = f"{name}: {_words(error)}", "error"
         else:
             self.results[lab], self.unseen = result, lab
             self.end = result.ending, "error" if result.unrestored else _TONES[result.verdict]
-
-    def _show(self, step: ExperimentProgress) -> None:
-        self.step = step
-        self.moved()
 
 
 @dataclass(slots=True)
@@ -139,7 +148,7 @@ class SweepControl:
     problem: str = ""
     """Why it ended otherwise."""
     notes: list[str] = field(default_factory=list)
-    task: asyncio.Task[None] | None = None
+    _task: asyncio.Task[None] | None = None
 
     @property
     def runs(self) -> Sequence[SweptRun]:
@@ -147,22 +156,22 @@ class SweepControl:
         return self.run.runs if self.run else ()
 
     @property
-    def is_running(self) -> bool:
-        """A sweep is under way, or giving the knobs back."""
-        return self.task is not None and not self.task.done()
+    def running(self) -> Sweep | None:
+        """The one under way, or restoring the knobs."""
+        return None if self._task is None or self._task.done() else self.sweep
 
     @property
     def place(self) -> str:
         """`sweep 3 of 12`: the run under way; empty while none is."""
-        if not self.is_running or self.sweep is None:
+        if self.running is None:
             return ""
         done = self.progress.kept if self.progress else 0
-        return f"sweep {min(done + 1, self.sweep.total)} of {self.sweep.total}"
+        return f"sweep {min(done + 1, self.running.total)} of {self.running.total}"
 
-    def read(self, line: str) -> Sweep:
-        """The sweep of a typed line; raises UsageError."""
+    def read(self) -> Sweep:
+        """The sweep of the typed line; raises UsageError."""
         return read_sweep(
-            line,
+            self.line,
             _live(self.console).parse,
             lambda name: find_scene(name, paths.scenes_directory()).assignments(),
         )
@@ -171,12 +180,12 @@ class SweepControl:
         """Run a sweep beside the dashboard."""
         self.sweep, self.progress, self.swept, self.problem, self.notes = sweep, None, None, "", []
         self.run = SweepRun(sweep, self._show)
-        self.task = asyncio.create_task(self._run(self.run), name="sweep")
+        self._task = asyncio.create_task(self._run(self.run), name="sweep")
 
     def stop(self) -> None:
         """End it; the knobs are restored."""
-        if self.task is not None:
-            self.task.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     async def _run(self, run: SweepRun) -> None:
         try:
@@ -186,7 +195,7 @@ class SweepControl:
         except asyncio.CancelledError:
             self.problem = "stopped; the knobs are restored, the same line continues"
         except Exception as error:  # whatever it is, the screen must say it
-            self.problem = _told(error)
+            self.problem = _words(error)
 
     def _show(self, progress: ExperimentProgress) -> None:
         self.progress = progress
@@ -201,5 +210,5 @@ def _live(console: Console | None) -> Console:
     return console
 
 
-def _told(error: Exception) -> str:
+def _words(error: Exception) -> str:
     return str(error) if isinstance(error, ReplexplorerError) else f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from replexplorer.core.history.series import History, Point, Recent, page_of
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, Page
 from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, latency_chart, tps_chart, zoomed
-from replexplorer.ui.state.windows import Windows
+from replexplorer.ui.windows import Windows
 
 _LOG_CAPACITY: Final = 5000
 _MARK_CAPACITY: Final = 500
