@@ -126,10 +126,6 @@ class SessionWriter:
         """Write ticks in order; raises RecordingFailed."""
         await self._do(self._write, ticks)
 
-    async def note(self, about: Mapping[str, str]) -> None:
-        """Write facts about the session; raises RecordingFailed."""
-        await self._do(self._note, about)
-
     async def close(self) -> None:
         """Close the file, so that it is one file; harmless twice."""
         await self._do(self._close)
@@ -171,11 +167,7 @@ class SessionWriter:
         base.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         base.execute(f"PRAGMA user_version = {FORMAT}")
         base.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
-        self._note(about)
-
-    def _note(self, about: Mapping[str, str]) -> None:
-        if self._base is not None:
-            self._base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about.items())
+        base.executemany("INSERT INTO meta VALUES (?, ?)", about.items())
 
     def _write(self, ticks: Sequence[Tick]) -> None:
         base = self._base

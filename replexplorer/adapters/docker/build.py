@@ -225,13 +225,9 @@ class Builder:
         return known
 
     def _ensure(self, recipes: Sequence[images.Recipe]) -> dict[str, str]:
-        """Have these images on one host at least, else built on this machine, which has the network; role to
-        reference."""
-        if self._daemons.placement is None:
-            return images.ensure(recipes, self._compose, self._report)
-        wanted = {recipe.role: images.reference(recipe, self._compose) for recipe in recipes}
-        missing = [recipe for recipe in recipes if self._image_id(wanted[recipe.role]) is None]
-        return wanted | (images.ensure(missing, self._compose, self._report) if missing else {})
+        """Have these images on one host at least; role to reference."""
+        is_there = None if self._daemons.placement is None else lambda name: self._image_id(name) is not None
+        return images.ensure(recipes, self._compose, self._report, is_there)
 
     def _make(self, found: Inventory, nodes: Sequence[str], topology: StackFile, image: str) -> None:
         daemons, placed = self._daemons, self._daemons.placement

@@ -12,19 +12,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
-import selectors
 import shlex
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import replexplorer
 from replexplorer.adapters.docker.client import archive, client, file_in, one_line
@@ -146,19 +145,23 @@ def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
     return ImageState(recipe.role, recipe.says, name, present=True, built_with=labels.get(BUILT_WITH))
 
 
-def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str, str]:
-    """Role to reference of each image, built where it is missing, at once where several are.
+def ensure(
+    recipes: Iterable[Recipe], compose: Path, report: Report, is_there: Callable[[str], bool] | None = None
+) -> dict[str, str]:
+    """Role to reference of each image, built on this machine where it is nowhere, at once where several are.
 
-    The `latest` of each repository, which the Compose tool takes, is then the image that is wanted here.
-    Raises MissingPiece in one line: no registry and no mmdebstrap, no network, a full disk, a failing build.
+    `is_there` says of a reference whether any host has it; None: this machine is the only one. The `latest`
+    of each repository, which the Compose tool takes, is then the image that is wanted here. Raises
+    MissingPiece in one line: no registry and no mmdebstrap, no network, a full disk, a failing build.
     """
     wanted = {recipe.role: reference(recipe, compose) for recipe in recipes}
     with client() as daemon:
-        missing = [recipe for recipe in recipes if image_id(daemon, wanted[recipe.role]) is None]
+        has = is_there or (lambda name: image_id(daemon, name) is not None)
+        missing = [recipe for recipe in recipes if not has(wanted[recipe.role])]
     if missing:
         _build_all(missing, compose, report)
     with client() as daemon:
-        for recipe in recipes:
+        for recipe in recipes if is_there is None else missing:
             daemon.tag(wanted[recipe.role], recipe.repository, "latest")
             built_with = _state(daemon, recipe, wanted[recipe.role]).built_with if recipe in missing else None
             if built_with:
@@ -201,7 +204,7 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str]
     stage = f" --target {recipe.target}" if recipe.target else ""
     again = f"docker build --build-arg BASE={base}{stage} -f {compose / recipe.dockerfile} {compose}"
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
-        made = _run_build(
+        made = run_build(
             daemon,
             recipe.says,
             again,
@@ -214,7 +217,7 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str]
             labels={f"{LABEL}role": recipe.role, f"{LABEL}version": replexplorer.__version__},
         )
         # A label of its own build: what an archive gave is known only when the image is whole.
-        _run_build(
+        run_build(
             daemon,
             recipe.says,
             again,
@@ -225,7 +228,7 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str]
         )
 
 
-def _run_build(daemon: Any, says: str, again: str, step: Callable[[float, str], None], **options: Any) -> str:
+def run_build(daemon: Any, says: str, again: str, step: Callable[[float, str], None], **options: Any) -> str:
     """Run one build to its end; the image's id. Raises MissingPiece in one line."""
     said: list[str] = []
     at, of, made = 1, 1, ""
@@ -418,60 +421,29 @@ def _short(text: str) -> str:
 
 
 def _bootstrap(name: str, report: Report) -> None:
-    """Make the base with mmdebstrap, streamed into the daemon, and tag it only when it is whole."""
-    with client(timeout_s=BUILD_SILENCE_S) as daemon:
-        status, answer, said = _stream_into(daemon, report)
-        imported = re.search(r"sha256:[0-9a-f]{64}", answer)
-        if status == 0 and imported is not None:
-            repository, tag = name.split(":")
-            daemon.tag(imported.group(), repository, tag)
-            return
-        if imported is not None:
-            daemon.remove_image(imported.group(), force=True)
-    raise failure("making the base image failed", [answer, *said.splitlines()], shlex.join(_BOOTSTRAP))
-
-
-def _stream_into(daemon: Any, report: Report) -> tuple[int, str, str]:
-    """Run mmdebstrap; its exit status, what the daemon answered and what mmdebstrap said."""
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-
-    with tempfile.TemporaryFile() as log:
-        with subprocess.Popen(
-            _BOOTSTRAP, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
-        ) as process:
-            assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+    """Make the base with mmdebstrap, and import it when it is whole."""
+    began_s, code = time.monotonic(), None
+    with tempfile.NamedTemporaryFile(suffix=".tar") as tar, tempfile.TemporaryFile() as log:
+        with subprocess.Popen(_BOOTSTRAP, stdout=tar, stderr=log, stdin=subprocess.DEVNULL) as process:
             try:
-                answer = daemon.import_image_from_stream(
-                    _blocks(process.stdout, report), changes=[f"LABEL {LABEL}role=base"]
-                )
-            except (DockerException, RequestException) as error:
-                answer = one_line(error)
-                process.terminate()
+                while code is None:
+                    report(f"{_MAKING}, {time.monotonic() - began_s:.0f} s", None)
+                    with suppress(subprocess.TimeoutExpired):
+                        code = process.wait(0.5)
             except BaseException:
                 process.terminate()
                 raise
-            finally:
-                process.stdout.close()
-                status = process.wait()
         log.seek(0)
-        return status, str(answer), log.read().decode(errors="replace")
-
-
-def _blocks(stream: IO[bytes], report: Report) -> Iterator[bytes]:
-    """What mmdebstrap writes, with a report each half second, also while it writes nothing."""
-    size = 0
-    started = time.monotonic()
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(stream, selectors.EVENT_READ)
-        while True:
-            while not waiting.select(0.5):
-                report(f"{_MAKING}, {time.monotonic() - started:.0f} s", None)
-            if not (block := os.read(stream.fileno(), 1 << 18)):
-                return
-            if size >> 24 != (size := size + len(block)) >> 24:
-                report(f"{_MAKING}, {size >> 20} MB", None)
-            yield block
+        said = log.read().decode(errors="replace")
+        if code:
+            raise failure("making the base image failed", said.splitlines(), shlex.join(_BOOTSTRAP))
+        repository, tag = name.split(":")
+        with client(timeout_s=BUILD_SILENCE_S) as daemon:
+            answer = daemon.import_image_from_file(
+                tar.name, repository=repository, tag=tag, changes=[f"LABEL {LABEL}role=base"]
+            )
+        if "sha256:" not in answer:
+            raise failure("making the base image failed", [answer], shlex.join(_BOOTSTRAP))
 
 
 def failure(what: str, said: list[str], again: str) -> ReplexplorerError:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.adapters.docker.client import archive
 from replexplorer.adapters.docker.execs import DockerBridge, Exec
-from replexplorer.adapters.docker.images import BUILT_WITH, digest, image_id
+from replexplorer.adapters.docker.images import BUILT_WITH, digest, image_id, run_build
 from replexplorer.adapters.docker.inventory import HOST, ROLE, STACK
 from replexplorer.adapters.load import LoadPlace
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -104,12 +104,16 @@ def ensure_image(client: Any, stack: str, host: str, report: Report) -> str:
         driver = [(file.relative_to(directory).as_posix(), file.read_bytes()) for file in found]
     dockerfile = ("Dockerfile", f"FROM {sidecar}\nCOPY load {_PLACE}\n".encode())
     content = archive([dockerfile, *((f"load/{file}", text) for file, text in (*program(), *driver))])
-    report(f"building {name}", None)
-    labels = {ROLE: LOAD, f"{LABEL}version": version("replexplorer")}
-    options = {"fileobj": io.BytesIO(content), "custom_context": True, "tag": name, "labels": labels}
-    for event in client.build(rm=True, forcerm=True, decode=True, **options):
-        if "error" in event:
-            raise MissingPiece(f"building {name} failed", str(event["error"])[:_SAID])
+    run_build(
+        client,
+        "load",
+        f"replexplorer up --stack {stack}",
+        lambda share, words: report(f"building {name}: {words}", share),
+        fileobj=io.BytesIO(content),
+        custom_context=True,
+        tag=name,
+        labels={ROLE: LOAD, f"{LABEL}version": version("replexplorer")},
+    )
     return name
 
 
