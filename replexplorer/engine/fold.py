@@ -31,7 +31,7 @@ class TickFold:
     load: LoadDriver
     chronicle: EventLog
     monitor: Monitor
-    outlook: Predictor
+    predictor: Predictor
     _last: Interval | None = None
     _watch: CeilingWatch = field(default_factory=CeilingWatch)
     _beaten_tps: float | None = None
@@ -43,16 +43,16 @@ class TickFold:
             self.chronicle.add(interval)
         if intervals:
             self._last = reduce(Interval.followed_by, intervals)
-        lookback, since_s = self.sight.lookback, self.chronicle.unchanged_since_s
-        lookback.add_intervals(intervals)
+        window, since_s = self.sight.window, self.chronicle.unchanged_since_s
+        window.add_intervals(intervals)
         protection = self._protection()
         links = tuple(self.sight.links.values())
         nodes = tuple(map(self.chronicle.with_restart, self.sight.node_views()))
         load = self._load_view()
-        ceiling = self._compared(self.outlook.ceiling(protection, load), intervals, protection)
-        anatomy = lookback.anatomy(since_s) if self.load.is_running else None
+        ceiling = self._compared(self.predictor.ceiling(protection, load), intervals, protection)
+        anatomy = window.anatomy(since_s) if self.load.is_running else None
         if load.is_by_server:
-            anatomy = lookback.anatomy_at_server(since_s)
+            anatomy = window.anatomy_at_server(since_s)
         exposure = self.sight.exposures.exposure()
         if exposure is not None:
             self.chronicle.expose(exposure)
@@ -70,9 +70,9 @@ class TickFold:
             load=load,
             knobs=self.sight.views(),
             ceiling=ceiling,
-            predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
+            predicted=self.predictor.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
-            truth=lookback.truth(since_s, self.monitor.heartbeat.beats_s),
+            truth=window.truth(since_s, self.monitor.heartbeat.beats_s),
             exposure=exposure,
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
@@ -119,7 +119,7 @@ class TickFold:
                 connected=0,
                 workload=workload,
                 tps=rates.tps if rates else None,
-                mean_ms=self.sight.lookback.commit_ms,
+                mean_ms=self.sight.window.commit_ms,
                 state="viewer",
                 driver=str(viewed),
                 mode=mode,
@@ -145,6 +145,6 @@ class TickFold:
             tps=rates.tps if rates else None,
             n=(rates.commits or 0) if rates else 0,
             duration_s=rates.duration_s if rates else 0.0,
-            mean_ms=self.sight.lookback.commit_ms,
+            mean_ms=self.sight.window.commit_ms,
             state=SERVER,
         )

@@ -69,7 +69,7 @@ class Foreground:
             if interval.state not in ("preparing", "drained") and (
                 from_s is None or interval.start_s >= from_s
             ):
-                self._gathering.add(interval, self.sight.lookback.newest, self.chronicle.unchanged_since_s)
+                self._gathering.add(interval, self.sight.window.newest, self.chronicle.unchanged_since_s)
             on_interval(interval)
 
         async def after_warmup() -> tuple[CostSample | None, Machine | None]:

@@ -122,12 +122,12 @@ class Session:
             beats=options.heartbeat,
             only_watches=options.watches,
         )
-        self.outlook = Predictor(self.sight, options.calibration)
+        self.predictor = Predictor(self.sight, options.calibration)
         self._picture = TickFold(
-            self.sight, self.driving, self.load, self.chronicle, self.monitor, self.outlook
+            self.sight, self.driving, self.load, self.chronicle, self.monitor, self.predictor
         )
         self.rig = StackApi(
-            self.controls, self.load, self.driving, self.outlook, faults, self.roles, self.restorer
+            self.controls, self.load, self.driving, self.predictor, faults, self.roles, self.restorer
         )
         """What experiments work with."""
         self.console = Console(
@@ -437,7 +437,7 @@ class Session:
 
     def learn(self, calibration: Calibration) -> None:
         """Let predictions rest on this from now on."""
-        self.outlook.calibration = calibration
+        self.predictor.calibration = calibration
 
     @property
     def file(self) -> str | None:

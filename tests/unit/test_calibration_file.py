@@ -49,10 +49,10 @@ def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
     own = replace(shipped, is_shipped=False, day="2026-01-31")
     lesson = Lesson("in words", own if teaches else None)
     monkeypatch.setattr(sweep, "learned", lambda _: lesson)
-    outlook = Predictor(cast("Any", None), shipped)
-    session = cast("Session", SimpleNamespace(learn=lambda taught: setattr(outlook, "calibration", taught)))
+    predictor = Predictor(cast("Any", None), shipped)
+    session = cast("Session", SimpleNamespace(learn=lambda taught: setattr(predictor, "calibration", taught)))
     assert learn(session, cast("Any", None)) == "in words"
-    assert outlook.calibration == (own if teaches else shipped)
+    assert predictor.calibration == (own if teaches else shipped)
 
 
 def broken(**changed: Any) -> str:

@@ -184,7 +184,7 @@ class StackApi:
         controls: Controls,
         load: LoadDriver,
         driving: Driving,
-        outlook: Predictor,
+        predictor: Predictor,
         faults: Faults,
         roles: RoleChanges,
         restorer: Restorer,
@@ -199,7 +199,7 @@ class StackApi:
         self.load = MeasuredLoad(controls.sight, load, driving)
         self.log = controls.chronicle
         self.clock: Clock = controls.fleet.outside.clock
-        self.forecast = outlook
+        self.forecast = predictor
         self._task: asyncio.Task[Any] | None = None
         """Who runs the experiment that is under way."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.knobs import keys
@@ -27,38 +27,17 @@ _ROWS_A_CLIENT: Final = 10
 
 
 @dataclass(slots=True)
-class AsyncCost:
-    """Execute and fsync time of one commit, measured while commits were asynchronous.
-
-    The least seen counts (`ceiling.local_cost_ms`), under the durability settings and the workload that it
-    was measured under.
-    """
-
-    settings: tuple[tuple[KnobName, Value | None], ...] = ()
-    local_ms: float | None = None
-
-    def learn(self, settings: Iterable[tuple[KnobName, Value | None]], load: LoadView) -> None:
-        """Take an asynchronous interval; other settings than before start over."""
-        self.keep_for(settings)
-        seen_ms = load.mean_ms if load.service is None else local_cost_ms(load.clients, load.service)
-        if seen_ms is not None and (self.local_ms is None or seen_ms < self.local_ms):
-            self.local_ms = seen_ms
-
-    def keep_for(self, settings: Iterable[tuple[KnobName, Value | None]]) -> None:
-        """Forget what was measured under other settings."""
-        now = tuple(settings)
-        if now != self.settings:
-            self.settings, self.local_ms = now, None
-
-
-@dataclass(slots=True)
 class Predictor:
     """Ceiling and prediction of each tick; keeps what the ceiling has learnt while async."""
 
     sight: StackState
     calibration: Calibration | None = None
     """What the model was fitted to; None: no prediction."""
-    _local: AsyncCost = field(default_factory=AsyncCost)
+    _local_ms: float | None = None
+    """Execute and fsync time of one commit: the least seen (`ceiling.local_cost_ms`) while commits were
+    asynchronous, under `_local_of`."""
+    _local_of: Sequence[tuple[KnobName, Value | None]] = ()
+    """The durability settings and the workload that it was measured under."""
 
     def ceiling(self, protection: Protection, load: LoadView) -> Ceiling | None:
         """The bound that the link sets; none while commits do not wait for a replica, and none where
@@ -67,10 +46,10 @@ class Predictor:
         self._learn(protection, load)
         if not self._in_force(load, protection).semi_sync:
             return None
-        if self._local.local_ms is None and not any(self.sight.asked_rtts_ms()):
+        if self._local_ms is None and not any(self.sight.asked_rtts_ms()):
             return None
         rtt_ms = acknowledging_rtt_ms(self._rtts_ms(), protection.replicas_required or 1)
-        return bound(load.clients, rtt_ms, self._local.local_ms)
+        return bound(load.clients, rtt_ms, self._local_ms)
 
     def predicted(
         self,
@@ -150,10 +129,12 @@ class Predictor:
             if name.node == SOURCE and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
         ]
         settings.append((KnobName(keys.WORKLOAD, Place.LOAD), load.workload))
+        if settings != self._local_of:
+            self._local_ms, self._local_of = None, settings
         if protection.state is ProtectionState.OFF and load.state == "running":
-            self._local.learn(settings, load)
-        else:
-            self._local.keep_for(settings)
+            seen_ms = load.mean_ms if load.service is None else local_cost_ms(load.clients, load.service)
+            if seen_ms is not None and (self._local_ms is None or seen_ms < self._local_ms):
+                self._local_ms = seen_ms
 
 
 def _waiting(setting: OperatingPoint, protection: Protection) -> OperatingPoint:

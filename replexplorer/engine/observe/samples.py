@@ -28,7 +28,6 @@ from replexplorer.core.server.node_view import Membership, NodeView
 from replexplorer.core.server.protection import acks_between
 from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Belonging, Role, Standing
-from replexplorer.core.wire import LinkState
 from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Ability, Clock, Sql
@@ -337,33 +336,20 @@ async def watch_link(one: Member, other: Member) -> None:
 async def sample_link(
     link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool = False
 ) -> LinkView:
-    """One link as both agents see it, from the end that its knobs take for the primary; a dead agent leaves
-    unknowns and says so."""
-    answers_ = await asyncio.gather(
+    """One link as both agents see it, its figures from the end that its knobs take for the primary; a dead
+    agent leaves unknowns and says so."""
+    towards, back = await asyncio.gather(
         one.agent.link(other.name), other.agent.link(one.name), return_exceptions=True
     )
-    fault = next((str(error) for error in answers_ if isinstance(error, ReplexplorerError)), None)
-    for error in answers_:
-        if isinstance(error, BaseException) and not isinstance(error, ReplexplorerError):
-            raise error
-    towards, back = (answer if isinstance(answer, LinkState) else None for answer in answers_)
-    return replace(link_view(link, settings, towards, back, fault), healing=healing)
-
-
-def link_view(
-    link: str,
-    settings: LinkSettings,
-    towards: LinkState | None,
-    back: LinkState | None,
-    fault: str | None = None,
-) -> LinkView:
-    """A link's figures from the primary's side (`towards` the replica) and the replica's, or from the first
-    node's and the second's."""
-    if towards is None or back is None:
-        return LinkView(link, settings=settings, fault=fault or "an agent does not answer")
-    force = installed(settings, towards, back)
-    apart = contradiction(settings, towards.measured_ms, towards.base_ms)
-    probes = towards.probes + towards.lost
+    for end in (towards, back):
+        if isinstance(end, ReplexplorerError):
+            return LinkView(link, settings=settings, fault=str(end), healing=healing)
+    if isinstance(towards, BaseException):
+        raise towards
+    if isinstance(back, BaseException):
+        raise back
+    force, probes = installed(settings, towards, back), towards.probes + towards.lost
+    half_a_flap = None if towards.flap == back.flap else "flaps at one end only"
     return LinkView(
         replica=link,
         backend=both(towards.backend, back.backend),
@@ -377,7 +363,8 @@ def link_view(
         flap=towards.flap or back.flap,
         is_down=towards.is_down or back.is_down,
         congestion=both(towards.congestion, back.congestion),
-        fault=fault or _half_a_flap(towards, back) or apart,
+        fault=half_a_flap or contradiction(settings, towards.measured_ms, towards.base_ms),
+        healing=healing,
     )
 
 
@@ -386,9 +373,19 @@ def both(towards: str | None, back: str | None) -> str | None:
     return towards if towards == back else f"{towards or 'unknown'}/{back or 'unknown'}"
 
 
-def _half_a_flap(towards: LinkState, back: LinkState) -> str | None:
-    """One end has lost the flap that the other still does."""
-    return None if towards.flap == back.flap else "flaps at one end only"
+_DISK_FIGURES: Final = (
+    "delay_ms",
+    "redo_delay_ms",
+    "binlog_delay_ms",
+    "jitter_ms",
+    "measured_by_kind_ms",
+    "undo_journal",
+    "stall_ms",
+    "measured_ms",
+    "measured_n",
+    "fsyncs",
+)
+"""What an agent says of a disk, by the names that a view has for it."""
 
 
 async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
@@ -400,22 +397,14 @@ async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -
             state = await member.agent.disk(probe=True)
     except ReplexplorerError:
         return view
+    probed = state.probe
     return replace(
         view,
-        delay_ms=state.delay_ms,
-        redo_delay_ms=state.redo_delay_ms,
-        binlog_delay_ms=state.binlog_delay_ms,
-        jitter_ms=state.jitter_ms,
-        measured_by_kind_ms=state.measured_by_kind_ms,
-        undo_journal=state.undo_journal,
+        **{name: getattr(state, name) for name in _DISK_FIGURES},
         full=bool(state.full),
-        stall_ms=state.stall_ms,
-        measured_ms=state.measured_ms,
-        measured_n=state.measured_n,
-        probe_p50_ms=state.probe.p50_ms if state.probe else None,
-        probe_p95_ms=state.probe.p95_ms if state.probe else None,
-        probe_p99_ms=state.probe.p99_ms if state.probe else None,
-        fsyncs=state.fsyncs,
+        probe_p50_ms=probed.p50_ms if probed else None,
+        probe_p95_ms=probed.p95_ms if probed else None,
+        probe_p99_ms=probed.p99_ms if probed else None,
         fault=state.reason,
     )
 

@@ -116,7 +116,7 @@ class StackState:
         """Whether an agent answered when it was asked for the driver."""
         self.acknowledged = ""
         """GTID set that the clients of the driver's load were answered until they lost their server."""
-        self.lookback = SampleWindow()
+        self.window = SampleWindow()
         self.exposures = ExposureWatch(fleet)
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
@@ -281,13 +281,13 @@ class StackState:
                 user = credentials.dsn_user if self.fleet.can(Ability.TAKE_ROWS) else None
                 commits = await sample_commits(member, user, self.fleet.outside.clock)
                 sample = replace(sample, commits=commits)
-            self.lookback.add_sample(sample)
+            self.window.add_sample(sample)
         else:
             applied = None
             if member and sample.view.reachable:
                 source = self.fleet.source if self.reachable(self.fleet.source_name) else None
                 applied = await sample_applied(source, member, self.fleet.outside.clock)
-            self.lookback.add_applied(node, applied)
+            self.window.add_applied(node, applied)
         return sample
 
     async def look_at_links(self, more: Iterable[str] = ()) -> None:

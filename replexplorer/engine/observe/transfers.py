@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from replexplorer.core.dialect.galera import transfer_in
@@ -43,21 +44,18 @@ class TransferLook:
         self._looked_s: dict[str, float] = {}
         self._last: dict[str, Transfer | None] = {}
 
-    async def look(self, member: Member, membership: Membership | None) -> Transfer | None:
+    async def look(
+        self, member: Member, membership: Membership | None, *, anew: bool = False
+    ) -> Transfer | None:
         """The last transfer of a member that says this of itself, which may be over; None where it had none,
-        or nobody can tell. The answer is a second old at most."""
+        or nobody can tell. The answer is a second old at most, or of now where it is asked `anew`."""
         name, now_s = member.name, self._fleet.outside.clock.monotonic()
-        looked_s = self._looked_s.get(name)
-        if looked_s is None or now_s - looked_s >= _LOOK_EVERY_S:
+        if anew or now_s - self._looked_s.get(name, -inf) >= _LOOK_EVERY_S:
             self._looked_s[name] = now_s
             self._last[name] = None
             with contextlib.suppress(ReplexplorerError):
                 self._last[name] = await self._of(member, membership)
         return self._last[name]
-
-    def forget(self, node: str) -> None:
-        """The next look at this node is a new one."""
-        self._looked_s.pop(node, None)
 
     async def _of(self, member: Member, membership: Membership | None) -> Transfer | None:
         if self._fleet.system.joins_silently:
@@ -74,15 +72,9 @@ class TransferLook:
 
     async def _recovers(self, member: Member, membership: Membership) -> Transfer:
         executed = gtid_count(await ask(member.poll, member.dialect.executed(), deadline_s=_DEADLINE_S))
-        begun = self._begun.get(member.name)
-        if begun is None:
-            begun = _Begun(self._fleet.outside.clock.wall(), executed, None, None)
-        begun = _Begun(
-            begun.began_s,
-            begun.executed,
-            await self._needed(member) if begun.needed is None else begun.needed,
-            membership.donor or begun.donor,
-        )
+        begun = self._begun.get(member.name) or _Begun(self._fleet.outside.clock.wall(), executed, None, None)
+        needed = await self._needed(member) if begun.needed is None else begun.needed
+        begun = replace(begun, needed=needed, donor=membership.donor or begun.donor)
         self._begun[member.name] = begun
         return self._transfer(begun, executed)
 
@@ -109,15 +101,11 @@ class TransferLook:
         )
 
 
-def _nothing(text: str, done: float | None) -> None:
-    """Nobody hears how far it is."""
-
-
 class TransferNews:
     """Says what members that are waited for are given: `report` hears how far it is, `tell` hears of each
     that is over what it was and how long it took."""
 
-    def __init__(self, fleet: Fleet, tell: Callable[[str], None], report: Report = _nothing) -> None:
+    def __init__(self, fleet: Fleet, tell: Callable[[str], None], report: Report = lambda *_: None) -> None:
         self._fleet = fleet
         self._tell = tell
         self._report = report
@@ -140,8 +128,7 @@ class TransferNews:
         since_s = self._waited.pop(name, None)
         if since_s is None:
             return
-        self._look.forget(name)
-        found = await self._look.look(member, membership)
+        found = await self._look.look(member, membership, anew=True)
         if found is None or found.runs or found.began_s < since_s - _BEFORE_S:
             return
         if (name, found.began_s) not in self._told:

@@ -94,13 +94,13 @@ async def test_no_commit_moves_the_ceiling_or_the_model_s_round_trip() -> None:
     world = World()
     async with world.attached(calibration=CALIBRATION) as session:
         await turned(session, "semi_sync=on", "rtt=2")
-        outlook = session.outlook
-        outlook.ceiling(OFF, load(5000, 9000))
-        ceilings = [outlook.ceiling(PROTECTED, load(each_us)) for each_us in (9000, 2500, 100)]
+        predictor = session.predictor
+        predictor.ceiling(OFF, load(5000, 9000))
+        ceilings = [predictor.ceiling(PROTECTED, load(each_us)) for each_us in (9000, 2500, 100)]
         assert len(set(ceilings)) == 1
         assert ceilings[0] is not None
         assert ceilings[0].local_ms == pytest.approx(7, rel=0.02)
-        predicted = [outlook.predicted(PROTECTED, load(each_us)) for each_us in (9000, 100)]
+        predicted = [predictor.predicted(PROTECTED, load(each_us)) for each_us in (9000, 100)]
         assert predicted[0] == predicted[1]
 
 
@@ -132,16 +132,16 @@ async def test_the_least_local_cost_counts_until_the_disk_or_the_workload_is_ano
     world = World()
     async with world.attached() as session:
         await turned(session, "semi_sync=on", "rtt=20")
-        outlook = session.outlook
+        predictor = session.predictor
 
         def local_ms() -> float | None:
-            ceiling = outlook.ceiling(PROTECTED, replace(load(30_000), service=None))
+            ceiling = predictor.ceiling(PROTECTED, replace(load(30_000), service=None))
             return None if ceiling is None else ceiling.local_ms
 
         assert local_ms() == 0  # unknown: still a bound
-        outlook.ceiling(OFF, load(3000))
-        outlook.ceiling(OFF, load(2000))
-        outlook.ceiling(OFF, load(4000))
+        predictor.ceiling(OFF, load(3000))
+        predictor.ceiling(OFF, load(2000))
+        predictor.ceiling(OFF, load(4000))
         assert local_ms() == 2
         await turned(session, "fsync_delay=5")
         assert local_ms() == 0
@@ -153,7 +153,7 @@ async def test_the_prediction_takes_the_measured_local_cost() -> None:
     async with world.attached(calibration=CALIBRATION) as session:
         now = load(2000)
         slow = Anatomy(5.0, 500, 4.0, {Part.EXECUTE: 4.0, Part.REDO: 1.0, Part.BINLOG: 1.0, Part.OTHER: 0.0})
-        calibrated, measured = (session.outlook.predicted(OFF, now, anatomy=each) for each in (None, slow))
+        calibrated, measured = (session.predictor.predicted(OFF, now, anatomy=each) for each in (None, slow))
     assert calibrated is not None
     assert measured is not None
     assert measured.latency_ms == pytest.approx(6.0, rel=0.05)
@@ -167,10 +167,10 @@ async def test_a_fallen_back_primary_is_predicted_as_it_commits_now_and_a_dead_o
         await turned(session, "semi_sync=on", "rtt=85")
         states = (ProtectionState.PROTECTED, ProtectionState.DEGRADED, ProtectionState.DOWN)
         waits, fallen, down = (
-            session.outlook.predicted(replace(PROTECTED, state=state), replace(load(90_000), service=None))
+            session.predictor.predicted(replace(PROTECTED, state=state), replace(load(90_000), service=None))
             for state in states
         )
-        expected = session.outlook.expected_tps(PROTECTED, 170.0)
+        expected = session.predictor.expected_tps(PROTECTED, 170.0)
     assert waits is not None
     assert fallen is not None
     assert (waits.latency_ms > 85, fallen.latency_ms < 10, down) == (True, True, None)
