@@ -468,7 +468,7 @@ async def capture(call: Call) -> int:
     from replexplorer.engine.workload_capture.watch import capture as watched
     from replexplorer.engine.workload_capture.workload_file import write_workload
     from replexplorer.formats.files import whole_file
-    from replexplorer.reports.capture import render
+    from replexplorer.reports.load import captured_text
 
     args, console = call.args, call.console
     known = known_login(args, console)
@@ -489,7 +489,7 @@ async def capture(call: Call) -> int:
     found = write_workload(captured, most_rows=args.rows)
     if not found.transactions:
         if found.left_out:
-            console.narrate(render(found, console.columns))
+            console.narrate(captured_text(found, console.columns))
         raise UsageError(
             f"{place} had no statement within {captured.seconds:.0f} s that can be imitated", found.remedy
         )
@@ -502,8 +502,8 @@ async def capture(call: Call) -> int:
         console.document(found)
     elif args.output is None:
         console.print(text.rstrip("\n"))
-        console.narrate(render(found, console.columns))
+        console.narrate(captured_text(found, console.columns))
     else:
-        console.print(render(found, console.columns))
+        console.print(captured_text(found, console.columns))
         console.narrate(f"wrote {args.output}: replexplorer load --workload {args.output}")
     return 0

@@ -33,15 +33,13 @@ from replexplorer.engine.experiment.labs.tables import archive_of, bulk_load_of
 from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
-from replexplorer.formats.employees_dump import checked, rows_of
-from replexplorer.formats.experiment_file import read_drill, read_lab
+from replexplorer.formats.experiment_file import checked, read_drill, read_lab, rows_of
 from replexplorer.formats.files import closest
 from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of, settings_words
 from replexplorer.reports.experiment_report import experiment_report
-from replexplorer.reports.page import report_directory, write_report
-from replexplorer.reports.report import plain_text
+from replexplorer.reports.report import plain_text, report_directory, write_report
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

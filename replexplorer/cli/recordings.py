@@ -29,8 +29,7 @@ from replexplorer.formats.configuration import ENV_PREFIX
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import expanded
 from replexplorer.reports.compare import ComparedRun, compare_report, recorded_run
-from replexplorer.reports.page import html
-from replexplorer.reports.report import Report, markdown
+from replexplorer.reports.report import Report, html, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

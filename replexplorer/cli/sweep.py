@@ -22,8 +22,7 @@ from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import save_calibration, this_machine
 from replexplorer.reports.conditions import conditions_of, settings_words
-from replexplorer.reports.page import report_directory, write_report
-from replexplorer.reports.report import plain_text
+from replexplorer.reports.report import plain_text, report_directory, write_report
 from replexplorer.reports.sweep_report import sweep_report, under
 
 if TYPE_CHECKING:

@@ -1,14 +1,17 @@
-"""Labs and drills as TOML, those that ship and those of one's own: read whole, and wrong with their line.
+"""Labs and drills as TOML, those that ship and those of one's own: read whole, and wrong with their line; and
+the rows that a lab may take from a dump.
 
 Law: an error names the file, the line and the key, and nothing has been done by then.
 """
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,157 +44,39 @@ from replexplorer.core.knobs.names import KnobName, Place, desired_of, find, par
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import SYSTEMS, system_of
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster, new_roster
-from replexplorer.formats.files import TomlFile, closest
+from replexplorer.formats.files import TomlFile, closest, opened
 
 Where = tuple[str | int, ...]
 """The way to a key, as `("phase", 0, "set")`."""
-Knobs = dict[str, bool | int | float | str]
+Knobs = dict[str, bool | int | Annotated[float, Field(allow_inf_nan=False)] | str]
 """Values by the knobs' keys."""
-STATES: Final = tuple(state.value for state in ProtectionState)
-"""Protection states by their names."""
-_SAYS: Final = re.compile(r"[^{}]*(\{(left|right|ratio|change)(:[+,]?\d?(\.\d)?[fg%])?\}[^{}]*)*")
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+Count = Annotated[int, Field(ge=1)]
+_Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
+_Clients = Annotated[int, Field(ge=0, le=1024)]
+_SystemName = Literal["async", "group", "galera"]
+_STATES: Final = tuple(state.value for state in ProtectionState)
+_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
+_QUICK_SHARE: Final = 4
+_QUICK_COMMITS_SHARE: Final = 10
+_LEAST_S: Final = 2.0
+_WITHIN_S: Final = 60.0
+"""How long UNTIL waits where the file does not say."""
 
 
-class StrictTable(BaseModel):
+class _Table(BaseModel):
     """A table of the file; other keys than its own are wrong."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
-T = TypeVar("T", bound=StrictTable)
-R = TypeVar("R")
-
-
-class ExperimentReader(Generic[T]):
-    """Reads a file, and says where a part of it cannot be."""
-
-    def __init__(self, file: Path, what: str, model: type[T]) -> None:
-        """Read it and check its shape; `what` it is called where there is none. Raises UsageError."""
-        self._file = TomlFile(file, what)
-        self.tables = self._file.read(model)
-        self.name = file.stem
-
-    def wrong(self, where: Where, error: UsageError) -> UsageError:
-        """The error with its place: `mine.toml:12: relation 1.left: ...`."""
-        return self._file.wrong(where, error.message, error.hint)
-
-    def at(self, where: Where, read: Callable[..., R], *arguments: object) -> R:
-        """What `read` reads; what is wrong with it with its place."""
-        try:
-            return read(*arguments)
-        except UsageError as error:
-            raise self.wrong(where, error) from None
-
-    def settings(self, knobs: Knobs, where: Where, roster: Roster) -> tuple[str, ...]:
-        """Knobs as they are typed, by their own keys; raises UsageError for one that cannot be set."""
-        typed = {
-            key: ("on" if value else "off") if isinstance(value, bool) else value
-            for key, value in knobs.items()
-        }
-        for key, value in typed.items():
-            self.at((*where, key), parse_assignment, f"{key}={value}", roster)
-        return tuple(f"{_canonical(key)}={value}" for key, value in typed.items())
-
-    def one_of(self, word: str, known: Collection[str], where: Where, what: str) -> str:
-        """The word where it is known; raises UsageError naming `what` it is not."""
-        if word not in known:
-            near = closest(word, list(known))
-            error = UsageError(f"{word!r} {what}{f', {near}' if near else ''}", f"one of {', '.join(known)}")
-            raise self.wrong(where, error)
-        return word
-
-    def state(self, text: str, where: Where, beside: Sequence[str] = ()) -> str:
-        """A protection state, or one of those `beside`, checked."""
-        return self.one_of(text, (*STATES, *beside), where, "is no state")
-
-    def relation(self, claim: Claim, where: Where, phases: Sequence[str], scripted: Collection[str]) -> Claim:
-        """What must hold of a lab's phases, checked, some of which are `scripted`; raises UsageError."""
-        self._kind(claim, where, KINDS[:1])
-        self._sides(claim, where, f"{phases[0]}.tps", lambda term: check_terms(term, phases, scripted))
-        return claim
-
-    def expectation(self, claim: Claim, where: Where, figures: Mapping[str, str]) -> Claim:
-        """What must come of a drill, which has these figures, checked; raises UsageError."""
-
-        def check(term: str) -> None:
-            if term not in figures:
-                near = closest(term, list(figures))
-                raise UsageError(
-                    f"'{term}' is no figure{f', {near}' if near else ''}", "docs/drills.md lists them"
-                )
-
-        self._kind(claim, where, KINDS)
-        if claim.left is not None:
-            self._sides(claim, where, next(iter(figures)), check)
-        elif not claim.name:
-            raise self.wrong((*where, "name"), UsageError("is missing", "say what must hold"))
-        else:
-            self.state(claim.passes or claim.never or "", (*where, claim.kind))
-        return claim
-
-    def phase(self, name: str, phases: Sequence[str], where: Where) -> str:
-        """A phase's name, checked."""
-        if not name:
-            raise self.wrong(where, UsageError("is missing", f"one of {', '.join(phases)}"))
-        return self.one_of(name, phases, where, "names no phase")
-
-    def _kind(self, claim: Claim, where: Where, kinds: Sequence[str]) -> None:
-        """It has the one key that says what must hold."""
-        asked = claim.asked
-        if len(asked) != 1 or asked[0] not in kinds:
-            error = UsageError(
-                f"says {' and '.join(asked) or 'nothing that must hold'}", f"one of {', '.join(kinds)}"
-            )
-            raise self.wrong((*where, asked[-1] if asked else "name"), error)
-        if claim.times <= 0:
-            raise self.wrong((*where, "times"), UsageError("must be more than 0"))
-
-    def _sides(self, claim: Claim, where: Where, example: str, check: Callable[[str], None]) -> None:
-        """Two sides of which one at least is a figure, and how they are compared."""
-        if not claim.name:
-            raise self.wrong((*where, "name"), UsageError("is missing", "say what must hold"))
-        for key, side in (("left", claim.left), ("right", claim.right)):
-            if side is None:
-                raise self.wrong((*where, key), UsageError("is missing", "a figure, or a number"))
-            if isinstance(side, str):
-                self.at((*where, key), check, side)
-        if not isinstance(claim.left, str) and not isinstance(claim.right, str):
-            constants = UsageError("compares two numbers", f"one side is a figure, as {example}")
-            raise self.wrong((*where, "left"), constants)
-        if claim.left == claim.right:
-            raise self.wrong(
-                (*where, "right"), UsageError("compares a figure with itself", "name another one")
-            )
-        if claim.says is not None:
-            if not _SAYS.fullmatch(claim.says):
-                known = "{left}, {right}, {ratio} and {change:+.0%} are known"
-                raise self.wrong((*where, "says"), UsageError("has another field", known))
-        elif claim.sign is None:
-            raise self.wrong((*where, "is"), UsageError("is missing", "one of < <= > >= == !="))
-
-
-def _canonical(key: str) -> str:
-    """`KEY@NODE` of any of the knob's names; the node is left out where the knob has but one."""
-    name, _, node = key.partition("@")
-    node = node.strip()
-    return find(name).key if node in ("", SOURCE, Place.LOAD) else f"{find(name).key}@{node}"
-
-
-_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
-_QUICK_SHARE: Final = 4
-_QUICK_COMMITS_SHARE: Final = 10
-_LEAST_S: Final = 2.0
-Seconds = Annotated[float, Field(gt=0, le=3600)]
-Count = Annotated[int, Field(ge=1)]
-
-
-class PhaseTable(StrictTable):
+class PhaseTable(_Table):
     """One `[[phase]]`."""
 
     name: Annotated[str, Field(min_length=1, max_length=40)]
     shows: str = ""
     """What to watch."""
-    set: Knobs = Field(default={})
+    set: Knobs = {}
     """Knobs, by their keys; those of the lab's own `set` are set before."""
     seconds: Seconds = 10.0
     """How long it is measured."""
@@ -205,16 +90,16 @@ class PhaseTable(StrictTable):
     """The protection state that is asked for; by `semi_sync` when it is not given."""
     replicas: Annotated[int | None, Field(ge=0, le=MOST_REPLICAS)] = None
     """This many replicas are attached."""
-    faults: list[str] = Field(default=[])
+    faults: tuple[str, ...] = ()
     """In force while it is measured."""
     table_size: Count | None = None
     """Rows of the load's table."""
     published: Published | None = None
-    published_figures: dict[str, Published] = Field(default={})
+    published_figures: dict[str, Published] = {}
     """What was published of what its script finds."""
     optional: bool = False
     """Left out on a server that lacks what it sets."""
-    otherwise: Knobs = Field(default={})
+    otherwise: Knobs = {}
     """In place of `set` on a server that lacks one of those."""
     script: str | None = None
     """What it does instead of letting the load run, of a lab that ships."""
@@ -222,130 +107,41 @@ class PhaseTable(StrictTable):
     """The system of which the lab makes a stack of its own for it."""
 
 
-class ReferenceTable(StrictTable):
+class ReferenceTable(_Table):
     """One `[[reference]]`: a line across all phases at one commit a round trip of one of them."""
 
     name: str
     one_a_round_trip: str
 
 
-class LabTables(StrictTable):
-    """The file."""
+class LabTables(_Table):
+    """The file of a lab."""
 
     title: str = ""
     teaches: str = ""
-    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
+    replicas: _Replicas = 1
     failure: str = ""
     """What a failure loses in the modes that it compares."""
     source: Publication | None = None
-    set: Knobs = Field(default={})
+    set: Knobs = {}
     """Knobs that every phase sets."""
     phase: Annotated[list[PhaseTable], Field(min_length=1)]
-    relation: list[Claim] = Field(default=[])
-    reference: list[ReferenceTable] = Field(default=[])
+    relation: list[Claim] = []
+    reference: list[ReferenceTable] = []
     summary: SummaryPlan | None = None
 
 
-def read_lab(file: Path, scripts: Mapping[str, Play] | None = None) -> Lab:
-    """Read and check a lab whose phases may do what these scripts do; raises UsageError naming file, line and
-    key."""
-    return _LabReader(file, scripts or {}).lab()
-
-
-class _LabReader(ExperimentReader[LabTables]):
-    """Turns a file's tables into a lab."""
-
-    def __init__(self, file: Path, scripts: Mapping[str, Play]) -> None:
-        super().__init__(file, "lab file", LabTables)
-        self._scripts = scripts
-        self._roster = new_roster(self.tables.replicas)
-
-    def lab(self) -> Lab:
-        """The lab; raises UsageError."""
-        tables = self.tables
-        names = [phase.name for phase in tables.phase]
-        common = self.settings(tables.set, ("set",), self._roster)
-        phases, waits = list[Phase](), False
-        for at, phase in enumerate(tables.phase):
-            where = ("phase", at)
-            if names.index(phase.name) != at:
-                raise self.wrong((*where, "name"), UsageError(f"{phase.name!r} is another phase's name"))
-            settings = (*common, *self.settings(phase.set, (*where, "set"), self._roster))
-            turned = desired_of(parse_assignment(text, self._roster) for text in settings)
-            waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
-            phases.append(self._phase(phase, where, common, settings, waits=waits))
-        scripted = [phase.name for phase in phases if phase.play]
-        claims = [
-            self.relation(each, ("relation", at), names, scripted) for at, each in enumerate(tables.relation)
-        ]
-        for at, each in enumerate(tables.reference):
-            self.phase(each.one_a_round_trip, names, ("reference", at, "one_a_round_trip"))
-        return Lab(
-            name=self.name,
-            title=tables.title or self.name,
-            teaches=tables.teaches,
-            phases=tuple(phases),
-            judge=judge_by(claims, names),
-            source=tables.source,
-            replicas=tables.replicas,
-            references=round_trips({each.name: each.one_a_round_trip for each in tables.reference}),
-            summary=tables.summary.made if tables.summary else lambda _: None,
-            failure=tables.failure,
-        )
-
-    def _phase(
-        self,
-        table: PhaseTable,
-        where: Where,
-        common: tuple[str, ...],
-        settings: tuple[str, ...],
-        *,
-        waits: bool,
-    ) -> Phase:
-        quick_s = table.quick_seconds or max(_LEAST_S, table.seconds / _QUICK_SHARE)
-        quick_commits = table.quick_commits
-        if table.commits is not None and quick_commits is None:
-            quick_commits = max(1, table.commits // _QUICK_COMMITS_SHARE)
-        for at, fault in enumerate(table.faults):
-            self.at((*where, "faults", at), parse_fault, fault, self._roster)
-        otherwise = self.settings(table.otherwise, (*where, "otherwise"), self._roster)
-        for key, known in (("script", self._scripts), ("system", SYSTEMS)):
-            if (word := getattr(table, key)) is not None:
-                self.one_of(word, known, (*where, key), f"is no {key}")
-        return Phase(
-            table.name,
-            settings,
-            full=Length(table.seconds, table.commits),
-            quick=Length(quick_s, quick_commits),
-            state=ProtectionState(table.state or ("protected" if waits else "off")),
-            shows=table.shows,
-            published=table.published,
-            replicas=table.replicas,
-            faults=tuple(table.faults),
-            published_figures=table.published_figures,
-            table_size=table.table_size,
-            play=self._scripts[table.script] if table.script else None,
-            is_optional=table.optional,
-            otherwise=(*common, *otherwise) if otherwise else (),
-            system=table.system,
-        )
-
-
-_WITHIN_S: Final = 60.0
-"""How long UNTIL waits where the file does not say."""
-
-
-class StepTable(StrictTable):
+class StepTable(_Table):
     """One `[[step]]` or `[[rollback]]`: exactly one of the keys that say what is done."""
 
     set: Knobs | None = None
-    load: Annotated[int | None, Field(ge=0, le=1024)] = None
+    load: _Clients | None = None
     wait: Seconds | None = None
     inject: str | None = None
-    clear: str | bool | None = None
+    clear: str | Literal[True] | None = None
     until: str | None = None
-    failover: str | bool | None = None
-    switchover: str | bool | None = None
+    failover: str | Literal[True] | None = None
+    switchover: str | Literal[True] | None = None
     rejoin: str | None = None
     lasts: Seconds | None = Field(default=None, alias="for")
     """Of `inject`: it is cleared after this many seconds."""
@@ -356,130 +152,330 @@ class StepTable(StrictTable):
     shows: str = ""
 
 
-class PrecheckTable(StrictTable):
+class PrecheckTable(_Table):
     """One `[[precheck]]`."""
 
     state: str
     within: Seconds = 15.0
 
 
-SystemName = Literal["async", "group", "galera"]
-
-
-class DrillTables(StrictTable):
-    """The file."""
+class DrillTables(_Table):
+    """The file of a drill."""
 
     title: Annotated[str, Field(min_length=1)]
     teaches: str = ""
-    system: SystemName | Annotated[list[SystemName], Field(min_length=1)] = "async"
+    system: _SystemName | Annotated[list[_SystemName], Field(min_length=1)] = "async"
     clients: Annotated[int, Field(ge=1, le=1024)] = DEFAULT_CLIENTS
-    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
+    replicas: _Replicas = 1
     survivor: str = ""
-    set: Knobs = Field(default={})
-    precheck: list[PrecheckTable] = Field(default=[])
+    set: Knobs = {}
+    precheck: list[PrecheckTable] = []
     step: Annotated[list[StepTable], Field(min_length=1)]
-    expect: list[Claim] = Field(default=[])
-    rollback: list[StepTable] = Field(default=[])
+    expect: list[Claim] = []
+    rollback: list[StepTable] = []
+
+
+T = TypeVar("T", bound=BaseModel)
+R = TypeVar("R")
+
+
+class _Reader(Generic[T]):
+    """Reads a file, and says where a part of it cannot be."""
+
+    roster: Roster
+    """The nodes that it may name."""
+
+    def __init__(self, file: Path, what: str, model: type[T]) -> None:
+        self._file = TomlFile(file, what)
+        self.tables = self._file.read(model)
+        self.name = file.stem
+
+    def wrong(self, where: Where, words: str, hint: str = "") -> UsageError:
+        """The error with its place: `mine.toml:12: relation 1.left: ...`."""
+        return self._file.wrong(where, words, hint)
+
+    def at(self, where: Where, read: Callable[..., R], *arguments: object) -> R:
+        """What `read` reads; what is wrong with it with its place."""
+        try:
+            return read(*arguments)
+        except UsageError as error:
+            raise self.wrong(where, error.message, error.hint) from None
+
+    def settings(self, knobs: Knobs, where: Where) -> tuple[str, ...]:
+        """Knobs as they are typed, by their own keys; raises UsageError for one that cannot be set."""
+        typed = {
+            key: value if not isinstance(value, bool) else ["off", "on"][value]
+            for key, value in knobs.items()
+        }
+        for key, value in typed.items():
+            self.at((*where, key), parse_assignment, f"{key}={value}", self.roster)
+        return tuple(f"{_canonical(key)}={value}" for key, value in typed.items())
+
+    def one_of(self, word: str, known: Collection[str], where: Where, what: str) -> None:
+        """Raise UsageError for a word that is not known, `what` it is not."""
+        if word not in known:
+            near = closest(word, [*known])
+            raise self.wrong(
+                where, f"{word!r} {what}{f', {near}' if near else ''}", f"one of {', '.join(known)}"
+            )
+
+    def node(self, text: str, where: Where) -> None:
+        """Raise UsageError where there is no such node."""
+        if self.roster.find(text) is None:
+            raise self.wrong(where, f"there is no node '{text}'", f"one of {', '.join(self.roster.names)}")
+
+    def check_claims(
+        self, claims: Sequence[Claim], table: str, kinds: Sequence[str], term: Callable[[str], None]
+    ) -> None:
+        """Each has the one of these keys that says what must hold, and names states that there are and figures
+        that `term` takes; raises UsageError."""
+        for at, claim in enumerate(claims):
+            where, asked = (table, at), claim.asked
+            if len(asked) != 1 or asked[0] not in kinds:
+                found = f"says {' and '.join(asked) or 'nothing that must hold'}"
+                raise self.wrong(
+                    (*where, asked[-1] if asked else "name"), found, f"one of {', '.join(kinds)}"
+                )
+            if claim.times <= 0:
+                raise self.wrong((*where, "times"), "must be more than 0")
+            if not claim.name:
+                raise self.wrong((*where, "name"), "is missing", "say what must hold")
+            if claim.left is not None:
+                self._check_sides(claim, where, term)
+            else:
+                state = claim.passes or claim.never or ""
+                self.one_of(state, _STATES, (*where, claim.kind), "is no state")
+
+    def _check_sides(self, claim: Claim, where: Where, term: Callable[[str], None]) -> None:
+        """Two sides, and how they are compared."""
+        for key, side in (("left", claim.left), ("right", claim.right)):
+            if side is None:
+                raise self.wrong((*where, key), "is missing", "a figure, or a number")
+            if isinstance(side, str):
+                self.at((*where, key), term, side)
+        if claim.says is None and claim.sign is None:
+            raise self.wrong((*where, "is"), "is missing", "one of < <= > >= == !=")
+        try:
+            (claim.says or "").format(left=1.0, right=1.0, ratio=1.0, change=0.0)
+        except (LookupError, ValueError, AttributeError):
+            known = "{left}, {right}, {ratio} and {change:+.0%} are known"
+            raise self.wrong((*where, "says"), "has another field", known) from None
+
+
+def _canonical(key: str) -> str:
+    """`KEY@NODE` of any of the knob's names; the node is left out where the knob has but one."""
+    name, _, node = key.partition("@")
+    node = node.strip()
+    return find(name).key if node in ("", SOURCE, Place.LOAD) else f"{find(name).key}@{node}"
+
+
+# -- labs
+
+
+def read_lab(file: Path, scripts: Mapping[str, Play] | None = None) -> Lab:
+    """Read and check a lab whose phases may do what these scripts do; raises UsageError naming file, line and
+    key."""
+    reader = _LabReader(file, "lab file", LabTables)
+    reader.roster, reader.scripts = new_roster(reader.tables.replicas), scripts or {}
+    return reader.lab()
+
+
+class _LabReader(_Reader[LabTables]):
+    """Turns a file's tables into a lab."""
+
+    scripts: Mapping[str, Play]
+
+    def lab(self) -> Lab:
+        """The lab; raises UsageError."""
+        tables = self.tables
+        names = [phase.name for phase in tables.phase]
+        common = self.settings(tables.set, ("set",))
+        phases, waits = list[Phase](), False
+        for at, phase in enumerate(tables.phase):
+            where = ("phase", at)
+            if names.index(phase.name) != at:
+                raise self.wrong((*where, "name"), f"{phase.name!r} is another phase's name")
+            settings = (*common, *self.settings(phase.set, (*where, "set")))
+            turned = desired_of(parse_assignment(text, self.roster) for text in settings)
+            waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
+            phases.append(self._phase(phase, where, common, settings, "protected" if waits else "off"))
+        scripted = [phase.name for phase in phases if phase.play]
+        term = partial(check_terms, phases=names, scripted=scripted)
+        self.check_claims(tables.relation, "relation", KINDS[:1], term)
+        for at, each in enumerate(tables.reference):
+            self.one_of(each.one_a_round_trip, names, ("reference", at, "one_a_round_trip"), "names no phase")
+        return Lab(
+            name=self.name,
+            title=tables.title or self.name,
+            teaches=tables.teaches,
+            phases=tuple(phases),
+            judge=judge_by(tables.relation, names),
+            source=tables.source,
+            replicas=tables.replicas,
+            references=round_trips({each.name: each.one_a_round_trip for each in tables.reference}),
+            summary=tables.summary.made if tables.summary else lambda _: None,
+            failure=tables.failure,
+        )
+
+    def _phase(
+        self, table: PhaseTable, where: Where, common: Sequence[str], settings: tuple[str, ...], state: str
+    ) -> Phase:
+        quick_s = table.quick_seconds or max(_LEAST_S, table.seconds / _QUICK_SHARE)
+        quick_commits = table.quick_commits
+        if table.commits is not None and quick_commits is None:
+            quick_commits = max(1, table.commits // _QUICK_COMMITS_SHARE)
+        for at, fault in enumerate(table.faults):
+            self.at((*where, "faults", at), parse_fault, fault, self.roster)
+        otherwise = self.settings(table.otherwise, (*where, "otherwise"))
+        if table.script is not None:
+            self.one_of(table.script, self.scripts, (*where, "script"), "is no script")
+        if table.system is not None:
+            self.one_of(table.system, SYSTEMS, (*where, "system"), "is no system")
+        return Phase(
+            table.name,
+            settings,
+            full=Length(table.seconds, table.commits),
+            quick=Length(quick_s, quick_commits),
+            state=ProtectionState(table.state or state),
+            shows=table.shows,
+            published=table.published,
+            replicas=table.replicas,
+            faults=table.faults,
+            published_figures=table.published_figures,
+            table_size=table.table_size,
+            play=self.scripts[table.script] if table.script else None,
+            is_optional=table.optional,
+            otherwise=(*common, *otherwise) if otherwise else (),
+            system=table.system,
+        )
+
+
+# -- drills
 
 
 def read_drill(file: Path) -> Drill:
     """Read and check a drill; raises UsageError naming file, line and key."""
-    return _DrillReader(file).drill()
+    return _DrillReader(file, "drill file", DrillTables).drill()
 
 
-class _DrillReader(ExperimentReader[DrillTables]):
+class _DrillReader(_Reader[DrillTables]):
     """Turns a file's tables into a drill."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, "drill file", DrillTables)
-        tables = self.tables
-        self._systems = (tables.system,) if isinstance(tables.system, str) else tuple(tables.system)
-        self._roster = new_roster(tables.replicas, mesh=system_of(self._systems[0]).mesh)
 
     def drill(self) -> Drill:
         """The drill; raises UsageError."""
         tables = self.tables
+        systems = (tables.system,) if isinstance(tables.system, str) else tuple(tables.system)
+        self.roster = new_roster(tables.replicas, mesh=system_of(systems[0]).mesh)
         if tables.survivor:
-            self._node(tables.survivor, ("survivor",))
-        steps = tuple(self._step(each, ("step", at)) for at, each in enumerate(tables.step))
-        wrong = checked_steps(steps)
-        if wrong is not None:
-            raise self.wrong(("step", wrong[0], "clear"), wrong[1])
+            self.node(tables.survivor, ("survivor",))
+        steps, rollback = (
+            tuple(self._step(each, (name, at)) for at, each in enumerate(found))
+            for name, found in (("step", tables.step), ("rollback", tables.rollback))
+        )
+        if (misplaced := checked_steps(steps)) is not None:
+            raise self.wrong(("step", misplaced[0], "clear"), misplaced[1].message, misplaced[1].hint)
+        self.check_claims(tables.expect, "expect", KINDS, _check_figure)
+        for at, check in enumerate(tables.precheck):
+            self.one_of(check.state, _STATES, ("precheck", at, "state"), "is no state")
         return Drill(
             name=self.name,
             title=tables.title,
             teaches=tables.teaches,
-            settings=self.settings(tables.set, ("set",), self._roster),
-            systems=self._systems,
+            settings=self.settings(tables.set, ("set",)),
+            systems=systems,
             clients=tables.clients,
             replicas=tables.replicas,
             survivor=tables.survivor,
-            prechecks=tuple(
-                Precheck(self.state(each.state, ("precheck", at, "state")), each.within)
-                for at, each in enumerate(tables.precheck)
-            ),
+            prechecks=tuple(Precheck(each.state, each.within) for each in tables.precheck),
             steps=steps,
-            expects=tuple(
-                self.expectation(each, ("expect", at), FIGURES) for at, each in enumerate(tables.expect)
-            ),
-            rollback=tuple(self._step(each, ("rollback", at)) for at, each in enumerate(tables.rollback)),
+            expects=tuple(tables.expect),
+            rollback=rollback,
         )
-
-    # -- steps
 
     def _step(self, table: StepTable, where: Where) -> DrillStep:
         asked = [doing for doing in Doing if getattr(table, doing) is not None]
         if len(asked) != 1:
             found = f"has {' and '.join(asked)}" if asked else "says nothing to do"
-            error = UsageError(found, f"one of {', '.join(Doing)} in each table")
-            raise self.wrong((*where, asked[1]) if asked else where, error)
+            raise self.wrong((*where, *asked[1:2]), found, f"one of {', '.join(Doing)} in each table")
         doing = asked[0]
-        self._fits(table, doing, where)
-        value, here = getattr(table, doing), (*where, doing.value)
+        value: Any = getattr(table, doing)
+        here, what = (*where, doing.value), "" if value is True else str(value)
         settings: tuple[str, ...] = ()
-        what = "" if isinstance(value, bool) else str(value)
         match doing:
             case Doing.SET:
-                what, settings = "", self.settings(value, here, self._roster)
+                what, settings = "", self.settings(value, here)
             case Doing.WAIT:
                 what = ""
             case Doing.INJECT:
-                self.at(here, parse_fault, what, self._roster)
+                self.at(here, parse_fault, what, self.roster)
             case Doing.CLEAR if what:
-                kind, at, node = what.partition("@")
+                kind, _, node = what.partition("@")
                 self.at(here, kind_of, kind)
-                if at:
-                    self._node(node, here)
-            case Doing.UNTIL if what not in (WRITING, CAUGHT_UP):
-                self.state(what, here, (WRITING, CAUGHT_UP))
+                if node:
+                    self.node(node, here)
+            case Doing.UNTIL:
+                self.one_of(what, (*_STATES, WRITING, CAUGHT_UP), here, "is no state")
             case Doing.FAILOVER | Doing.SWITCHOVER | Doing.REJOIN if what:
-                self._node(what, here)
-        if value is False:
-            raise self.wrong(here, UsageError("is false, which does nothing", "leave it out, or true"))
-        return DrillStep(doing, what, settings, _lasts(table, doing), table.shows)
+                self.node(what, here)
+        return DrillStep(doing, what, settings, self._lasts(table, doing, where), table.shows)
 
-    def _fits(self, table: StepTable, doing: Doing, where: Where) -> None:
-        """Raise for a time that the step does not use."""
-        uses = {
-            "lasts": doing is Doing.INJECT,
-            "within": doing is Doing.UNTIL,
-            "quick": doing is Doing.WAIT or (doing is Doing.INJECT and table.lasts is not None),
-        }
-        for name, is_used in uses.items():
-            if getattr(table, name) is not None and not is_used:
+    def _lasts(self, table: StepTable, doing: Doing, where: Where) -> Span | None:
+        """How long a step lasts, or waits at most; raises UsageError for a time that it does not use."""
+        used = {Doing.INJECT: ("lasts", "quick"), Doing.UNTIL: ("within",), Doing.WAIT: ("quick",)}.get(
+            doing, ()
+        )
+        for name in ("lasts", "within", "quick"):
+            if getattr(table, name) is not None and name not in used:
                 key = "for" if name == "lasts" else name
-                raise self.wrong((*where, key), UsageError(f"{doing} has no '{key}'", "leave it out"))
+                raise self.wrong((*where, key), f"{doing} has no '{key}'", "leave it out")
+        if doing is Doing.UNTIL:
+            return Span(table.within or _WITHIN_S, table.within or _WITHIN_S)
+        full_s = table.wait if doing is Doing.WAIT else table.lasts
+        return None if full_s is None else span(full_s, table.quick)
 
-    def _node(self, text: str, where: Where) -> None:
-        if self._roster.find(text) is None:
-            error = UsageError(f"there is no node '{text}'", f"one of {', '.join(self._roster.names)}")
-            raise self.wrong(where, error)
+
+def _check_figure(name: str) -> None:
+    """Raise UsageError for what is no figure of a drill."""
+    if name not in FIGURES:
+        near = closest(name, [*FIGURES])
+        raise UsageError(f"'{name}' is no figure{f', {near}' if near else ''}", "docs/drills.md lists them")
 
 
-def _lasts(table: StepTable, doing: Doing) -> Span | None:
-    """How long a step lasts, or waits at most."""
-    if doing is Doing.UNTIL:
-        within_s = table.within or _WITHIN_S
-        return Span(within_s, within_s)
-    full_s = table.wait if doing is Doing.WAIT else table.lasts
-    return None if full_s is None else span(full_s, table.quick)
+# -- the dump that the bulk-load lab inserts instead of rows of its own
+
+_MOST_LINE_CHARACTERS: Final = 1 << 24
+"""mysqldump ends a line at 16 MB at the latest."""
+_CELL: Final = r"\s{0,9},\s{0,9}'(?:[^'\\]|\\.|''){0,100}'"
+_ROW: Final = re.compile(rf"\(\s{{0,9}}\d{{1,20}}{_CELL * 5}\s{{0,9}}\)")
+"""emp_no, birth_date, first_name, last_name, gender, hire_date; bounded, so that no line takes for ever."""
+_INSERT: Final = re.compile(r"INSERT\s+INTO\s+`?employees`?", re.IGNORECASE)
+
+
+def rows_of(file: Path) -> Iterator[str]:
+    """`(10001,'1953-09-02','Georgi','Facello','M','1986-06-26')`, in the file's order.
+
+    The statements' lines are read one by one, so that a file of any size costs no memory. Raises
+    UsageError for a file that cannot be read.
+    """
+    try:
+        with io.TextIOWrapper(opened(file), encoding="utf-8") as lines:
+            inside = False
+            while line := lines.readline(_MOST_LINE_CHARACTERS):
+                inside = inside or _INSERT.search(line) is not None
+                if inside:
+                    yield from _ROW.findall(line)
+                    inside = not line.rstrip().endswith(";")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"no dump {file}: {reason}", "give the employees.sql of test_db") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not a text file in UTF-8", "give the employees.sql of test_db") from None
+
+
+def checked(file: Path) -> Path:
+    """The file, once it has shown a row; raises UsageError."""
+    if next(rows_of(file), None) is None:
+        raise UsageError(
+            f"{file} has no row of employees", "its lines must be INSERT INTO `employees` VALUES (...)"
+        )
+    return file

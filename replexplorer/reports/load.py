@@ -1,13 +1,15 @@
-"""A foreground load's figures: the interval line, the final report, nothing that waits or reads."""
+"""A load's figures: the interval line and the final report of ours, and what was captured of a server's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Any, Final, Literal
 
 from replexplorer.core.experiment.drill_result import Passage
+from replexplorer.core.load.captured import CapturedLeftOut, CapturedWorkload
 from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
@@ -16,7 +18,7 @@ from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of
 from replexplorer.core.stats.histogram import Histogram, Latency
 from replexplorer.core.system import Conditions
-from replexplorer.core.text import number, table, utc, utc_for_people
+from replexplorer.core.text import folded, number, table, utc, utc_for_people
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import cost_line
 from replexplorer.reports.conditions import rows as condition_rows
@@ -443,3 +445,68 @@ def _taken_apart(found: Anatomy, commits: int) -> str:
     if found.excess_ms >= _EXCESS_FROM_MS:
         told += f"; together the parts are {number(found.excess_ms, 2)} more"
     return f"{parts}  ({told}{f'; {found.untimed_words}' if found.untimed else ''})"
+
+
+# -- a server's load
+
+_MOST_SHOWN: Final = 12
+_STATEMENT_SHOWN: Final = 60
+
+
+def captured_text(found: CapturedWorkload, columns: int | None = None) -> str:
+    """What was captured of a server, in words."""
+    share = found.imitated / found.statements if found.statements else 0.0
+    lines = [
+        f"{found.address} ({found.server}), {found.duration_s:.0f} s:"
+        f" {number(found.statements / found.duration_s)} statements/s, {share:.1%} of them imitated",
+        "",
+    ]
+    rows = [
+        (
+            number(each.tps),
+            f"{each.share:.1%}",
+            str(len(each.statements)),
+            each.boundaries,
+            _shortened(each.statements),
+        )
+        for each in found.transactions[:_MOST_SHOWN]
+    ]
+    if rows:
+        headings = ("TPS", "SHARE", "STATEMENTS", "BOUNDARIES", "TRANSACTION")
+        lines.append(table(rows, headings, right=(0, 1, 2), fold=4, columns=columns))
+    if len(found.transactions) > _MOST_SHOWN:
+        lines.append(f"... and {len(found.transactions) - _MOST_SHOWN} more kinds")
+    if found.tables:
+        sizes = [
+            (f"{each.database}.{each.table}", f"{each.rows_there:,}", f"{each.rows:,}")
+            for each in found.tables
+        ]
+        lines += ["", table(sizes, ("TABLE", "ROWS THERE", "ROWS MADE"), right=(1, 2))]
+    lines += ["", "not as it was:", *(folded(f"  {note}", columns, "    ") for note in found.notes)]
+    if found.left_out:
+        lines += ["", "left out:", *(folded(_left(each, found), columns, "    ") for each in found.left_out)]
+    return "\n".join(lines)
+
+
+def _left(left: CapturedLeftOut, found: CapturedWorkload) -> str:
+    share, cpu = left.times / max(1, found.statements), left.server_ms / found.duration_s / 10
+    return (
+        f"  {number(left.times / found.duration_s)}/s ({share:.1%} of the statements, {cpu:.2f} % of a core's"
+        f" time): {left.reason}"
+    )
+
+
+def _shortened(statements: Sequence[str]) -> str:
+    """Each statement once with how often it comes, the first two of them."""
+    counted = Counter(statements)
+    shown = [
+        f"{times} x {_clipped(text)}" if times > 1 else _clipped(text)
+        for text, times in list(counted.items())[:2]
+    ]
+    more = f"; and {len(counted) - 2} more" if len(counted) > 2 else ""
+    return "; ".join(shown) + more
+
+
+def _clipped(text: str) -> str:
+    plain = text.replace("`", "")
+    return plain if len(plain) <= _STATEMENT_SHOWN else f"{plain[: _STATEMENT_SHOWN - 1]}…"

@@ -35,8 +35,7 @@ from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal
 from replexplorer.engine.outcome import Cleared
 from replexplorer.reports.experiment_report import drill_report
-from replexplorer.reports.page import html
-from replexplorer.reports.report import markdown, plain_text
+from replexplorer.reports.report import html, markdown, plain_text
 from tests.fakes.clock import until, virtual
 from tests.fakes.rig import FakeRig
 

@@ -114,7 +114,7 @@ def test_a_file_is_a_drill(file: Path) -> None:
         ("for = 12", "within = 12", "mine.toml:20: step 2.within: inject has no 'within'"),
         ('until = "writing"', 'until = "writting"', "mine.toml:27: step 4.until: 'writting' is no state"),
         ('until = "writing"\nwithin = 20', 'clear = "kill"', "mine.toml:27: step 4.clear: clears kill"),
-        ('until = "writing"\nwithin = 20', "clear = false", "mine.toml:27: step 4.clear: is false"),
+        ('until = "writing"\nwithin = 20', "clear = false", "mine.toml:27: step 4.clear: must be"),
         (
             'left = "lost"',
             'left = "losst"',

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.employees_dump import checked, rows_of
+from replexplorer.formats.experiment_file import checked, rows_of
 
 DUMP = """\
 -- a dump

@@ -30,8 +30,7 @@ from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.formats.documents import to_json
 from replexplorer.reports.experiment_report import matrix_report
-from replexplorer.reports.page import html
-from replexplorer.reports.report import markdown, plain_text
+from replexplorer.reports.report import html, markdown, plain_text
 
 DIES, CUT, LOST = FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST
 NONE, FEW, SOME, LAST = Amount.NONE, Amount.FEW, Amount.SOME, Amount.LAST_SECOND

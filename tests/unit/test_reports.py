@@ -26,7 +26,6 @@ from replexplorer.core.experiment.lab import (
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.reports.experiment_report import lab_report
-from replexplorer.reports.page import html, report_directory, write_report
 from replexplorer.reports.report import (
     Block,
     Report,
@@ -34,9 +33,12 @@ from replexplorer.reports.report import (
     ReportNotes,
     ReportTable,
     again,
+    html,
     markdown,
     plain_text,
+    report_directory,
     words,
+    write_report,
 )
 from replexplorer.reports.svg import Series, bar_chart, line_chart
 from tests.unit.test_cli_load import UNDER

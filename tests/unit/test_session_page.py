@@ -14,7 +14,7 @@ import pytest
 from replexplorer.cli import main
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from replexplorer.reports.page import html
+from replexplorer.reports.report import html
 from replexplorer.reports.session_report import ShadedSpan, session_report
 from tests.fakes.facade import WALL_S
 from tests.unit.test_export import ABOUT, session

@@ -41,8 +41,7 @@ from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.run import RunJournal
 from replexplorer.formats.documents import plain
-from replexplorer.reports.page import html
-from replexplorer.reports.report import Report, markdown, plain_text
+from replexplorer.reports.report import Report, html, markdown, plain_text
 from replexplorer.reports.svg import heat_chart
 from replexplorer.reports.sweep_report import passes_text, sweep_report, sweep_table, under
 from tests.unit.test_cli_load import conditions

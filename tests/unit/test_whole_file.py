@@ -14,7 +14,7 @@ from replexplorer.cli import main
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
-from replexplorer.reports.page import write_files
+from replexplorer.reports.report import write_files
 
 
 def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
