@@ -99,7 +99,7 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
     assert page.count('class="deviates"') == 2, "the verdict and one relation"
     assert page.count('class="holds"') == 1
     charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(charts) == 4
+    assert len(charts) == 5
     for chart in charts:
         ElementTree.fromstring(chart)
     assert "87 measured" in charts[1], "the mean latency, as the articles draw it beside TPS"
