@@ -227,7 +227,7 @@ class _Reader(Generic[T]):
     def check_claims(
         self, claims: Sequence[Claim], table: str, kinds: Sequence[str], term: Callable[[str], None]
     ) -> None:
-        """Each has the one of these keys that says what must hold, and names states that there are and figures
+        """Each has one of these keys, which says what must hold, and names states that there are and figures
         that `term` takes; raises UsageError."""
         for at, claim in enumerate(claims):
             where, asked = (table, at), claim.asked

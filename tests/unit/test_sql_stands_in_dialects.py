@@ -15,7 +15,7 @@ OWN_TABLES = (
     "core/load/",
     "engine/workload_capture/",
     "generator/",
-    "formats/employees_dump.py",
+    "formats/experiment_file.py",
     "engine/experiment/labs/",
 )
 """Tables of the load and of labs: any SQL on them, and nothing that asks the server of itself."""
