@@ -91,13 +91,18 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse an unknown word with the nearest known one."""
         if action.choices is not None and value not in action.choices:
-            from difflib import get_close_matches
-
             known = [str(choice) for choice in action.choices]
-            near = get_close_matches(str(value), known, n=1)
             what = action.metavar if isinstance(action.metavar, str) else action.dest
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            hint = _nearest(str(value), known) or f"known: {', '.join(known)}"
             raise UsageError(f"unknown {what.lower()} {value!r}", hint)
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    """As `formats.files.closest`, which imports more than --help may."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -106,11 +111,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8")
     _check_flags_before(argv)
-    args = build_parser().parse_args(list(argv))
-    for name, default in (("stack", None), ("config", None), ("verbose", False), ("json", False)):
-        if not hasattr(args, name):
-            setattr(args, name, default)
-    return args
+    given = argparse.Namespace(stack=None, config=None, verbose=False, json=False)
+    return build_parser().parse_args(list(argv), given)
 
 
 def _check_flags_before(argv: Sequence[str]) -> None:
@@ -121,11 +123,7 @@ def _check_flags_before(argv: Sequence[str]) -> None:
         if not word.startswith("-"):
             return
         if flag not in _FLAGS:
-            from difflib import get_close_matches
-
-            near = get_close_matches(flag, _FLAGS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"see {PROGRAM} --help"
-            raise UsageError(f"unknown flag {flag}", hint)
+            raise UsageError(f"unknown flag {flag}", _nearest(flag, _FLAGS) or f"see {PROGRAM} --help")
         if flag in _FLAGS[:2] and not equals:
             next(words, None)
 
@@ -322,7 +320,7 @@ def _words(what: str, prefix: str) -> list[str]:
 
     match what:
         case "KEY=VALUE" | "KEY=V1,V2,...":
-            return knob_words(prefix)
+            return _knob_words(prefix)
         case "KEY":
             from replexplorer.core.knobs.catalogue import BY_KEY
 
@@ -342,7 +340,7 @@ def _words(what: str, prefix: str) -> list[str]:
     return []
 
 
-def knob_words(prefix: str) -> list[str]:
+def _knob_words(prefix: str) -> list[str]:
     """Knobs as `KEY=`, and once that stands there the words that it takes."""
     from replexplorer.core.knobs.catalogue import BY_KEY
 

@@ -8,7 +8,6 @@ import io
 import os
 import sys
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +31,12 @@ WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 """What draws into a tab (`TEXTUAL_DRIVER`)."""
 
 
-@dataclass
 class Call:
     """What a verb is given."""
 
-    args: argparse.Namespace
-    console: Output
+    def __init__(self, args: argparse.Namespace, console: Output) -> None:
+        self.args = args
+        self.console = console
 
     @cached_property
     def configuration(self) -> LoadedConfiguration:

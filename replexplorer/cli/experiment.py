@@ -118,7 +118,6 @@ DRILLS: Final = ExperimentFiles("drill", _shipped_drills, lambda: paths.drills_d
 _Files = ExperimentFiles[Lab] | ExperimentFiles[Drill]
 
 
-_OWN: Final = "-lab-"
 _LONGEST: Final = 40
 """Characters of a stack's name (`formats.configuration.STACK_NAME_PATTERN`)."""
 _EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exit_code}
@@ -156,7 +155,8 @@ async def stack_for(
 
 def names_beside(stack: str, systems: Iterable[str]) -> Mapping[str, str]:
     """What stacks of an experiment's own are called, by system, beside the stack of this name."""
-    return {system: f"{stack[: _LONGEST - len(system) - len(_OWN)]}{_OWN}{system}" for system in systems}
+    ends = {system: f"-lab-{system}" for system in systems}
+    return {system: f"{stack[: _LONGEST - len(end)]}{end}" for system, end in ends.items()}
 
 
 async def refuse_found(names: Iterable[str]) -> None:
