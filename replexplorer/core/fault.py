@@ -79,11 +79,6 @@ class FaultKind:
         return self.isolates or self.key == FLAP_FAULT
 
     @property
-    def needs_a_server(self) -> bool:
-        """It is done to a server that runs; taking it back would start one that did not."""
-        return self.part is not FaultPart.LINK
-
-    @property
     def only_turns_knobs(self) -> bool:
         """Cut links are all it does."""
         return self.part is FaultPart.LINK and self.key != FLAP_FAULT
@@ -273,11 +268,6 @@ class Fault:
     def id(self) -> tuple[str, str, float]:
         """Which one it is among all that ever were: numbers begin again once none is in force."""
         return (self.kind, self.node, self.since_wall_s)
-
-
-def fault_words(fault: Fault, source: str) -> str:
-    """A fault that has just begun, for a room."""
-    return begun_words(fault.row, fault.value, fault.node, source)
 
 
 def begun_words(kind: FaultKind, value: str | None, node: str, source: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.fault import KINDS, Fault, FaultKind, fault_words
+from replexplorer.core.fault import KINDS, Fault, FaultKind, begun_words
 from replexplorer.core.history.caption import MOST_CHARACTERS, Matters, caption, headline
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value
 from replexplorer.core.server.exposure import Unknown
@@ -161,7 +161,7 @@ def test_every_fault_has_words_of_its_own(kind: FaultKind) -> None:
     for value in kind.values or ("500",):
         begun = fault(kind.key, value)
         said = caption(tick(ON), replace(tick(ON), faults=(begun,)))
-        assert said == fault_words(begun, "db1")
+        assert said == begun_words(begun.row, begun.value, begun.node, "db1")
         assert not said.startswith("fault ")
         assert "db1" in said
         assert caption(replace(tick(ON), faults=(begun,)), tick(ON)) == f"mended: the fault {begun} is over"

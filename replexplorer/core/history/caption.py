@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from replexplorer.core.fault import PARTITION_FAULT, begun_words, fault_words, kind_of
+from replexplorer.core.fault import PARTITION_FAULT, begun_words, kind_of
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link import LinkView
@@ -111,7 +111,8 @@ def _fault_came_or_went(before: Tick, now: Tick) -> str:
     known, present = ({fault.id for fault in tick.faults} for tick in (before, now))
     for fault in reversed(now.faults):
         if fault.id not in known:
-            return fault_words(fault, now.source.name if now.source else "the source")
+            source = now.source.name if now.source else "the source"
+            return begun_words(fault.row, fault.value, fault.node, source)
     over = (f"mended: the fault {fault} is over" for fault in before.faults if fault.id not in present)
     return next(over, "")
 

@@ -135,7 +135,8 @@ class Faults:
             if (kind.key, node) in held:
                 yield UsageError(f"{address} is in force already", f"fault clear {address}")
                 continue
-            if kind.needs_a_server and not self._fleet.member(node).address.server_running:
+            # Taking it back would start a server that did not run before.
+            if kind.part is not FaultPart.LINK and not self._fleet.member(node).address.server_running:
                 yield StackUnavailable(f"{address}: its server does not run", "`replexplorer up` starts it")
             for link in sorted(flaps.keys() & self._flapping(kind, node)):
                 yield UsageError(

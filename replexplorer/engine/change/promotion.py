@@ -257,6 +257,7 @@ async def hand_over(run: RoleRun) -> None:
         return replace(enabled, role_change=change, history=run.history or now.history)
 
     await sight.write(moved)
+    run.drift.noted.update(sight.requested.values)  # names of links are said from the new source
 
 
 async def _first_write(run: RoleRun, new: Member) -> None:

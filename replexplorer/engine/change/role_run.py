@@ -46,6 +46,7 @@ class RoleRun:
     def __init__(self, controls: Controls, load: Driving, under_way: UnderWay) -> None:
         self.load = load
         self.sight = controls.sight
+        self.drift = controls.drift
         self.fleet = controls.fleet
         self.clock = controls.clock
         self.report = controls.report
