@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from replexplorer.core.errors import (
     LoadTaken,
@@ -38,17 +38,20 @@ from replexplorer.engine.record import EventLog
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Report, Sql
 
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
+    keys.CLIENTS: ("clients", int),
+    keys.LOAD_MODE: ("mode", str),
+    keys.RATE: ("rate_tps", float),
+    keys.WORKLOAD: ("workload", str),
+    keys.KEY_SPREAD: ("key_spread", int),
+    keys.PAYLOAD: ("payload_bytes", int),
+}
+"""Which field of the settings a knob asks for, and its type."""
+
 
 def load_knobs(settings: LoadSettings) -> dict[str, Value]:
     """The load's knobs as these settings have them."""
-    return {
-        keys.CLIENTS: settings.clients,
-        keys.LOAD_MODE: settings.mode,
-        keys.RATE: settings.rate_tps,
-        keys.WORKLOAD: settings.workload,
-        keys.KEY_SPREAD: settings.key_spread,
-        keys.PAYLOAD: settings.payload_bytes,
-    }
+    return {key: getattr(settings, name) for key, (name, _) in _FIELDS.items()}
 
 
 def with_knobs(
@@ -56,20 +59,13 @@ def with_knobs(
 ) -> LoadSettings:
     """The settings with these knobs as given; `files` reads a workload that is a user's. Raises UsageError
     when it cannot be read."""
-    now = {**load_knobs(settings), **knobs}
-    workload, script = str(now[keys.WORKLOAD]), settings.script
-    if keys.WORKLOAD in knobs:
-        script = files(workload)[1] if BY_KEY[keys.WORKLOAD].is_file(workload) else None
-    return replace(
-        settings,
-        clients=int(now[keys.CLIENTS]),
-        mode=str(now[keys.LOAD_MODE]),
-        rate_tps=float(now[keys.RATE]),
-        workload=workload,
-        script=script,
-        key_spread=int(now[keys.KEY_SPREAD]),
-        payload_bytes=int(now[keys.PAYLOAD]),
-    )
+    changes: dict[str, Any] = {
+        name: kind(knobs[key]) for key, (name, kind) in _FIELDS.items() if key in knobs
+    }
+    workload = changes.get("workload")
+    if workload is not None:
+        changes["script"] = files(workload)[1] if BY_KEY[keys.WORKLOAD].is_file(workload) else None
+    return replace(settings, **changes)
 
 
 def _silent(text: str, done: float | None) -> None:
@@ -471,12 +467,10 @@ class Driving:
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""
-        if self._fleet.credentials is None:
-            raise StackUnavailable("no stack is attached", "replexplorer up")
+        logins = self._fleet.logins
         view = (await self._sight.look_at_source()).view
         if not view.reachable or view.host is None or view.port is None:
             raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
-        user, password = self._fleet.credentials.dsn_user, self._fleet.credentials.dsn_password
         readers = {
             each.name: (each.host, each.port)
             for each in (view, *(other for other in self._sight.node_views() if other.name != view.name))
@@ -487,7 +481,9 @@ class Driving:
         source = self._fleet.source
         tracks = source.probed is not None and not self._fleet.system.is_group
         tracking = source.dialect.tracks_gtids if tracks else None
-        return LoadTarget(view.host, view.port, user, password, path, readers, tracking=tracking)
+        return LoadTarget(
+            view.host, view.port, logins.dsn_user, logins.dsn_password, path, readers, tracking=tracking
+        )
 
     async def drive(self, settings: LoadSettings) -> None:
         """Run a load of our own; raises LoadTaken naming the driver when somebody drives."""
@@ -679,7 +675,11 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Write one and wait for its acknowledgement; raises ReplexplorerError."""
-        sql, dialect = await self._connection(), self._fleet.source.dialect
+        member = self._fleet.source
+        if self._sql is None or member is not self._member:
+            await self.close()
+            self._sql, self._member = self._fleet.connection(member.name), member
+        sql, dialect = self._sql, member.dialect
         try:
             await execute(sql, (dialect.beat(),), deadline_s=_WAITS_S)
         except ServerRefused as refused:
@@ -688,16 +688,6 @@ class Heartbeat:
             await execute(sql, (dialect.heartbeat_table(),), deadline_s=_WAITS_S)
             return
         self.beats_s.append(self._fleet.outside.clock.monotonic())
-
-    async def _connection(self) -> Sql:
-        """The connection to the primary as it is now."""
-        member, credentials = self._fleet.source, self._fleet.credentials
-        if self._sql is None or member is not self._member:
-            await self.close()
-            if credentials is None:
-                raise ReplexplorerError("no stack is attached")
-            self._sql, self._member = self._fleet.outside.sql(member.address, credentials), member
-        return self._sql
 
     async def close(self) -> None:
         """Close the connection."""
