@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.docker.client import NoDaemon
-from replexplorer.adapters.docker.execs import clock_of
 from replexplorer.adapters.docker.hosts import Daemons, Placement, manager_of
 from replexplorer.core.errors import StackUnavailable
 
@@ -120,11 +119,3 @@ def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(no
         daemons.on(node, lambda client: client)
     assert ("it keeps what is requested, so nothing can be changed until then" in str(raised.value)) is keeps
     assert "\n" not in str(raised.value)
-
-
-def test_a_clock_is_compared_by_half_a_round_trip() -> None:
-    # Asked at 10, answered at 10.008 s, when it was 1000 s here; in the middle of that it was 1000.5 there.
-    clock = clock_of(10.0, 10.008, 1000.0, (1000.496, 70.004))
-    assert clock.ahead_ms == pytest.approx(500)
-    assert clock.within_ms == pytest.approx(4)
-    assert clock.monotonic_s == pytest.approx(60)

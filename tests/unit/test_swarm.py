@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.docker import hosts, load
-from replexplorer.adapters.docker.build import _counted
 from replexplorer.adapters.docker.hosts import Placement
-from replexplorer.adapters.docker.images import BUILT_WITH, ImageProgress
 from replexplorer.adapters.docker.inventory import HOST, NODE, ROLE, STACK
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli import main
-from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.ports import HostView, UpOptions
 
 A, B = "unix:///a/sock", "unix:///b/sock"
@@ -153,16 +151,3 @@ def test_the_load_s_image_has_the_program_without_its_screens() -> None:
     names = {name for name, _ in load.program()}
     assert "replexplorer/load_process.py" in names
     assert not any(name.startswith(("replexplorer/ui/", "replexplorer/cli/")) for name in names)
-
-
-def test_an_image_that_does_not_say_its_python_is_refused() -> None:
-    assert load.python_of({"Config": {"Labels": {BUILT_WITH: "x 1, python3 3.14.8-1"}}}) == "3.14"
-    with pytest.raises(MissingPiece, match="which Python"):
-        load.python_of({"Config": {"Labels": None}})
-
-
-def test_the_loading_of_an_image_is_said_by_host() -> None:
-    said: list[tuple[str, float | None]] = []
-    loading = ImageProgress(lambda text, done: said.append((text, done)), "loading image:1", ["a", "b"])
-    assert list(_counted(iter([b"x" * 30, b"y" * 80]), 100, loading.of("a"))) == [b"x" * 30, b"y" * 80]
-    assert said == [("loading image:1: a 30 %, b -", 0.15), ("loading image:1: a 100 %, b -", 0.5)]

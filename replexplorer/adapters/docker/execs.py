@@ -183,17 +183,6 @@ class ClockDifference:
     """Its monotonic clock less ours."""
 
 
-def clock_of(
-    asked_s: float, answered_s: float, wall_s: float, theirs: tuple[float, float]
-) -> ClockDifference:
-    """What one answer says: asked and answered on our monotonic clock, our time of day when it came, and the
-    two clocks of the host in between."""
-    half_s = (answered_s - asked_s) / 2
-    return ClockDifference(
-        (theirs[0] - (wall_s - half_s)) * 1000, half_s * 1000, theirs[1] - (answered_s - half_s)
-    )
-
-
 async def clock(started: Exec, host: str) -> ClockDifference:
     """Ask a host's clocks some times; raises StackUnavailable."""
     bridge = await DockerBridge.start(started, f"a sidecar on {host}")
@@ -202,9 +191,14 @@ async def clock(started: Exec, host: str) -> ClockDifference:
         for _ in range(_ASKED):
             asked_s = time.monotonic()
             await bridge.send("")
-            wall, monotonic = (await anext(answers)).split()
-            answered_s, wall_s = time.monotonic(), time.time()
-            found.append(clock_of(asked_s, answered_s, wall_s, (float(wall), float(monotonic))))
+            wall_s, monotonic_s = map(float, (await anext(answers)).split())
+            answered_s, here_s = time.monotonic(), time.time()
+            half_s = (answered_s - asked_s) / 2  # what it said was so in the middle
+            found.append(
+                ClockDifference(
+                    (wall_s - (here_s - half_s)) * 1000, half_s * 1000, monotonic_s - (answered_s - half_s)
+                )
+            )
     except (StopAsyncIteration, StackUnavailable, ValueError):
         pass
     finally:
