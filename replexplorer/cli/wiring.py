@@ -16,8 +16,8 @@ from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import node_names
 from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Outside
-from replexplorer.engine.keeping import Keeping
 from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.shared_state import SharedState
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.files import workload_file
@@ -120,7 +120,7 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
     try:
         async with asyncio.timeout(_DRIVER_WITHIN_S), agents_of(values, name) as agents:
             keepers = [agent for node, agent in agents if node.keeps]
-            return await Keeping(lambda: keepers, HostClock()).lease()
+            return await SharedState(lambda: keepers, HostClock()).lease()
     except (ReplexplorerError, TimeoutError):
         return None
 

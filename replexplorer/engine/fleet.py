@@ -24,7 +24,7 @@ from replexplorer.core.knobs.catalogue import Backing, Knob, Restart
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
 from replexplorer.engine.asking import DEADLINE_S, ask, execute
-from replexplorer.engine.keeping import Keeping
+from replexplorer.engine.shared_state import SharedState
 from replexplorer.ports import (
     Ability,
     Agent,
@@ -150,7 +150,7 @@ class Fleet:
     outside: Outside
     members: dict[str, Member] = field(default_factory=dict)
     credentials: Credentials | None = None
-    keeper: Keeping = field(init=False)
+    keeper: SharedState = field(init=False)
     """What the stack keeps for all apps, through whichever member's agent answers."""
     _standings: dict[str, Standing] = field(default_factory=dict, init=False)
     """What was last seen of each node."""
@@ -158,7 +158,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         """Make the keeper."""
-        self.keeper = Keeping(self._agents, self.outside.clock)
+        self.keeper = SharedState(self._agents, self.outside.clock)
 
     def can(self, ability: Ability) -> bool:
         """Whether that can be done with this stack's nodes."""

@@ -29,8 +29,8 @@ _Take = Callable[[Agent], Awaitable[object | None]]
 """Takes something through an agent; answers who has it when it is not ours."""
 
 
-class Keeping:
-    """One app's keeper, over the agents that there are at each call."""
+class SharedState:
+    """What one app holds of it, over the agents that there are at each call."""
 
     def __init__(self, agents: Callable[[], Sequence[Agent]], clock: Clock) -> None:
         self._agents = agents

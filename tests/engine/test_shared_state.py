@@ -7,16 +7,16 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.engine.keeping import Keeping
+from replexplorer.engine.shared_state import SharedState
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.sidecar import GRACE_S, FakeAgent
 from tests.fakes.world import World, tasks_left
 from tests.turning import turn
 
 
-def an_app(world: World, pid: int) -> tuple[Keeping, list[FakeAgent]]:
+def an_app(world: World, pid: int) -> tuple[SharedState, list[FakeAgent]]:
     agents = [FakeAgent(sidecar, pid) for sidecar in world.sidecars.values()]
-    return Keeping(lambda: agents, VirtualClock()), agents
+    return SharedState(lambda: agents, VirtualClock()), agents
 
 
 @virtual
