@@ -13,7 +13,7 @@ from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
@@ -62,7 +62,7 @@ class Requested:
     """In force, the oldest first."""
     role_change: UnderWay | None = None
     """A change of roles that has begun and is not over."""
-    owed: Owed | None = None
+    owed: PendingRestore | None = None
     """What the experiment under way gives back, or one that was killed did not."""
     marks: tuple[SharedMark, ...] = ()
     """The oldest first."""

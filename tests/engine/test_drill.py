@@ -407,7 +407,7 @@ class Group(FakeRig):
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
         if "db1" in self.down:
-            await self.process("db1").start()
+            self.down.discard("db1")
         if not self.members["db1"].is_ready:
             raise StackUnavailable("db1 is no member of the group (ERROR)", "its log")
         return await super().clear(text)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.role_change import ChangeKind, UnderWay
@@ -137,7 +137,12 @@ async def test_a_write_whose_answer_was_lost_is_made_again() -> None:
 
 FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
 RECORDS = (
-    ("owed", Owed("drill", "x", "db1", {"sync_binlog": 1}, {"sync_binlog": 0}, ("db2",), "drill (pid 7)")),
+    (
+        "owed",
+        PendingRestore(
+            "drill", "x", "db1", {"sync_binlog": 1}, {"sync_binlog": 0}, ("db2",), "drill (pid 7)"
+        ),
+    ),
     ("role_change", UnderWay(ChangeKind.FAILOVER, "db1", "db2", "promote", "failover (pid 7)", 1000.5)),
     ("alone", Alone("uuid:1-9", 2, "db1", 1000.5)),
 )

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
 from replexplorer.core.link import kept_all
 from replexplorer.core.topology import new_roster
@@ -23,7 +23,7 @@ async def leave_a_mess(session: Session) -> None:
     rig = session.rig
     desired = desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")])
     turned = kept_all(desired, rig.seen.roster)
-    await rig.owe(Owed("drill", "mess", "db1", {"sync_binlog": 100, "rtt@db1:db2": 5.0}, turned))
+    await rig.record(PendingRestore("drill", "mess", "db1", {"sync_binlog": 100, "rtt@db1:db2": 5.0}, turned))
     await rig.turn(desired)
     await rig.inject("partition=ack")
     await rig.inject("receiver_stop")
@@ -115,7 +115,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
     world = World(replicas=2)
     async with world.attached("drill lost") as session:
         rig = session.rig
-        await rig.owe(Owed("drill", "lost", "db1"))
+        await rig.record(PendingRestore("drill", "lost", "db1"))
         await rig.inject("kill")
         change = await rig.failover()
         assert session.fleet.source_name == change.source != "db1"
@@ -135,7 +135,7 @@ def copied(world: World) -> list[str]:
 async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_copy_of_the_source() -> None:
     world = World(replicas=2)
     async with world.attached("drill cut") as session:
-        await session.rig.owe(Owed("drill", "cut", "db1", differing=("db2", "db7")))
+        await session.rig.record(PendingRestore("drill", "cut", "db1", differing=("db2", "db7")))
     async with world.attached("up") as session:
         await session.up(lambda _: None)
         assert copied(world) == ["db2"]
@@ -147,7 +147,9 @@ async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_co
 async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it() -> None:
     world = World()
     async with world.attached("drill cut") as session:
-        await session.rig.owe(Owed("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2",)))
+        await session.rig.record(
+            PendingRestore("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2",))
+        )
     world.servers["db2"].refusals["CLONE"] = 3862
     async with world.attached("up") as session:
         await session.up(lambda _: None)
@@ -164,6 +166,6 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
 
 def test_what_somebody_has_asked_since_stays() -> None:
     before, turned = {"sync_binlog": 1, "rtt@db1:db2": 0.0}, {"sync_binlog": 0, "rtt@db1:db2": 20.0}
-    owed = Owed("drill", "kill-primary", "db1", before, turned, ("db2",), writer="drill (pid 7)")
+    owed = PendingRestore("drill", "kill-primary", "db1", before, turned, ("db2",), writer="drill (pid 7)")
     assert owed.still({SYNC: 0, RTT: 20.0}.__getitem__, new_roster(1)) == {SYNC: 1, RTT: 0.0}
     assert owed.still({SYNC: 5, RTT: 20.0}.__getitem__, new_roster(1)) == {RTT: 0.0}

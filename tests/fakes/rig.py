@@ -12,8 +12,7 @@ from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.owed import Owed
-from replexplorer.core.experiment.snapshot import Snapshot
+from replexplorer.core.experiment.snapshot import PendingRestore, Snapshot
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -32,7 +31,7 @@ from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
 from replexplorer.core.server.comeback import Comeback
-from replexplorer.core.server.counters import CostSample, CpuUsed
+from replexplorer.core.server.counters import CostSample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import Membership, NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -43,7 +42,7 @@ from replexplorer.engine.experiment.stack_api import Findings, MeasuredLoad, Sta
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.outcome import Cleared
 from replexplorer.engine.record import EventLog
-from replexplorer.ports import LoadSettings, Report, ServerProcess
+from replexplorer.ports import LoadSettings, Report
 from tests.fakes.clock import VirtualClock
 from tests.fakes.journals import FakeJournal, FakeShelf
 from tests.fakes.servers import mysql_9
@@ -220,48 +219,6 @@ class FakeStatements:
 
 
 @dataclass
-class FakeProcess:
-    """`ports.ServerProcess`: a node that answers or does not."""
-
-    rig: FakeRig
-    node: str
-
-    async def kill(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.rig.step("kill")
-        self.rig.down.add(self.node)
-
-    async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
-        """See `ports.ServerProcess`."""
-        raise AssertionError(f"no experiment cuts the power yet ({mode})")
-
-    async def stop(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.kill()
-
-    async def pause(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.kill()
-
-    async def resume(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.start()
-
-    async def start(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.rig.step("start")
-        self.rig.down.discard(self.node)
-
-    async def log(self) -> Sequence[tuple[float, str]]:
-        """See `ports.ServerProcess`."""
-        return ()
-
-    async def cpu(self) -> CpuUsed | None:
-        """See `ports.ServerProcess`."""
-        return None
-
-
-@dataclass
 class Taken:
     """Everything that an experiment may take, to be compared before and after."""
 
@@ -318,7 +275,7 @@ class FakeRig(StackApi):
         self.faults: list[Fault] = []
         self.comebacks: dict[str, Comeback] = {}
         """By kind of fault, what a server came back without."""
-        self.owed: Owed | None = None
+        self.owed: PendingRestore | None = None
         self.version = 1
         self.sqls: list[FakeStatements] = []
         self._with_gtids = False
@@ -461,10 +418,6 @@ class FakeRig(StackApi):
 
     # -- nodes
 
-    def process(self, node: str) -> ServerProcess:
-        """See `StackApi`."""
-        return FakeProcess(self, node)
-
     def sql(self, node: str) -> FakeStatements:
         """See `StackApi`."""
         self.sqls.append(FakeStatements(node, self.answer))
@@ -553,9 +506,9 @@ class FakeRig(StackApi):
         self.rebuilt += [node] if rebuild else []
         return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
-    async def owe(self, owed: Owed | None) -> None:
+    async def record(self, pending: PendingRestore | None) -> None:
         """See `StackApi`."""
-        self.owed = owed
+        self.owed = pending
 
     @asynccontextmanager
     async def reserved(self, kind: str, name: str) -> AsyncIterator[None]:

@@ -6,7 +6,7 @@ somebody else, and what was measured meanwhile is invalid. Unknown is not change
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,7 @@ from replexplorer.core.knobs.names import (
     format_change,
     same_value,
 )
-from replexplorer.core.link import LinkView
+from replexplorer.core.link import LinkView, unkept_all
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
 from replexplorer.core.server.counters import Sample, restarted
 from replexplorer.core.server.disk import DiskView
@@ -166,3 +166,32 @@ class Baseline:
         if not found and seen.version != self._version and not seen.is_ours:
             found.append(f"knobs were turned and turned back by {seen.writer}")
         return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRestore:
+    """What to restore when a killed experiment did not, as the stack keeps it; knobs are named as in the
+    requested document. What somebody has asked since stays."""
+
+    kind: str
+    """`lab`, `sweep`, `drill`."""
+    name: str
+    source: str
+    """The node that was the source before."""
+    before: Mapping[str, Value] = field(default_factory=dict)
+    """What was requested before of each knob that it turned."""
+    turned: Mapping[str, Value] = field(default_factory=dict)
+    """What it asked last of the same knobs."""
+    differing: tuple[str, ...] = ()
+    """Nodes whose rows may not be the source's, and never will be: they get a copy of its data."""
+    writer: str = ""
+    """Whose experiment it is, as faults and requests are signed: `drill kill-primary (pid 12)`."""
+
+    def still(self, requested: Callable[[KnobName], Value], roster: Roster) -> dict[KnobName, Value]:
+        """What to turn back, given what is requested now."""
+        turned = unkept_all(self.turned, roster)
+        return {
+            name: value
+            for name, value in unkept_all(self.before, roster).items()
+            if requested(name) == turned.get(name) != value
+        }

@@ -13,7 +13,7 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
 from replexplorer.core.topology import Role
@@ -190,7 +190,7 @@ class Restorer:
         self._chronicle.tell(Severity.WARN, "; ".join(told))
         return told
 
-    async def _take_back(self, owed: Owed) -> list[str]:
+    async def _take_back(self, owed: PendingRestore) -> list[str]:
         done: list[str] = []
         for fault in sorted(self._sight.faults, key=lambda fault: -fault.number):
             if fault.by == owed.writer:

@@ -15,8 +15,7 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.owed import Owed
-from replexplorer.core.experiment.snapshot import Baseline, Snapshot
+from replexplorer.core.experiment.snapshot import Baseline, PendingRestore, Snapshot
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
@@ -29,13 +28,11 @@ from replexplorer.core.topology import in_order
 from replexplorer.core.wire import Lease
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.tasks import to_the_end
-from replexplorer.ports import LoadSettings, Report, ServerProcess
+from replexplorer.ports import LoadSettings, Report
 
 CLIENTS: Final = KnobName(keys.CLIENTS, "load")
 _LOOK_EVERY_S: Final = 0.1
 _NEARER_WITHIN_S: Final = 2.0
-_ANSWERS_WITHIN_S: Final = 60.0
-"""A killed server recovers before its first login."""
 
 
 @dataclass(slots=True)
@@ -65,7 +62,7 @@ class RestoreGuard:
     """How the experiment ended, as the log says it."""
     _kept: dict[KnobName, Value] = field(default_factory=dict)
     """What was requested before."""
-    _owed: Desired = field(default_factory=dict)
+    _lost: Desired = field(default_factory=dict)
     """What a restart took, to be set with the next turn."""
     _turned: dict[KnobName, Value] = field(default_factory=dict)
     """What was last asked of knobs."""
@@ -74,8 +71,6 @@ class RestoreGuard:
     _differing: set[str] = field(default_factory=set)
     """Nodes whose rows may not be the source's, and will not be by themselves."""
     _attached: bool = False
-    _processes: set[str] = field(default_factory=set)
-    """Nodes whose processes were taken."""
 
     @property
     def has_turned(self) -> bool:
@@ -92,18 +87,18 @@ class RestoreGuard:
             self._kept.setdefault(name, seen.requested(name))
         return self._kept
 
-    def owe(self, lost: Desired) -> None:
+    def add_lost(self, lost: Desired) -> None:
         """What a restart took is set again with the next turn."""
-        self._owed = lost
+        self._lost = lost
 
     async def turn(self, desired: Desired) -> None:
         """Turn knobs; raises what `StackApi.turn` does."""
         self.keep(desired)
-        desired = {**self._owed, **desired}
+        desired = {**self._lost, **desired}
         self._turned.update(desired)
-        await self._owe_all()
+        await self._record()
         await self.rig.turn(desired)
-        self._owed = {}
+        self._lost = {}
         self.baseline.turned(desired, self.rig.seen)
 
     async def attach(self, replicas: int | None) -> None:
@@ -115,11 +110,6 @@ class RestoreGuard:
         """Bring up what is missing of this many replicas; they are removed again."""
         if len(self.rig.seen.replicas) < number:
             await self.rig.scale(number, self.report)
-
-    def process(self, node: str) -> ServerProcess:
-        """The process of a node's server, to be killed, frozen or stopped; it runs again in the end."""
-        self._processes.add(node)
-        return self.rig.process(node)
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
         """Do a fault; it is mended in the end. Raises what `StackApi.inject` does."""
@@ -183,7 +173,7 @@ class RestoreGuard:
         await self.rig.rejoin(node, rebuild=True)
         self.repaired.append(f"{why}: a copy of the group's data brought it back")
         self._differing.discard(node)
-        await self._owe_all()
+        await self._record()
 
     async def rebuild(self, nodes: Iterable[str]) -> None:
         """These may have rows that the source lost or is about to lose; they get a copy of its data in the
@@ -193,12 +183,12 @@ class RestoreGuard:
             return
         if added := set(nodes) - self._differing:
             self._differing |= added
-            await self._owe_all()
+            await self._record()
 
-    async def _owe_all(self) -> None:
+    async def _record(self) -> None:
         """Let the stack keep all that was taken so far and goes with no lease."""
-        await self.rig.owe(
-            Owed(
+        await self.rig.record(
+            PendingRestore(
                 self.kind,
                 self.name,
                 self.source,
@@ -265,7 +255,6 @@ class RestoreGuard:
         for work in (
             self._end_load,
             self._mend_all,
-            self._start,
             self._source_back,
             self._rebuild,
             self._mend_left,
@@ -280,15 +269,15 @@ class RestoreGuard:
                 unrestored.append(str(error))
         self.unrestored = tuple(unrestored)
         with suppress(ReplexplorerError):  # where nobody answers, the next start finds nothing left to do
-            await self._owe_the_rest()
+            await self._record_rest()
 
-    async def _owe_the_rest(self) -> None:
+    async def _record_rest(self) -> None:
         """Copies that a node could not get yet stay owed; all else was returned, or is requested."""
         if self._differing:
             left = tuple(in_order(self._differing))
-            await self.rig.owe(Owed(self.kind, self.name, self.rig.seen.source, differing=left))
+            await self.rig.record(PendingRestore(self.kind, self.name, self.rig.seen.source, differing=left))
         else:
-            await self.rig.owe(None)
+            await self.rig.record(None)
 
     async def _end_load(self) -> None:
         if self.load is None:
@@ -344,26 +333,10 @@ class RestoreGuard:
                 self._differing.discard(node)
         return left
 
-    async def _start(self) -> None:
-        """Start the servers that were taken, all at once, and wait until they answer, for a while."""
-        if not self._processes:
-            return
-        clock, nodes = self.rig.clock, sorted(self._processes)
-        failures = await asyncio.gather(
-            *(self.rig.process(node).start() for node in nodes), return_exceptions=True
-        )
-        started = {node for node, failure in zip(nodes, failures, strict=True) if failure is None}
-        ends_s = clock.monotonic() + _ANSWERS_WITHIN_S
-        while started.intersection((await self.rig.look()).nodes_down) and clock.monotonic() < ends_s:
-            await clock.sleep(_LOOK_EVERY_S)
-        for failure in failures:
-            if failure is not None:
-                raise failure
-
     async def _turn_back(self) -> list[str]:
         if not self._kept:
             return []
-        return await turn_back(self.rig, self._of_now(self._kept), beside=self._owed)
+        return await turn_back(self.rig, self._of_now(self._kept), beside=self._lost)
 
     def _of_now(self, values: Desired) -> dict[KnobName, Value]:
         """The same of the same nodes and links. Where each member takes writes, the load goes on at another

@@ -15,8 +15,7 @@ from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable, UsageError
-from replexplorer.core.experiment.owed import Owed
-from replexplorer.core.experiment.snapshot import UNKNOWN, Snapshot
+from replexplorer.core.experiment.snapshot import UNKNOWN, PendingRestore, Snapshot
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
@@ -49,7 +48,6 @@ from replexplorer.ports import (
     Journal,
     LoadSettings,
     Report,
-    ServerProcess,
     Sql,
     UpOptions,
 )
@@ -286,11 +284,6 @@ class StackApi:
         was never reached."""
         return self._fleet.member(node).dialect
 
-    def process(self, node: str) -> ServerProcess:
-        """A node's server as the machine sees it, to kill, stop or freeze it; raises StackUnavailable when
-        there is no such node, MissingPiece where nobody here may do that."""
-        return self._fleet.server_process(node)
-
     async def scale(self, replicas: int, report: Report) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         if replicas != len(self._fleet.replicas):
@@ -467,10 +460,10 @@ class StackApi:
 
     # -- the experiment
 
-    async def owe(self, owed: Owed | None) -> None:
+    async def record(self, pending: PendingRestore | None) -> None:
         """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
         start does it. None: nothing any more."""
-        signed = None if owed is None else replace(owed, writer=self._turns.actor.writer)
+        signed = None if pending is None else replace(pending, writer=self._turns.actor.writer)
         await self._sight.write(lambda now: replace(now, owed=signed))
 
     @asynccontextmanager

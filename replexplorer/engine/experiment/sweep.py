@@ -150,7 +150,7 @@ class SweepRun:
         seen = await guard.look_alive(_DOWN)
         restarted = guard.baseline.restarted(seen)
         if restarted:
-            guard.owe(stack.lost(restarted))  # it is set again with the next run
+            guard.add_lost(stack.lost(restarted))  # it is set again with the next run
         why = _failure(guard, seen, wanted, found)
         return _with_figures(replace(bare, why=why), guard, cell, found)
 
