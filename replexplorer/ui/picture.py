@@ -98,7 +98,7 @@ class Picture:
         """A longer (positive) or shorter page."""
         self.page_s = zoomed(self.page_s, steps)
 
-    def charts(self, *, wide: bool) -> tuple[ChartModel, ChartModel]:
+    def charts(self) -> tuple[ChartModel, ChartModel]:
         """TPS and latency over the present page."""
         page, points = self._page()
         tick, recent = self.shown.tick, self.shown.recent
@@ -107,7 +107,7 @@ class Picture:
             until_s = min(page.end_s, tick.at_s if tick else 0.0)
             density = self.shown.history.density.page(page.start_s, until_s)
         return (
-            tps_chart(page, points, tick, recent, wide=wide, log=self.log_scale),
+            tps_chart(page, points, tick, recent, log=self.log_scale),
             latency_chart(page, points, tick.load if tick else None, recent, density),
         )
 

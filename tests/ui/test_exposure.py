@@ -38,20 +38,20 @@ def text_of(exposure: Exposure | None, width: int) -> str:
             " at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown (no replica)",
         ),
         (HIDDEN, 80, " at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
-        (HIDDEN, 75, " at risk: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
+        (HIDDEN, 75, " at risk now: dies 0 · power 300..340 (0.4 s) · source unknown"),
         (WIDE_SPREAD, 75, " at risk now: dies 0 · power 11.0k (65 s) · source 90.0k..130.0k (60:00)"),
         (silent("the source was not reached"), 75, " at risk now: unknown (the source was not reached)"),
         (
             replace(HIDDEN, read_ago_s=0.9), 75,
-            " at risk: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown",
+            " at risk now: dies 0 · power 300..340 (0.4 s) · source unknown",
         ),
         (
             replace(HIDDEN, read_ago_s=1.4), 80,
-            " 1.4 s ago: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown",
+            " at risk 1.4 s ago: dies 0 · power 300..340 (0.4 s) · source unknown",
         ),
         (
             replace(WIDE_SPREAD, read_ago_s=1.4), 75,
-            " 1.4 s ago: dies 0 · power 11.0k (65 s) · source 90.0k..130.0k (60:00)",
+            " at risk 1.4 s ago: dies 0 · power 11.0k · source 90.0k..130.0k",
         ),
         (None, 80, ""),
     ],
@@ -162,7 +162,7 @@ def test_the_chart_has_the_marks_and_windows_of_the_others() -> None:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    tps, exposed = picture.charts(wide=False)[0], picture.exposure_chart()
+    tps, exposed = picture.charts()[0], picture.exposure_chart()
     assert exposed.page == tps.page
 
 

@@ -33,7 +33,7 @@ def windows(ticks: Sequence[Tick]) -> list[FaultWindow]:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    tps, latency = picture.charts(wide=False)
+    tps, latency = picture.charts()
     assert [(one.start_s, one.end_s) for one in tps.page.windows] == [
         (one.start_s, one.end_s) for one in latency.page.windows
     ]
@@ -117,7 +117,7 @@ def test_a_held_picture_keeps_its_fault() -> None:
     picture.fold(under(make_tick(5.0), injected("kill", "db2")))
     picture.freeze()
     picture.fold(make_tick(9.0))
-    assert [one.end_s for one in picture.charts(wide=False)[0].page.windows] == [None]
+    assert [one.end_s for one in picture.charts()[0].page.windows] == [None]
 
 
 @pytest.mark.parametrize("size", SIZES)

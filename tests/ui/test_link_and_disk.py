@@ -300,7 +300,7 @@ def windows(*ticks: Tick, now: bool = True) -> list[FaultWindow]:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    return list(picture.charts(wide=False)[0].page.windows)
+    return list(picture.charts()[0].page.windows)
 
 
 def cut(start_s: float, end_s: float | None, word: str) -> FaultWindow:
@@ -404,9 +404,9 @@ def test_a_held_picture_keeps_its_open_window() -> None:
     picture.fold(make_tick(5.0, values=CUT))
     picture.freeze()
     picture.fold(make_tick(9.0))
-    assert picture.charts(wide=False)[0].page.windows == (cut(5.0, None, "partition ack"),)
+    assert picture.charts()[0].page.windows == (cut(5.0, None, "partition ack"),)
     picture.freeze()
-    assert picture.charts(wide=False)[0].page.windows == (cut(5.0, 9.0, "partition ack 4.0 s"),)
+    assert picture.charts()[0].page.windows == (cut(5.0, 9.0, "partition ack 4.0 s"),)
 
 
 async def test_both_charts_shade_an_open_partition_with_its_word() -> None:

@@ -29,7 +29,6 @@ _WHOLE_COMMITS: Final = (1.0, 100.0)
 """What the exposure's axis has at least: there is no half of a commit."""
 _SEVERAL: Final = 1.5
 """From this many statements a transaction on, QPS stands beside TPS."""
-_PERCENTILES: Final = (("max", "max_ms"), ("p99", "p99_ms"), ("p95", "p95_ms"), ("p50", "p50_ms"))
 
 
 def zoomed(length_s: float, steps: int) -> float:
@@ -44,7 +43,6 @@ def tps_chart(
     tick: Tick | None = None,
     recent: Recent | None = None,
     *,
-    wide: bool = False,
     log: bool = False,
 ) -> ChartModel:
     """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labeled."""
@@ -52,7 +50,7 @@ def tps_chart(
     unit = "commits/s, log" if log else "commits/s"
     many = recent.qps is not None and bool(recent.tps) and recent.qps >= _SEVERAL * (recent.tps or 0)
     queries = f"{rate(recent.qps)} QPS" if many else ""
-    notes, ink = tps_notes(tick, wide=wide) if tick else ((), "ceiling")
+    notes, ink = tps_notes(tick) if tick else ((), "ceiling")
     return ChartModel(
         "TPS",
         page,
@@ -84,12 +82,10 @@ def latency_chart(
     server's counters are all that is known its mean time for the commit, which no percentile is in.
     """
     if load is not None and load.is_by_server:
-        mean = _column(points, "mean_ms")
-        labels = (f"mean {figures.millis(mean[-1][1])}",) if mean and mean[-1][1] is not None else ()
         return ChartModel(
             "Commit",
             page,
-            (ChartSeries(mean, "p50", labels, strong=True),),
+            (_in_ms(points, "mean", "p50"),),
             subtitles=("ms, mean by the server's counters, log", "ms by the server"),
             notes=("no client's clock, no percentiles", "no percentiles"),
             log=True,
@@ -108,14 +104,8 @@ def latency_chart(
     else:
         subtitles = (f"density, {subtitles[0]}", f"density, {subtitles[1]}")
     lines = [
-        ChartSeries(
-            shown := _column(points, field),
-            ink,
-            (f"{ink} {figures.millis(shown[-1][1])}",) if shown and shown[-1][1] is not None else (),
-            Stroke.LABEL if ink == "max" else stroke,
-            strong=ink == "p50",
-        )
-        for ink, field in _PERCENTILES
+        _in_ms(points, ink, ink, Stroke.LABEL if ink == "max" else stroke)
+        for ink in ("max", "p99", "p95", "p50")
     ]
     notes, note_ink = latency_notes(load, recent or Recent())
     return ChartModel(
@@ -167,6 +157,14 @@ def _series(
     return ChartSeries(shown, ink, labels, stroke, fill, strong)
 
 
+def _in_ms(points: Sequence[Point], name: str, ink: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
+    """A latency with its newest figure beside its end."""
+    shown = _column(points, f"{name}_ms")
+    last = shown[-1][1] if shown else None
+    labels = () if last is None else (f"{name} {figures.millis(last)}",)
+    return ChartSeries(shown, ink, labels, stroke, strong=ink == "p50")
+
+
 def _column(points: Sequence[Point], field: str) -> Points:
     return condensed([(point.at_s, getattr(point, field)) for point in points])
 
@@ -196,7 +194,7 @@ Notes = tuple[tuple[str, ...], str]
 """What may stand at the right end of a title, longest first, and its theme token."""
 
 
-def tps_notes(tick: Tick, *, wide: bool) -> Notes:
+def tps_notes(tick: Tick) -> Notes:
     """Why the figure is the load's own and not the server's, that it beats the ceiling, else prediction and
     ceiling."""
     if tick.load is not None and tick.load.state == SERVER:
@@ -210,24 +208,18 @@ def tps_notes(tick: Tick, *, wide: bool) -> Notes:
     if ceiling is not None and ceiling.beaten_tps is not None:
         pair = f"{rate(ceiling.beaten_tps)} > {rate(ceiling.tps)}/s"
         return (f"▲ {beaten_words(ceiling)}", f"▲ beats the ceiling: {pair}", f"▲ {pair}"), "warn"
-    bounds = (
-        []
-        if ceiling is None
-        else [formula(ceiling, wide=each) for each in ((True, False) if wide else (False,))]
-    )
+    bound = "" if ceiling is None else formula(ceiling)
     if predicted is None:
-        return tuple(bounds), "ceiling"
+        return (bound,), "ceiling"
     found = [f"predicted {rate(predicted.tps)}/s", f"pred {rate(predicted.tps)}"]
-    return (*(f"{word} · {bound}" for bound in bounds for word in found), *found), "ceiling"
+    return (*(f"{word} · {bound}" for word in found if bound), *found), "ceiling"
 
 
-def formula(ceiling: Ceiling, *, wide: bool) -> str:
+def formula(ceiling: Ceiling) -> str:
     """The bound with its numbers: `ceiling 48 ÷ (85.4 + 3.0 ms) = 543/s`."""
     rtt, local = round_trip(ceiling.rtt_ms), round_trip(ceiling.local_ms)
     if not ceiling.local_ms:
         return f"ceiling {ceiling.clients} ÷ {rtt} ms = {rate(ceiling.tps)}/s"
-    if wide:
-        return f"ceiling = {ceiling.clients} clients ÷ ({rtt} ack + {local} local) ms = {rate(ceiling.tps)}/s"
     return f"ceiling {ceiling.clients} ÷ ({rtt} + {local} ms) = {rate(ceiling.tps)}/s"
 
 
@@ -235,12 +227,8 @@ def latency_notes(load: LoadView | None, recent: Recent) -> Notes:
     """Backlog and what is dropped, while there is any; what the load's mode hides."""
     if load is None or load.state not in ("running", "viewer"):
         return (), "muted"
-    slow = f"{load.clients} slow commit{'' if load.clients == 1 else 's'}"
-    hidden = (
-        (HIDES[load.mode], f"closed: a stall shows as {slow}", f"a stall is {slow}")
-        if load.mode == CLOSED
-        else (HIDES[load.mode], "open: watch response and backlog", "open: watch the backlog")
-    )
+    slow = f"a stall is {load.clients} slow commit{'' if load.clients == 1 else 's'}"
+    hidden = (HIDES[load.mode], slow if load.mode == CLOSED else "open: watch the backlog")
     dropped = recent.per_second("dropped")
     found = [f"backlog {figures.count(load.backlog)}"] * bool(load.backlog)
     found += [f"dropped {rate(dropped)}/s"] * bool(dropped)

@@ -225,26 +225,22 @@ class _Painter:
                 if self.grid.grounds[y][plot.x + x] == "bg":
                     self.grid.grounds[y][plot.x + x] = fill
 
-    def _place(
-        self, text: str, columns: Iterable[int], rows: Iterable[int], *, over: bool = False
-    ) -> tuple[int, int] | None:
-        """Take the first cells, row by row, in which the text stands with a blank around it, `over` a series
-        if need be; None where there are none, and it is better left out."""
-        columns = [x for x in columns if 0 <= x <= self.plot.width - len(text)]
-        for y in rows:
-            for x in columns:
-                cells = {(at, y) for at in range(x, x + len(text))}
-                around = {(x - 1, y), *cells, (x + len(text), y)}
-                if self._taken.isdisjoint(around) and (over or self.drawn.isdisjoint(cells)):
-                    self._taken |= cells
-                    return x, y
-        return None
+    def _place(self, text: str, x: int, rows: Iterable[int], ink: str, *, over: bool = False) -> bool:
+        """Write a text in the first row in which it stands with a blank around it, `over` a series if need
+        be; False where there is none, and it is better left out."""
+        for y in rows if 0 <= x <= self.plot.width - len(text) else ():
+            cells = {(at, y) for at in range(x, x + len(text))}
+            around = {(x - 1, y), *cells, (x + len(text), y)}
+            if self._taken.isdisjoint(around) and (over or self.drawn.isdisjoint(cells)):
+                self._taken |= cells
+                self.grid.text(self.plot.x + x, self.plot.y + y, text, ink)
+                return True
+        return False
 
     def marks(self) -> None:
         """Dashed verticals behind the series, with their numbers in the first row that hides nothing. Of
         numbers that would run into each other the newest stays."""
         plot = self.plot
-        numbers: list[tuple[int, int, str]] = []
         for mark in sorted(self.page.marks, key=lambda mark: (mark.at_s, mark.number), reverse=True):
             x = column(mark.at_s, self.page, plot.width)
             if not 0 <= x < plot.width:
@@ -253,13 +249,10 @@ class _Painter:
             start = min(x, plot.width - len(number))
             cells = range(start, start + len(number))
             top = next((y for y in range(plot.height) if not any((at, y) in self.drawn for at in cells)), 0)
-            if is_shown := self._place(number, [start], [top], over=True) is not None:
-                numbers.append((start, top, number))
+            is_shown = self._place(number, start, [top], "mark", over=True)
             for y in range(top + is_shown, plot.height):
-                if (x, y) not in self.drawn:
+                if (x, y) not in self.drawn and (x, y) not in self._taken:
                     self.grid.put(plot.x + x, plot.y + y, self.glyphs.mark, "mark")
-        for x, y, number in numbers:
-            self.grid.text(plot.x + x, plot.y + y, number, "mark")
 
     def words(self) -> None:
         """The word of each window, in the first form and row in which it stands freely.
@@ -273,15 +266,12 @@ class _Painter:
             if not window.word or plot.height < 2 or not (lasts or self.model.has_words):
                 continue
             rows = range(min(_CAUSE_ROWS if causes else 1, plot.height - 1), plot.height)
-            for over, (text, x) in (
-                (over, form)
+            ink = f"{BAND_INKS[window.kind][0]} b"
+            any(
+                self._place(text, x, rows, ink, over=over)
                 for over in ((False, True) if lasts else (False,))
-                for form in self._forms(window, start, end)
-            ):
-                if place := self._place(text, [x], rows, over=over):
-                    ink = f"{BAND_INKS[window.kind][0]} b"
-                    self.grid.text(plot.x + place[0], plot.y + place[1], text, ink)
-                    break
+                for text, x in self._forms(window, start, end)
+            )
 
     def _forms(self, window: FaultWindow, start: int, end: int) -> Iterator[tuple[str, int]]:
         """A window's word and its first column: inside in full or in short, behind it, before it."""

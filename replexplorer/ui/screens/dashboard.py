@@ -967,7 +967,7 @@ class DashboardScreen(Screen[None]):
             self.call_after_refresh(self._draw)
 
     def _draw_charts(self) -> None:
-        tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)
+        tps, latency = self.picture.charts()
         for name, model in (("#tps-chart", tps), ("#latency-chart", latency)):
             chart = self.query_one(name, Chart)
             if chart.display:

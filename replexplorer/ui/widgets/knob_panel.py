@@ -13,7 +13,7 @@ from replexplorer.ui.board import Board, Fold, Row
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, width_of
+from replexplorer.ui.words.runs import Line, Run, cut, hint, padded, spread, width_of
 from replexplorer.ui.words.states import effect_of, measured_of
 
 
@@ -64,11 +64,6 @@ class KnobPanel(Lines[Tick]):
         self._rows: list[Row | None] = []
         self._arrows = (-1, -1)
 
-    @property
-    def _filter_rows(self) -> int:
-        """The row above the knobs where the filter stands, while there is one."""
-        return 1 if self._board.searching or self._board.filter else 0
-
     def row_of(self, name: KnobName | None) -> int | None:
         """The row where a knob stands now, or None."""
         return self._rows.index(name) if name is not None and name in self._rows else None
@@ -76,34 +71,26 @@ class KnobPanel(Lines[Tick]):
     def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The rows that fit, the selected one among them, each under its heading."""
         rows = self._all_rows()
-        painted: list[Line] = []
-        self._rows = []
-        if self._filter_rows:
-            painted.append(self._filter(width))
-            self._rows.append(None)
-            height -= 1
+        painted: list[tuple[Line, Row | None]] = []
+        if self._board.searching or self._board.filter:
+            painted.append((self._filter(width), None))
         if not rows:
-            return [*painted, [(f" no knob matches `{self._board.filter}`", "muted")]]
-        if self.HEADINGS_BESIDE:
-            painted.append(self._heading("", width, columns=True))
-            self._rows.append(None)
-            height -= 1
+            painted.append(([(f" no knob matches `{self._board.filter}`", "muted")], None))
+        elif self.HEADINGS_BESIDE:
+            painted.append((self._heading("", width, columns=True), None))
+        height -= len(painted)
         self._scroll(rows, height)
-        visible = rows[self._top : self._top + height]
-        for at, (title, row) in enumerate(visible):
-            if at == 0 and not self.HEADINGS_BESIDE:
-                painted.append(self._heading(title, width, columns=True))
-                self._rows.append(None)
-                continue
-            if row is None:
-                painted.append(self._heading(title, width, columns=False))
+        for at, (title, row) in enumerate(rows[self._top : self._top + height]):
+            is_top = at == 0 and not self.HEADINGS_BESIDE
+            if is_top or row is None:
+                painted.append((self._heading(title, width, columns=is_top), None if is_top else row))
             elif isinstance(row, Fold):
-                painted.append(self._fold(row, width))
+                painted.append((self._fold(row, width), row))
             else:
-                first = at == 0 or rows[self._top + at - 1][0] != title
-                painted.append(self._knob(row, title if first and self.HEADINGS_BESIDE else "", width))
-            self._rows.append(row)
-        return painted
+                is_first = self.HEADINGS_BESIDE and (at == 0 or rows[self._top + at - 1][0] != title)
+                painted.append((self._knob(shown, row, title if is_first else "", width), row))
+        self._rows = [row for _, row in painted]
+        return [line for line, _ in painted]
 
     def _all_rows(self) -> list[tuple[str, Row | None]]:
         """Headings (None), knobs and the line of the fold, all of them, each with its heading's title."""
@@ -127,84 +114,72 @@ class KnobPanel(Lines[Tick]):
 
     def _filter(self, width: int) -> Line:
         """What is filtered for, and how to see all again; the field stands over it while it is open."""
-        row: list[Run] = [(" / ", "accent b"), (self._board.filter, "title b")]
-        hint: list[Run] = [("esc", "key b"), (" all knobs", "muted")]
-        gap = width - 1 - width_of(row) - width_of(hint)
-        return cut(row if gap < 1 else [*row, (" " * gap, "text"), *hint], width)
+        return spread(
+            [(" / ", "accent b"), (self._board.filter, "title b")],
+            [*hint("esc", "all knobs"), (" ", "text")],
+            width,
+        )
 
     def _heading(self, title: str, width: int, *, columns: bool) -> Line:
-        row: list[Run] = [(" ", "text"), (title, "accent b")]
-        at, has_bare, bare = self.COLUMNS, title == Group.DISK.upper(), self._bare_disk()
-        if columns:
-            row = [*_to(row, at.asked), ("asked", "faint")]
-            row = [*_to(row, at.effective), ("in effect", "faint")]
-            measured = "measured" if width >= 48 else "seen"
-            has_measured = has_bare or title == Group.LINK.upper()
-            return [*_to(row, width - len(measured)), (measured, "faint")] if has_measured else row
-        if not (has_bare and bare):
-            return row
-        told = f"{bare}   measured"
-        return [*_to(row, width - 1 - len(told)), (told, "faint")]
-
-    def _bare_disk(self) -> str:
-        """What the primary's disk takes without the server and the delay, in words."""
+        """A heading, over the topmost knobs with the names of the columns; that of the disk with what the
+        primary's takes without the server and the delay."""
+        row: Line = [(f" {title}", "accent b")]
         disk = self.shown.source_disk if self.shown is not None else None
-        known = disk is not None and disk.probe_p50_ms is not None
-        return f"bare disk {figures.millis(disk.probe_p50_ms)}" if known and disk is not None else ""
+        if columns:
+            row = padded([*padded(row, self.COLUMNS.asked), ("asked", "faint")], self.COLUMNS.effective)
+            has_measured = title in (Group.DISK.upper(), Group.LINK.upper())
+            measured = ("measured" if width >= 48 else "seen") if has_measured else ""
+            row = [*row, ("in effect", "faint")]
+            return [*padded(row, width - len(measured)), (measured, "faint")]
+        if title != Group.DISK.upper() or disk is None or disk.probe_p50_ms is None:
+            return row
+        told = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
+        return [*padded(row, width - len(told)), (told, "faint")]
 
     def _fold(self, fold: Fold, width: int) -> Line:
         """`5 more link settings ▸`: how many are folded away, or that they are shown."""
         chosen = fold == self._board.at_fold
-        ground = " on select" if chosen else ""
-        row = _to([], self.COLUMNS.label - 2, ground)
-        row.append(("▸ " if chosen else "  ", f"accent b{ground}"))
         count = len(self._board.folded(fold))
-        text = f"{count} {fold.title}" if count else fold.title
-        row.append((text, f"text b{ground}" if chosen else "muted"))
-        row.append((" ▸" if count else " ▾", f"accent b{ground}"))
-        return _to(row, width, ground)
+        row = [
+            *padded([], self.COLUMNS.label - 2),
+            ("▸ " if chosen else "  ", "accent b"),
+            (f"{count} {fold.title}" if count else fold.title, "text b" if chosen else "muted"),
+            (" ▸" if count else " ▾", "accent b"),
+        ]
+        return _chosen(row, width) if chosen else row
 
-    def _knob(self, name: KnobName, heading: str, width: int) -> Line:
+    def _knob(self, tick: Tick, name: KnobName, heading: str, width: int) -> Line:
+        """`▸ rtt   ◂ 85 ms ▸   85 ms   85.4`: asked, in effect, measured."""
         board, at = self._board, self.COLUMNS
         chosen = name == board.selected
-        ground = " on select" if chosen else ""
-        row: list[Run] = [(f" {heading}", f"accent b{ground}")] if heading else []
-        row = _to(row, at.label - 2, ground)
-        row.append(("▸ " if chosen else "  ", f"accent b{ground}"))
-        label = cut(
-            [(board.label(name), f"text b{ground}" if chosen else f"text{ground}")], at.asked - at.label - 2
-        )
-        row = _to([*row, *label], at.asked - 2, ground)
-        staged = name in board.staged
-        value = format_value(name.knob, board.asked(name))
-        arrows = ("◂ ", " ▸") if chosen else ("  ", "")
-        row.append((arrows[0], f"accent b{ground}"))
-        row.append((value, f"{'warn' if staged else 'text'} b{ground}"))
+        label = cut([(board.label(name), "text b" if chosen else "text")], at.asked - at.label - 2)
+        row = padded([(f" {heading}", "accent b")], at.label - 2)
+        row = padded([*row, ("▸ " if chosen else "  ", "accent b"), *label], at.asked - 2)
+        value: Run = (
+            format_value(name.knob, board.asked(name)), "warn b" if name in board.staged else "text b"
+        )  # fmt: skip
+        row += [("◂ ", "accent b"), value, (" ▸", "accent b")] if chosen else [("  ", "text"), value]
         if chosen:
-            self._arrows = (at.asked - 2, width_of(row) + 1)
-        row.append((arrows[1], f"accent b{ground}"))
-        row = self._with_effect(row, name, width, ground)
-        return _to(row, width, ground)
+            self._arrows = (at.asked - 2, width_of(row) - 1)
+        row = self._with_effect(tick, row, name, width)
+        return _chosen(row, width) if chosen else row
 
-    def _with_effect(self, row: list[Run], name: KnobName, width: int, ground: str) -> list[Run]:
+    def _with_effect(self, tick: Tick, row: list[Run], name: KnobName, width: int) -> list[Run]:
         """The figures in effect and measured; amber with an arrow where they are not what was asked."""
-        at = self.COLUMNS
+        at = self.COLUMNS.effective
         if name in self._board.pending:
-            return [*_to(row, at.effective, ground), ("applying…", f"accent{ground}")]
-        effect = effect_of(self._board.views[name], self.shown)
-        measured, apart = measured_of(name, self.shown)
-        room = width - at.effective - (len(measured) + 2 if measured else 0)
-        if width_of(row) >= at.effective or len(effect.text) > room:
-            row = cut([*row, (" " if effect.as_asked else " → ", f"warn{ground}")], width)
-        elif effect.as_asked:
-            row = _to(row, at.effective, ground)
+            return [*padded(row, at), ("applying…", "accent")]
+        effect, as_asked = effect_of(self._board.views[name], tick)
+        measured, is_apart = measured_of(name, tick)
+        room = width - at - (len(measured) + 2 if measured else 0)
+        if width_of(row) >= at or len(effect) > room:
+            row = cut([*row, (" " if as_asked else " → ", "warn")], width)
         else:
-            row = [*_to(row, max(width_of(row), at.effective - 2), ground), ("→ ", f"warn b{ground}")]
-        quiet = "muted" if ground else "faint"
-        row.append((effect.text, f"{quiet}{ground}" if effect.as_asked else f"warn b{ground}"))
+            row = padded(row, at) if as_asked else [*padded(row, at - 2), ("→ ", "warn b")]
+        quiet = "muted" if name == self._board.selected else "faint"
+        row.append((effect, quiet if as_asked else "warn b"))
         if measured:
-            row = _to(row, width - 1 - len(measured), ground)
-            row.append((measured, f"warn b{ground}" if apart else f"muted{ground}"))
+            row = [*padded(row, width - 1 - len(measured)), (measured, "warn b" if is_apart else "muted")]
         return cut(row, width)
 
     def on_click(self, event: events.Click) -> None:
@@ -236,6 +211,6 @@ class KnobDrawer(KnobPanel):
     DEFAULT_CSS = "KnobDrawer { width: 58; border-right: tall $rx-accent; layer: drawer; }"
 
 
-def _to(row: list[Run], column: int, ground: str = "") -> list[Run]:
-    """The row, filled with blanks up to a column."""
-    return [*row, (" " * max(0, column - width_of(row)), f"text{ground}")]
+def _chosen(row: Line, width: int) -> Line:
+    """The row on the ground of what is selected."""
+    return [(text, f"{words} on select") for text, words in padded(row, width)]

@@ -7,8 +7,7 @@ later one contradicts an earlier one, and an unknown figure contradicts nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from replexplorer.core.event import Severity
@@ -23,7 +22,7 @@ from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, width_of
+from replexplorer.ui.words.runs import Line, Run, apart, cut, fit, pair, width_of
 
 OLD_S: Final = 1.0
 """A reading as old as that is not of now: where it is answered the meter looks thrice a second and more."""
@@ -87,70 +86,46 @@ def exposure_line(exposure: Exposure | None, width: int) -> Line:
     before anything was looked at."""
     if exposure is None:
         return []
-    if exposure.read_ago_s < OLD_S:
-        return _fitting(exposure, width, (" at risk now: ", " at risk: "))
-    ago = figures.age(1000 * exposure.read_ago_s)
-    return _fitting(exposure, width, (f" at risk {ago} ago: ", f" {ago} ago: "))
+    when = "now" if exposure.read_ago_s < OLD_S else f"{figures.age(1000 * exposure.read_ago_s)} ago"
+    return _fitting(exposure, width, f" at risk {when}: ")
 
 
 def exposure_words(exposure: Exposure, width: int) -> Line:
     """The same without its head, of a moment that has gone."""
-    return _fitting(exposure, width, ("at risk ",))
+    return _fitting(exposure, width, "at risk ")
 
 
-def _fitting(exposure: Exposure, width: int, heads: Sequence[str]) -> Line:
+_DETAILS: Final = ("why age range word", "age range word", "age range", "range word", "range", "")
+"""How much of the line stands there, longest first: reasons go first, then words are shorter, then ages and
+ranges go."""
+
+
+def _fitting(exposure: Exposure, width: int, head: str) -> Line:
     """The longest that fits; one reason alone where nothing is known for one reason."""
     losses = {loss_of(exposure, danger) for danger in DANGERS}
     if len(losses) == 1 and isinstance(loss := losses.pop(), Unknown):
-        return cut([(heads[0], "muted"), ("unknown", "warn"), (f" ({loss.why})", "faint")], width)
-    rows = list(_variants(exposure, heads))
-    return next((row for row in rows if width_of(row) <= width), rows[-1])
+        return cut([(head, "muted"), ("unknown", "warn"), (f" ({loss.why})", "faint")], width)
+    rows = (
+        [(head, "muted"), *apart((_figure(exposure, danger, detail) for danger in DANGERS), " · ", "faint")]
+        for detail in _DETAILS
+    )
+    return fit(rows, width)
 
 
-class _Detail(NamedTuple):
-    """How much of the line stands there."""
-
-    why: bool = False
-    age: bool = False
-    range: bool = False
-    short: bool = False
-
-
-_DETAILS: Final = (
-    _Detail(why=True, age=True, range=True),
-    _Detail(age=True, range=True),
-    _Detail(age=True, range=True, short=True),
-    _Detail(range=True),
-    _Detail(range=True, short=True),
-    _Detail(short=True),
-)
-"""Longest first: reasons go first, then words are shorter, then ages and ranges go."""
-
-
-def _variants(exposure: Exposure, heads: Sequence[str]) -> Iterator[Line]:
-    """The line, longest first."""
-    for detail, head in product(_DETAILS, heads):
-        row: list[Run] = [(head, "muted")]
-        for at, danger in enumerate(DANGERS):
-            row += [(" · ", "faint")] if at else []
-            row.append((f"{danger.short if detail.short else danger.word} ", "muted"))
-            row += _figure(loss_of(exposure, danger), danger, detail)
-        yield row
-
-
-def _figure(loss: Loss | Unknown, danger: Danger, detail: _Detail) -> list[Run]:
-    """`300..340` and `(0.4 s)`: the commits, and how old the oldest of them is."""
+def _figure(exposure: Exposure, danger: Danger, detail: str) -> list[Run]:
+    """`power cut 300..340 (0.4 s)`: the commits, and how old the oldest of them is."""
+    loss, word = loss_of(exposure, danger), danger.word if "word" in detail else danger.short
     if isinstance(loss, Unknown):
-        why: list[Run] = [(f" ({loss.why})", "faint")] if detail.why else []
-        least = (loss_text(loss), f"{danger.ink} b")
-        return [least if loss.low else ("unknown" if detail.age else figures.UNKNOWN, "warn"), *why]
+        why: list[Run] = [(f" ({loss.why})", "faint")] if "why" in detail else []
+        if loss.low:
+            return [*pair(word, loss_text(loss), f"{danger.ink} b"), *why]
+        return [*pair(word, "unknown" if "age" in detail else figures.UNKNOWN, "warn"), *why]
     low, high = figures.count(loss.low), figures.count(loss.high)
-    text = f"{low}..{high}" if detail.range and low != high else figures.count(loss.commits)
-    ink = f"{danger.ink} b" if loss.high else "good"
-    age: list[Run] = []
-    if detail.age and loss.age_ms is not None and loss.high:
-        age = [(f" ({figures.age(loss.age_ms)})", "muted")]
-    return [(text, ink), *age]
+    text = f"{low}..{high}" if "range" in detail and low != high else figures.count(loss.commits)
+    told = pair(word, text, f"{danger.ink} b" if loss.high else "good")
+    if "age" in detail and loss.age_ms is not None and loss.high:
+        told.append((f" ({figures.age(loss.age_ms)})", "muted"))
+    return told
 
 
 _LATE_MS = 1000.0
@@ -178,12 +153,9 @@ def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None = N
     if truth is None:
         return []
     facts = _facts(truth, anatomy)
-    while facts and sum(width_of(runs) + 3 for _, runs in facts) > room:
+    while facts and width_of(apart([runs for _, runs in facts], " · ")) > room:
         facts.remove(max(facts, key=lambda fact: fact[0]))
-    joined: list[Run] = []
-    for _, runs in facts:
-        joined += [*([(" · ", "faint")] if joined else []), *runs]
-    return joined
+    return apart([runs for _, runs in facts], " · ", "faint")
 
 
 def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[Run]]]:
@@ -191,16 +163,16 @@ def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[
     an acknowledgement is the anatomy's to say: a wait of a thread may be a part of that."""
     facts: list[tuple[int, list[Run]]] = []
     if truth.group_size is not None:
-        facts.append((2, _pair("group ", f"{truth.group_size:.1f}")))
+        facts.append((2, pair("group", f"{truth.group_size:.1f}")))
     if truth.queue_size is not None:
-        facts.append((6, _pair("ack queue ", f"{truth.queue_size:.1f}")))
+        facts.append((6, pair("ack queue", f"{truth.queue_size:.1f}")))
     if truth.redo_fsyncs is not None and truth.binlog_fsyncs is not None:
-        pair = f"{truth.redo_fsyncs:.2f} + {truth.binlog_fsyncs:.2f}"
-        facts.append((3, _pair("fsyncs redo + binlog ", pair)))
+        both = f"{truth.redo_fsyncs:.2f} + {truth.binlog_fsyncs:.2f}"
+        facts.append((3, pair("fsyncs redo + binlog", both)))
     if truth.ack_waits is not None and truth.duration_s > 0:
-        runs = _pair("group ack waits ", f"{truth.ack_waits / truth.duration_s:.0f}/s")
+        runs = pair("group ack waits", f"{truth.ack_waits / truth.duration_s:.0f}/s")
         if truth.ack_wait_ms is not None and (anatomy is None or Part.ACK not in anatomy.parts):
-            runs += _pair(" of ", f"{truth.ack_wait_ms:.1f} ms")
+            runs += pair(" of", f"{truth.ack_wait_ms:.1f} ms")
         facts.append((4, runs))
     lags = [(replica.name, replica.lag_ms) for replica in truth.replicas if replica.lag_ms is not None]
     if lags:
@@ -208,7 +180,7 @@ def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[
         facts.append((1, _lag(lag_text(worst_ms), worst_ms)))
     shipped = [one.shipped_bytes_per_s for one in truth.replicas if one.shipped_bytes_per_s is not None]
     if shipped:
-        facts.append((5, _pair("to replicas ", f"{sum(shipped) / 1000:.0f} KB/s")))
+        facts.append((5, pair("to replicas", f"{sum(shipped) / 1000:.0f} KB/s")))
     return facts
 
 
@@ -228,11 +200,7 @@ def replica_runs(replica: ReplicaTruth, *, queued: bool = True) -> list[Run]:
 
 
 def _lag(text: str, lag_ms: float) -> list[Run]:
-    return [("lag ", "muted"), (text, "warn b" if lag_ms >= _LATE_MS else "text")]
-
-
-def _pair(word: str, figure: str) -> list[Run]:
-    return [(word, "muted"), (figure, "text")]
+    return pair("lag", text, "warn b" if lag_ms >= _LATE_MS else "text")
 
 
 _TIMER_SHARE: Final = 0.02
