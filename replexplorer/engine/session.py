@@ -39,7 +39,6 @@ from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.fleet import Fleet, Outside
-from replexplorer.engine.fold import TickFold
 from replexplorer.engine.foreground import Foreground
 from replexplorer.engine.load import Driver, Driving, LoadDriver
 from replexplorer.engine.monitor import Monitor
@@ -51,6 +50,7 @@ from replexplorer.engine.outcome import Progress, ProgressCallback, Status
 from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
+from replexplorer.engine.ticks import TickMaker
 from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
 
 
@@ -123,7 +123,7 @@ class Session:
             only_watches=options.watches,
         )
         self.predictor = Predictor(self.sight, options.calibration)
-        self._picture = TickFold(
+        self._picture = TickMaker(
             self.sight, self.driving, self.load, self.chronicle, self.monitor, self.predictor
         )
         self.rig = StackApi(

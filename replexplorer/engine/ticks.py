@@ -1,4 +1,4 @@
-"""Folding what is known into one tick."""
+"""Making one tick of all that is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replexplorer.ports import Ability
 
 
 @dataclass(slots=True)
-class TickFold:
+class TickMaker:
     """Makes ticks."""
 
     sight: StackState
