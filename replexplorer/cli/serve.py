@@ -200,7 +200,9 @@ async def _students(call: Call) -> list[str]:
         raise StackUnavailable(
             f"no class '{call.args.class_name}'", "`replexplorer classroom up --students N` makes one"
         )
-    return sorted(found, key=lambda name: (len(name) if name[-1:].isdigit() else 0, name))
+    return sorted(
+        found, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    )
 
 
 def _named(args: argparse.Namespace) -> list[str]:
