@@ -261,7 +261,7 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
             for document in forms.json_lines(reader.about, reader.ticks()):
                 output.write(json.dumps(document, separators=(",", ":")) + "\n")
         case "cast":
-            from replexplorer.core.play.condition import parse_condition
+            from replexplorer.core.play import parse_condition
             from replexplorer.formats.play_script import PlayScript, Step
 
             end = Step(

@@ -29,7 +29,7 @@ from typing import Any, Final, TextIO
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import check_fault, kind_of
 from replexplorer.core.knobs.names import find, parse_value
-from replexplorer.core.play.condition import CONDITION_HINT, Condition, parse_condition, parse_duration
+from replexplorer.core.play import CONDITION_HINT, Condition, parse_condition, parse_duration
 from replexplorer.core.text import one_line, printable
 from replexplorer.formats.keymap import NAMED_KEYS, key_name
 

@@ -1,18 +1,192 @@
-"""Everything that the screens draw from, folded from ticks in order; no tick's events are lost."""
+"""Everything that the screens draw from, folded from ticks in order; no tick's events are lost.
+
+Law: a fault has one window, which begins where it was first drawn; its mark, which comes when all is done,
+stands there as well. A cut link of a fault that cuts links is in it; a `partition` is the link's.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from replexplorer.core.event import Event
+from replexplorer.core.fault import PARTITION_FAULT, Fault
 from replexplorer.core.history.series import History, Point, Recent, page_of
+from replexplorer.core.link import NO_PARTITION, partition_words
+from replexplorer.core.server.disk import has_effect
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, Page
+from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, WindowKind
 from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, latency_chart, tps_chart, zoomed
-from replexplorer.ui.windows import Windows
+from replexplorer.ui.words.figures import count, rate
+
+_OUTAGES: Final = {
+    ProtectionState.BLOCKED: ("blocked", WindowKind.BLOCKED),
+    ProtectionState.DEGRADED: ("degraded", WindowKind.DEGRADED),
+    ProtectionState.DOWN: ("down", WindowKind.DOWN),
+}
+_UNASKED: Final = ("async", WindowKind.DEGRADED)
+"""Semi-sync is off though it is asked for."""
+_NEAR_S: Final = 2.0
+"""The mark of a link that is cut comes this close to the tick that first shows that; and without any for so
+long, what is dropped next has a window of its own."""
+_CAPACITY: Final = 2000
+_RANKS: Final = {WindowKind.FAULT: 0, WindowKind.PARTITION: 1, WindowKind.DROPPED: 2, WindowKind.RESTART: 4}
+"""In which order they are drawn, causes first; states are 3."""
+
+
+@dataclass(slots=True)
+class Windows:
+    """Follows states, faults, cut links, restarts and dropped arrivals from tick to tick."""
+
+    ended: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_CAPACITY))
+    lasting: dict[Hashable, FaultWindow] = field(default_factory=dict)
+    """By what they are of: `state`, `partition`, `drops`, or a fault's id."""
+    _faults: dict[Hashable, Fault] = field(default_factory=dict)
+    """In force, or over and their links not healed."""
+    _shown: set[Hashable] = field(default_factory=set)
+    """Faults whose effect was seen."""
+    _partition_marked_s: float = -math.inf
+    _mark_drawn_s: float | None = None
+    """The begin of the cut that has its mark."""
+    _dropped: int = 0
+    _dropped_s: float = -math.inf
+
+    def copied(self) -> Windows:
+        """The same windows apart, so that they stand while these change."""
+        return Windows(self.ended.copy(), dict(self.lasting))
+
+    def all(self, now_s: float = math.inf) -> list[FaultWindow]:
+        """Every window that had begun by then, as it was then: causes first, those that were over with their
+        length in words."""
+        windows = [one for one in (*self.ended, *self.lasting.values()) if one.start_s <= now_s]
+        windows.sort(key=lambda one: _RANKS.get(one.kind, 3))
+        return [
+            _with_length(replace(one, end_s=None) if one.end_s is not None and one.end_s > now_s else one)
+            for one in windows
+        ]
+
+    def fold(self, tick: Tick, recent: Recent) -> None:
+        """Take a tick, and the load's figures of now."""
+        for event in tick.events:
+            if event.mark is not None and "partition" in event.text:
+                self._partition_marked_s = event.at_s
+        self._follow_state(tick)
+        self._follow_faults(tick)
+        self._follow_partition(tick)
+        self._follow_drops(tick, recent)
+        for node in tick.nodes:
+            at_s = node.restarted_s
+            if at_s is not None:
+                restart = FaultWindow(at_s, at_s, f"{node.name} restarted", WindowKind.RESTART)
+                if restart not in self.ended:
+                    self.ended.append(restart)
+
+    def drawn_s(self, event: Event) -> float:
+        """Where a mark is drawn: that of a window where the window begins."""
+        for key, fault in self._faults.items():
+            if key in self.lasting and event.text.startswith(f"fault {fault}"):
+                return self.lasting[key].start_s
+        cut = self.lasting.get("partition") if "partition" in event.text else None
+        if cut is None or abs(event.at_s - cut.start_s) > _NEAR_S or cut.start_s == self._mark_drawn_s:
+            return event.at_s
+        self._mark_drawn_s = cut.start_s
+        return cut.start_s
+
+    def _follow(self, key: Hashable, word: str | None, kind: WindowKind, at_s: float) -> None:
+        """Open one with its word; it closes with it."""
+        last = self.lasting.get(key)
+        if last is not None and last.word != word:
+            self._close(key, at_s)
+        if word is not None:
+            self.lasting.setdefault(key, FaultWindow(at_s, None, word, kind))
+
+    def _close(self, key: Hashable, at_s: float) -> None:
+        window = self.lasting.pop(key, None)
+        if window is not None:
+            self.ended.append(replace(window, end_s=max(at_s, window.start_s)))
+
+    def _follow_state(self, tick: Tick) -> None:
+        """From when a state began that is an outage until another did; a state that may be all a change's
+        doing begins and ends none."""
+        protection = tick.protection
+        if not protection.settled:
+            return
+        word, kind = _OUTAGES.get(protection.state, (None, WindowKind.DOWN))
+        if (
+            protection.state is ProtectionState.OFF
+            and protection.requested
+            and protection.since_s is not None
+        ):
+            word, kind = _UNASKED
+        since_s = tick.at_s if protection.since_s is None else protection.since_s
+        self._follow("state", word if tick.state != "starting" else None, kind, since_s)
+
+    def _follow_faults(self, tick: Tick) -> None:
+        """From its record until it is cleared or its effect has ended."""
+        held: dict[Hashable, Fault] = {
+            fault.id: fault for fault in tick.faults if fault.kind != PARTITION_FAULT
+        }
+        for key in held.keys() - self._faults.keys():
+            fault = self._faults[key] = held[key]
+            since_s = round(tick.at_s - max(0.0, tick.wall_s - fault.since_wall_s), 3)
+            self.lasting[key] = FaultWindow(since_s, None, str(fault), WindowKind.FAULT, fault.kind)
+        heals = any(link.healing for link in tick.links)
+        is_cut = heals or any(link.partition not in (None, NO_PARTITION) for link in tick.links)
+        for key, fault in list(self._faults.items()):
+            cuts = fault.row.cuts_in_its_window
+            effect = has_effect(fault, tick.nodes, tick.disks)
+            if effect is True:
+                self._shown.add(key)
+            if key in held:
+                ends = key in self._shown and effect is False and not (cuts and is_cut)
+            else:
+                ends = not (cuts and heals)
+            if ends:
+                self._close(key, tick.at_s)
+            if key not in held and key not in self.lasting:
+                del self._faults[key]
+                self._shown.discard(key)
+
+    def _follow_partition(self, tick: Tick) -> None:
+        """From its mark, where that has come, until events flow again."""
+        is_faults = any(
+            fault.row.cuts_in_its_window and key in self.lasting for key, fault in self._faults.items()
+        )
+        words = () if is_faults else partition_words(tick.links)
+        if words:
+            marked_s = self._partition_marked_s
+            at_s = marked_s if tick.at_s - marked_s <= _NEAR_S else tick.at_s
+            self._follow("partition", f"partition {', '.join(words)}", WindowKind.PARTITION, at_s)
+        elif not any(link.partition is None or link.healing for link in tick.links):
+            self._close("partition", tick.at_s)
+
+    def _follow_drops(self, tick: Tick, recent: Recent) -> None:
+        """While an open loop drops arrivals, and a moment longer: the rate while it lasts, then how many."""
+        load, last = tick.load, self.lasting.get("drops")
+        if load is None:
+            return
+        if load.dropped:
+            self._dropped = load.dropped + (self._dropped if last is not None else 0)
+            self._dropped_s = tick.at_s
+            start_s = last.start_s if last is not None else tick.at_s - load.duration_s
+            word = f"dropped {rate(recent.per_second('dropped'))}/s"
+            self.lasting["drops"] = FaultWindow(start_s, None, word, WindowKind.DROPPED, "dropped")
+        elif last is not None and tick.at_s - self._dropped_s >= _NEAR_S:
+            self.lasting["drops"] = replace(last, word=f"dropped {count(self._dropped)}")
+            self._close("drops", self._dropped_s)
+
+
+def _with_length(window: FaultWindow) -> FaultWindow:
+    """The window with how long it was, once it is over."""
+    if window.end_s is None or window.kind in (WindowKind.DROPPED, WindowKind.RESTART):
+        return window
+    word = f"{window.word} {window.end_s - window.start_s:.1f} s"
+    return replace(window, word=word, short=window.word)
+
 
 _LOG_CAPACITY: Final = 5000
 _MARK_CAPACITY: Final = 500

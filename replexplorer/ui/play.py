@@ -26,7 +26,7 @@ from replexplorer.core.errors import Interrupted, ReplexplorerError, UsageError
 from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import Assignment, desired_of, format_change, same_value
-from replexplorer.core.play.condition import Condition, PlayMoment
+from replexplorer.core.play import Condition, PlayMoment
 from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay, Tape, View
 from replexplorer.formats.play_script import CastWriter, PlayScript, Step

@@ -9,7 +9,7 @@ import pytest
 from replexplorer.core.fault import Fault
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs.names import KnobName, KnobView
-from replexplorer.core.play.condition import PlayMoment, parse_condition
+from replexplorer.core.play import PlayMoment, parse_condition
 from replexplorer.core.server.protection import ProtectionState
 from tests.fakes.facade import make_tick
 

@@ -33,7 +33,7 @@ def drawn(app: App[Any], glyphs: Glyphs, row: Line, *, chosen: bool = False) -> 
     ground of what is chosen where it is that."""
     inks = inks_of(app)
     parts: list[tuple[str, Style]] = []
-    for told, words in cut(row, app.size.width, glyphs.ellipsis):
+    for told, words in cut(row, app.size.width - 1, glyphs.ellipsis):
         token, _, more = words.partition(" ")
         if chosen:
             token = "text" if token in _QUIET else token
@@ -51,7 +51,8 @@ class ListScreen(Screen[None]):
         Static { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
         #body, #body:focus {
             height: 1fr; min-height: 3; padding: 0; border: none; background: $rx-bg;
-            background-tint: transparent 0%; scrollbar-size-vertical: 1; overflow-x: hidden;
+            background-tint: transparent 0%; text-wrap: nowrap; overflow-x: hidden;
+            scrollbar-size-vertical: 1;
         }
         #keys { height: 1; }
     }
@@ -100,7 +101,7 @@ class ListScreen(Screen[None]):
 
     def show(self, title: Line, head: Sequence[Line], rows: Sequence[Line]) -> None:
         """Show these rows."""
-        self.draw("title", [rule(title, [], self.app.size.width)])
+        self.draw("title", [rule(title, [], self.width)])
         self.draw("head", head)
         self.draw("rows", rows)
         closes = " ".join(["esc", *([] if self.takes_letters else [self.key(QUIT)])])

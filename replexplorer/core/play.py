@@ -6,7 +6,6 @@ is neither below 20 nor above it.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.relations import SIGNS
 from replexplorer.core.history.series import ENOUGH, Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobView, addressed, find, format_value, parse_value, same_value
@@ -87,10 +87,6 @@ FIGURES: Final[dict[str, Callable[[PlayMoment], float | None]]] = {
 """What a condition may compare, by name: rates, latencies and times in ms, counts of commits and faults."""
 _IN_MS: Final = (*ENOUGH, "max", keys.RTT, "lag")
 _UNITS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0}
-_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
-    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
-    "=": operator.eq,
-}  # fmt: skip
 _COMPARISON: Final = re.compile(r"([a-z_]\w*(?:@[\w:]+)?)\s*(<=|>=|!=|==|<|>|=)\s*(.+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zµ%/]*)", re.IGNORECASE)
 _WORDS: Final = (*(str(state) for state in ProtectionState), *FIGURES, "settled", "mark", "end", "at")
@@ -103,16 +99,11 @@ CONDITION_HINT: Final = (
 
 def parse_condition(text: str) -> Condition:
     """`protected`, `not blocked`, `tps < 20`, `rtt@db2 = 85ms`, `settled`, `mark 3`, `at 30s`, `end`, several
-    joined by `and`; raise UsageError."""
-    parts = [part.strip() for part in re.split(r"\band\b", text, flags=re.IGNORECASE)]
-    if not all(parts):
-        raise UsageError("no condition" if len(parts) == 1 else f"{text!r} lacks a condition", CONDITION_HINT)
-    found = [_one(part) for part in parts]
-    return found[0] if len(found) == 1 else _all(found)
-
-
-def _all(parts: list[Condition]) -> Condition:
-    """Several at the same moment: false where one does not hold, else unknown where one is."""
+    joined by `and`: false where one does not hold, else unknown where one is; raise UsageError."""
+    texts = [part.strip() for part in re.split(r"\band\b", text, flags=re.IGNORECASE)]
+    if not all(texts):
+        raise UsageError("no condition" if len(texts) == 1 else f"{text!r} lacks a condition", CONDITION_HINT)
+    parts = [_one(part) for part in texts]
 
     def holds(moment: PlayMoment) -> bool | None:
         found = [part.holds(moment) for part in parts]
@@ -154,9 +145,9 @@ def _one(text: str) -> Condition:
     compared = _COMPARISON.fullmatch(text)
     if compared is None:
         raise UsageError(f"{text!r} is no condition", _near(word) or CONDITION_HINT)
-    name, comparison = compared[1], "=" if compared[2] == "==" else compared[2]
+    name, comparison = compared[1], "==" if compared[2] == "=" else compared[2]
     value = compared[3].strip()
-    if name.lower() in FIGURES and not (name.lower() == keys.RTT and comparison in ("=", "!=")):
+    if name.lower() in FIGURES and not (name.lower() == keys.RTT and comparison in ("==", "!=")):
         return _figure(name.lower(), comparison, value)
     return _knob(name, comparison, value)
 
@@ -191,7 +182,7 @@ def _figure(name: str, comparison: str, text: str) -> Condition:
 
     def holds(moment: PlayMoment) -> bool | None:
         value = FIGURES[name](moment)
-        return None if value is None else _OPERATORS[comparison](value, bound)
+        return None if value is None else SIGNS[comparison][0](value, bound)
 
     def seen(moment: PlayMoment) -> str:
         value = FIGURES[name](moment)
@@ -207,7 +198,7 @@ def _knob(name: str, comparison: str, text: str) -> Condition:
         knob = find(key)
     except UsageError as error:
         raise UsageError(f"no figure and no knob {name!r}", _near(name) or error.hint) from None
-    if comparison not in ("=", "!="):
+    if comparison not in ("==", "!="):
         raise UsageError(f"a knob is compared by = and !=, not by {comparison}", f"write {name} = {text}")
     written, value = f"{knob.key}{at}{node}", parse_value(knob, text)
 
@@ -224,7 +215,7 @@ def _knob(name: str, comparison: str, text: str) -> Condition:
         if not effective or None in effective:
             return None
         found = [each is not None and same_value(knob, each, value) for each in effective]
-        return all(found) if comparison == "=" else not any(found)
+        return all(found) if comparison == "==" else not any(found)
 
     def seen(moment: PlayMoment) -> str:
         told = [
