@@ -62,6 +62,8 @@ class ExplorerApp(QuietEnd[str]):
         """How it was started."""
         self._view = view
         self._leaving = False
+        self._drawing: asyncio.AbstractEventLoop | None = None
+        """Where it runs, for the thread that sees the terminal's end."""
         self._ends_with = 0
         """The exit code of an orderly end."""
         self._watch = TerminalWatch(self._lost, deadline_s=settings.close_deadline_s)
@@ -77,7 +79,7 @@ class ExplorerApp(QuietEnd[str]):
 
     def on_mount(self) -> None:
         """Begin behind the start-up screen."""
-        loop = asyncio.get_running_loop()
+        loop = self._drawing = asyncio.get_running_loop()
         if self.has_terminal:
             self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
             loop.add_signal_handler(signal.SIGTERM, self._terminate)
@@ -226,7 +228,7 @@ class ExplorerApp(QuietEnd[str]):
 
     def _lost(self) -> None:
         """The terminal is gone: close without drawing, then end the process."""
-        loop = self._loop
+        loop = self._drawing
         if loop is not None:
             loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._abandon(), loop=loop))
 

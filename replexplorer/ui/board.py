@@ -269,10 +269,6 @@ class Board:
             self._back()
         self._settle()
 
-    def keep_search(self) -> None:
-        """The filter's field is closed; what it found stays."""
-        self.searching = False
-
     def drop_search(self) -> None:
         """The filter's field is given up: all knobs, and the cursor where it stood before."""
         self.searching, self.filter = False, ""

@@ -116,6 +116,7 @@ def test_over_a_recording_a_play_meets_the_same_ticks_each_time() -> None:
         assert cast_again.rows == cast.rows
 
 
+@pytest.mark.costly("it plays the whole walk and draws what a terminal shows of it")
 def test_the_cast_ends_with_the_screen_that_the_app_shows_and_marks_each_change() -> None:
     shown: list[list[str]] = []
     _, cast = recorded(WALK, lambda _: shown.append(own_rows()))
