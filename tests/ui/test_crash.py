@@ -26,6 +26,7 @@ PROGRAM = f"""
 import sys
 from unittest import mock
 from replexplorer.cli import dashboard, main
+from replexplorer.ports import UpOptions
 from replexplorer.ui.app import ExplorerApp
 from tests.fakes.facade import FakeFacade, make_tick
 
@@ -39,13 +40,13 @@ def on_mount(app):
 def fail(password):
     raise ValueError("it broke\\nhere")
 
-async def nothing(*_): return None
+async def nothing(*_): return UpOptions()
 
 with (
     mock.patch.object(ExplorerApp, "on_mount", on_mount),
-    mock.patch.object(dashboard, "look", nothing),
-    mock.patch.object(dashboard, "new_stack_options", nothing),
-    mock.patch.object(dashboard, "Session", lambda *_: FakeFacade(make_tick(1.0))),
+    mock.patch.object(dashboard, "runs", nothing),
+    mock.patch.object(dashboard, "to_make", nothing),
+    mock.patch.object(dashboard, "session_on", lambda *_, **__: FakeFacade(make_tick(1.0))),
 ):
     sys.exit(main([]))
 """
