@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
+from statistics import fmean, geometric_mean, variance
 from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
@@ -189,12 +190,8 @@ class Mean:
 
 def mean_of(values: Sequence[float]) -> Mean:
     """Of these, their own differences being the scatter."""
-    count = len(values)
-    middle = sum(values) / count
-    if count < 2:
-        return Mean(middle, None, 0.0)
-    square = sum((value - middle) ** 2 for value in values) / (count - 1)
-    return Mean(middle, square / count, count - 1)
+    count, middle = len(values), fmean(values)
+    return Mean(middle, None, 0.0) if count < 2 else Mean(middle, variance(values) / count, count - 1)
 
 
 @json_keys(
@@ -289,7 +286,7 @@ class CellFigures:
     def typical(self, figure: str) -> float | None:
         """The mean of `rtt_ms`, `fsync_ms` or `cpu_percent` over the runs; None when unknown."""
         known = [getattr(run, figure) for run in self.shown if getattr(run, figure) is not None]
-        return sum(known) / len(known) if known else None
+        return fmean(known) if known else None
 
     @property
     def exposure(self) -> Exposure | None:
@@ -483,10 +480,6 @@ _SHADES: Final = "░▒▓█"
 """From the least warmth to the most."""
 
 
-def _geometric(values: Sequence[float]) -> float:
-    return 0.0 if 0.0 in values else exp(sum(map(log, values)) / len(values))
-
-
 @dataclass(frozen=True, slots=True)
 class Heat:
     """One field of the map."""
@@ -617,7 +610,8 @@ def heat_map(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | N
 
 def _heat(figures: Sequence[CellFigures]) -> Heat:
     known = [tps for each in figures if each.good and (tps := each.tps.value) is not None]
-    return Heat(_geometric(known) if known else None, len(known), len(figures))
+    value = (0.0 if 0.0 in known else geometric_mean(known)) if known else None
+    return Heat(value, len(known), len(figures))
 
 
 @json_keys(

@@ -56,7 +56,7 @@ _READ_EVERY_S: Final = 0.05
 class DrillCourse:
     """One run's course; seconds since it began."""
 
-    rig: StackApi
+    stack: StackApi
     began_s: float
     """On the monotonic clock."""
     timeline: tuple[StateAt, ...] = ()
@@ -84,7 +84,7 @@ class DrillCourse:
 
     def now_s(self) -> float:
         """Seconds since it began."""
-        return self.rig.clock.monotonic() - self.began_s
+        return self.stack.clock.monotonic() - self.began_s
 
     def tell(self, text: str) -> None:
         """Note what was done or seen."""
@@ -109,7 +109,7 @@ class DrillCourse:
 
     def read_meter(self) -> None:
         """Note what the meter said since it was read last."""
-        found = self.rig.at_risk()
+        found = self.stack.at_risk()
         if found is not None:
             read_s, exposure = found[0] - self.began_s, found[1]
             if not self.readings or self.readings[-1][0] < read_s:
@@ -118,7 +118,7 @@ class DrillCourse:
     async def count_cost(self) -> None:
         """Note what the servers' work has cost so far; nothing where the source does not answer."""
         at_s = self.now_s()
-        found = await self.rig.cost()
+        found = await self.stack.cost()
         if found is not None:
             self.costs.append((at_s, found))
 
@@ -161,7 +161,7 @@ class DrillCourse:
     async def watched(self) -> AsyncIterator[None]:
         """Look on, and measure the load, until the block ends."""
         self._measuring = asyncio.create_task(
-            self.rig.load.measure(duration_s=inf, into=self.measured), name="drill load"
+            self.stack.load.measure(duration_s=inf, into=self.measured), name="drill load"
         )
         looking = asyncio.create_task(self._look_on(), name="drill looks")
         reading = asyncio.create_task(self._read_on(), name="drill meter")
@@ -179,13 +179,13 @@ class DrillCourse:
     async def _look_on(self) -> None:
         while True:
             with suppress(ReplexplorerError):
-                self.take(await self.rig.look())
-            await self.rig.clock.sleep(_WATCH_EVERY_S)
+                self.take(await self.stack.look())
+            await self.stack.clock.sleep(_WATCH_EVERY_S)
 
     async def _read_on(self) -> None:
         while True:
             self.read_meter()
-            await self.rig.clock.sleep(_READ_EVERY_S)
+            await self.stack.clock.sleep(_READ_EVERY_S)
 
 
 _LOOK_EVERY_S: Final = 0.1
@@ -210,7 +210,7 @@ class StepWork:
     """The last step injected something: what follows at once is one failure with it."""
 
     async def do(self, step: DrillStep) -> None:
-        """Carry one out; raises what the rig does, and StackUnavailable for what one waits for in vain."""
+        """Carry one out; raises what the stack does, and StackUnavailable for what one waits for in vain."""
         self.course.tell(step.text)
         carries_out: dict[Doing, Callable[[DrillStep], Awaitable[None]]] = {
             Doing.SET: self._set,
@@ -230,23 +230,23 @@ class StepWork:
 
     def node(self, text: str) -> str:
         """The node of a name or an alias; the source for an empty text."""
-        return self._roster.find(text) or self.guard.rig.seen.source
+        return self._roster.find(text) or self.guard.stack.seen.source
 
     @property
     def _roster(self) -> Roster:
-        return self.guard.rig.seen.roster
+        return self.guard.stack.seen.roster
 
     async def _set(self, step: DrillStep) -> None:
-        await self.guard.turn(desired_of(map(self.guard.rig.parse, step.settings)))
+        await self.guard.turn(desired_of(map(self.guard.stack.parse, step.settings)))
 
     async def _load(self, step: DrillStep) -> None:
-        await self.guard.rig.load.follow(clients=int(step.what))
+        await self.guard.stack.load.follow(clients=int(step.what))
 
     async def _wait(self, step: DrillStep) -> None:
         await self._pass_time(0.0 if step.lasts is None else step.lasts.seconds(quick=self.quick))
 
     async def _pass_time(self, seconds: float) -> None:
-        clock = self.guard.rig.clock
+        clock = self.guard.stack.clock
         began_s = clock.monotonic()
         while (left_s := began_s + seconds - clock.monotonic()) > _LEAST_S:
             self.tell("", 1 - left_s / seconds)
@@ -254,25 +254,25 @@ class StepWork:
             self.course.check()
 
     async def _inject(self, step: DrillStep) -> None:
-        course, rig = self.course, self.guard.rig
+        course, stack = self.course, self.guard.stack
         if not course.windows:
             await course.count_cost()
         if course.failed_s is None or self._failing:
             course.read_meter()
         from_s = course.now_s()
-        durable = tuple(rig.seen.effective(KnobName(key, SOURCE)) for key in _DURABILITY)
+        durable = tuple(stack.seen.effective(KnobName(key, SOURCE)) for key in _DURABILITY)
         request = parse_fault(step.what, self._roster)
-        system, loses = rig.seen.system, _loses_rows(request.kind.key, *durable)
-        if not system.is_group and rig.seen.source in request.nodes and loses:
+        system, loses = stack.seen.system, _loses_rows(request.kind.key, *durable)
+        if not system.is_group and stack.seen.source in request.nodes and loses:
             # Its binlog or its rows are short: a replica has, or will get, what it has not.
-            await self.guard.rebuild(rig.seen.replicas)
-        elif system.elects and rig.seen.source in request.nodes and loses:
+            await self.guard.rebuild(stack.seen.replicas)
+        elif system.elects and stack.seen.source in request.nodes and loses:
             # By its binlog it may have what its engine lost, and then asks the others for none of that.
-            await self.guard.rebuild([rig.seen.source])
+            await self.guard.rebuild([stack.seen.source])
         done = await self.guard.inject(step.what)
         course.read_meter()
         course.opened(done, from_s)
-        silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
+        silences = done[-1].kind in _SILENCING and done[-1].node == stack.seen.source
         if course.failed_s is None or self._failing or (silences and not course.silences):
             course.failed_s, course.silences = course.now_s(), silences
         self._failing = True
@@ -295,18 +295,18 @@ class StepWork:
 
     async def _until(self, step: DrillStep) -> None:
         within_s = 0.0 if step.lasts is None else step.lasts.seconds(quick=self.quick)
-        rig = self.guard.rig
+        stack = self.guard.stack
         if step.what == WRITING:
-            from_s = rig.clock.monotonic()
+            from_s = stack.clock.monotonic()
             while not self.course.writes_since(from_s):
-                if rig.clock.monotonic() - from_s > within_s:
+                if stack.clock.monotonic() - from_s > within_s:
                     raise StackUnavailable(
                         f"no commit was acknowledged for {within_s:g} s", "`replexplorer status` shows why"
                     )
-                await rig.clock.sleep(_LOOK_EVERY_S)
+                await stack.clock.sleep(_LOOK_EVERY_S)
                 self.course.check()
         elif step.what == CAUGHT_UP:
-            if not await rig.caught_up(within_s):
+            if not await stack.caught_up(within_s):
                 raise StackUnavailable(
                     f"a replica has not caught up within {within_s:g} s",
                     "`replexplorer status` shows its lag",
@@ -315,20 +315,20 @@ class StepWork:
             await reach(self.guard, step.what, within_s)
 
     async def _change_roles(self, step: DrillStep) -> None:
-        rig, course = self.guard.rig, self.course
-        before = rig.seen.source
+        stack, course = self.guard.stack, self.course
+        before = stack.seen.source
         node = self.node(step.what) if step.what else None
         if step.doing is Doing.FAILOVER:
             since_s = None if course.failed_s is None else course.began_s + course.failed_s
-            change = await rig.failover(node, since_s=since_s)
+            change = await stack.failover(node, since_s=since_s)
         elif step.doing is Doing.SWITCHOVER:
-            change = await rig.switchover(node)
+            change = await stack.switchover(node)
         else:
-            change = await rig.rejoin(self.node(step.what))
+            change = await stack.rejoin(self.node(step.what))
         self.changes.append(change)
         for each in change.steps:
             course.tell(f"{each.node}: {each.name}, {each.took_ms:.0f} ms")
-        if rig.seen.source != before:
+        if stack.seen.source != before:
             course.left_behind(before)
 
 
@@ -342,7 +342,7 @@ def _loses_rows(kind: str, sync_binlog: Value | None, flush: Value | None) -> bo
 async def reach(guard: RestoreGuard, state: str, within_s: float) -> None:
     """Wait for a protection state; raises StackUnavailable naming the one that is there instead."""
     await guard.until_state(ProtectionState(state), within_s=within_s)
-    found = guard.rig.seen.protection.state
+    found = guard.stack.seen.protection.state
     if found.value != state:
         raise StackUnavailable(
             f"protection is {found} and not {state} after {within_s:g} s", "`replexplorer status` shows why"
@@ -361,7 +361,7 @@ _ALWAYS: Final = (
 
 @dataclass(slots=True)
 class DrillRun:
-    """One run of a drill (`rig.Procedure`)."""
+    """One run of a drill (`stack_api.Procedure`)."""
 
     drill: Drill
     quick: bool = False
@@ -373,7 +373,7 @@ class DrillRun:
         """Tell of its steps what is so under its settings."""
         self.drill = self.drill.narrated
 
-    async def run(self, rig: StackApi) -> DrillResult:
+    async def run(self, stack: StackApi) -> DrillResult:
         """Run it to its end. A server that is missed, what is waited for in vain and a presenter's abort end
         it as aborted; whatever ends it, its rollback runs and what it took is returned.
 
@@ -384,17 +384,17 @@ class DrillRun:
         def check(seen: Snapshot) -> None:
             self._check_system(seen)
             for text in self._settings():
-                rig.parse(text)
+                stack.parse(text)
 
         result = DrillResult(
             self.drill,
             self.drill.clients,
-            server=rig.seen.server,
-            started_wall_s=rig.clock.wall(),
+            server=stack.seen.server,
+            started_wall_s=stack.clock.wall(),
             quick=self.quick,
         )
-        async with restore_guard(rig, "drill", self.drill.name, check=check, report=self._tell) as guard:
-            course = DrillCourse(rig, rig.clock.monotonic())
+        async with restore_guard(stack, "drill", self.drill.name, check=check, report=self._tell) as guard:
+            course = DrillCourse(stack, stack.clock.monotonic())
             work = StepWork(guard, course, self.quick, self._tell)
             try:
                 await carry_out(self._work(result, work), guard, self.conductor, result)
@@ -428,33 +428,33 @@ class DrillRun:
         await self._reckon(result, work)
 
     async def _set_up(self, result: DrillResult, work: StepWork) -> None:
-        guard, rig, drill = work.guard, work.guard.rig, self.drill
+        guard, stack, drill = work.guard, work.guard.stack, self.drill
         self._tell("setting up", None)
         if drill.sets:
-            rig.log.tell(Severity.INFO, drill.sets)
+            stack.log.tell(Severity.INFO, drill.sets)
         await guard.enough_replicas(drill.replicas)
         await guard.look_alive()
-        await guard.turn(desired_of(map(rig.parse, drill.settings)))
-        await rig.load.keep_ledger(clients=drill.clients)
+        await guard.turn(desired_of(map(stack.parse, drill.settings)))
+        await stack.load.keep_ledger(clients=drill.clients)
         for precheck in drill.prechecks:
             self._tell(f"waiting until {precheck.state}", None)
             await reach(guard, precheck.state, precheck.within_s)
-        await rig.clock.sleep(_SETTLES_S)
+        await stack.clock.sleep(_SETTLES_S)
         course = work.course
-        course.began_s, result.started_wall_s = rig.clock.monotonic(), rig.clock.wall()
-        course.take(await rig.look())
+        course.began_s, result.started_wall_s = stack.clock.monotonic(), stack.clock.wall()
+        course.take(await stack.look())
         await course.count_cost()
-        result.system = rig.seen.system.name
-        result.server, result.settings = rig.seen.server, self._effective(rig)
+        result.system = stack.seen.system.name
+        result.server, result.settings = stack.seen.server, self._effective(stack)
 
-    def _effective(self, rig: StackApi) -> dict[KnobName, Value]:
+    def _effective(self, stack: StackApi) -> dict[KnobName, Value]:
         """The drill's knobs and those that a loss depends on, as they are."""
-        names = [name for text in self.drill.settings for name in rig.parse(text).names]
-        names += [KnobName(key, SOURCE) for key in _ALWAYS if rig.seen.system.has(BY_KEY[key])]
+        names = [name for text in self.drill.settings for name in stack.parse(text).names]
+        names += [KnobName(key, SOURCE) for key in _ALWAYS if stack.seen.system.has(BY_KEY[key])]
         found: dict[KnobName, Value] = {}
         for name in dict.fromkeys(names):
-            effective = rig.seen.effective(name)
-            found[name] = rig.seen.requested(name) if effective is None else effective
+            effective = stack.seen.effective(name)
+            found[name] = stack.seen.requested(name) if effective is None else effective
         return found
 
     async def _steps(self, work: StepWork) -> None:
@@ -471,30 +471,30 @@ class DrillRun:
         """Say in the log what is done now; a fault and a turned knob have marks of their own."""
         shows = f": {step.shows}" if step.shows else ""
         text = f"step {number} of {len(self.drill.steps)}, {step.text}{shows}"
-        work.guard.rig.log.tell(Severity.INFO, text)
+        work.guard.stack.log.tell(Severity.INFO, text)
 
     async def _reckon(self, result: DrillResult, work: StepWork) -> None:
         """Compare what clients were told with the rows that are there."""
-        course, rig = work.course, work.guard.rig
+        course, stack = work.course, work.guard.stack
         self._number = 0
         self._tell("comparing rows", None)
         end_s = course.now_s()
         if not course.windows:
             await course.count_cost()
-        await rig.load.stop()
-        times_s = [time_s - course.began_s for time_s in told_times_s(await rig.load.client_log())]
+        await stack.load.stop()
+        times_s = [time_s - course.began_s for time_s in told_times_s(await stack.load.client_log())]
         failed_s = course.failed_s
         reading = None if failed_s is None else course.read_before(failed_s)
         if failed_s is not None and course.silences:
             # The server died within the injection: with the last OK that a client had before its end.
             failed_s = course.failed_s = last_before(times_s, failed_s) or failed_s
         failed_at_s = None if failed_s is None else course.began_s + failed_s
-        result.ledger = await rig.reckon(work.node(self.drill.survivor), failed_at_s=failed_at_s)
+        result.ledger = await stack.reckon(work.node(self.drill.survivor), failed_at_s=failed_at_s)
         result.duration_s = course.now_s()
         await work.guard.rebuild(
             node
             for node, rows in result.ledger.nodes.items()
-            if node not in (result.ledger.survivor, rig.seen.source) and (rows.extra or rows.errant_gtids)
+            if node not in (result.ledger.survivor, stack.seen.source) and (rows.extra or rows.errant_gtids)
         )
         if course.mended_s is not None:
             again_s = first_after(times_s, course.mended_s)
@@ -514,7 +514,7 @@ class DrillRun:
             try:
                 await work.do(step)
             except ReplexplorerError as error:
-                work.guard.rig.log.tell(Severity.WARN, f"rollback, {step.text}: {error}")
+                work.guard.stack.log.tell(Severity.WARN, f"rollback, {step.text}: {error}")
 
     def _tell(self, doing: str, done: float | None = None) -> None:
         """Say what is done now; an empty text: the step that is under way."""

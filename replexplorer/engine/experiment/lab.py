@@ -193,7 +193,7 @@ def interval_text(interval: Ratio) -> str:
 
 @dataclass(slots=True)
 class LabRun:
-    """One run of a lab (`rig.Procedure`)."""
+    """One run of a lab (`stack_api.Procedure`)."""
 
     lab: Lab
     quick: bool = False
@@ -211,7 +211,7 @@ class LabRun:
     _tries: list[Try] = field(default_factory=list)
     """Of this repeat."""
 
-    async def run(self, rig: StackApi) -> LabResult:
+    async def run(self, stack: StackApi) -> LabResult:
         """Run it to the end; a server or a load that dies, and a presenter's abort, end it as aborted.
 
         Raises StackUnavailable when another driver holds the load or another experiment runs, and what
@@ -223,26 +223,26 @@ class LabRun:
                 f"the lab {self.lab.name} runs on stacks of its own, one after the other",
                 f"`replexplorer lab run {self.lab.name}` in a shell",
             )
-        self.lab = fitting(self.lab, rig.dialect(rig.seen.source).capabilities)
+        self.lab = fitting(self.lab, stack.dialect(stack.seen.source).capabilities)
 
         def check(seen: Snapshot) -> None:
-            assignments(self.lab, rig.parse, len(seen.replicas))
+            assignments(self.lab, stack.parse, len(seen.replicas))
 
         result = LabResult(
             self.lab,
             self._results,
             repeats=self._runs,
-            server=rig.seen.server,
-            started_wall_s=rig.clock.wall(),
+            server=stack.seen.server,
+            started_wall_s=stack.clock.wall(),
             quick=self.quick,
         )
-        async with restore_guard(rig, "lab", self.lab.name, check=check, report=self._tell) as guard:
+        async with restore_guard(stack, "lab", self.lab.name, check=check, report=self._tell) as guard:
             await carry_out(self._phases(guard), guard, self.conductor, result)
         result.unrestored = guard.unrestored
         invalid = [f"{each.phase.name}: {each.invalid}" for each in result.phases if each.invalid]
         if invalid and result.aborted is None:
             result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
-            rig.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
+            stack.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         if result.aborted is None:
             rounds = [by_name(found) for found in self._rounds]
             result.relations = judged(self.lab, rounds, by_name(result.phases))
@@ -253,7 +253,7 @@ class LabRun:
     async def _phases(self, guard: RestoreGuard) -> None:
         await guard.enough_replicas(self.lab.replicas)
         await guard.look(probe=True)
-        found_with = {name: guard.rig.seen.requested(name) for name in self._turned(guard.rig)}
+        found_with = {name: guard.stack.seen.requested(name) for name in self._turned(guard.stack)}
         last = (self._runs, len(self.lab.phases))
         for repeat in range(1, self._runs + 1):
             results: list[PhaseResult] = []
@@ -275,9 +275,9 @@ class LabRun:
         """Of each phase."""
         return self.lab.runs(quick=self.quick, repeats=self.repeats)
 
-    def _turned(self, rig: StackApi) -> tuple[KnobName, ...]:
+    def _turned(self, stack: StackApi) -> tuple[KnobName, ...]:
         """The knobs that a later phase turns and the first one does not set."""
-        first, *others = ([rig.parse(text) for text in phase.settings] for phase in self.lab.phases)
+        first, *others = ([stack.parse(text) for text in phase.settings] for phase in self.lab.phases)
         given = desired_of(first)
         return tuple(name for phase in others for name in desired_of(phase) if name not in given)
 

@@ -39,7 +39,7 @@ from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 
 @dataclass(slots=True)
 class MatrixRun:
-    """One run of some cells (`rig.Procedure`)."""
+    """One run of some cells (`stack_api.Procedure`)."""
 
     cells: Sequence[MatrixCell]
     """Where none are given: those of the system of the stack that it runs on."""
@@ -68,28 +68,28 @@ class MatrixRun:
         text = f"{cells} quick={self.quick} clients={self.clients} {self.settings}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    async def run(self, rig: StackApi) -> MatrixResult:
+    async def run(self, stack: StackApi) -> MatrixResult:
         """Run every cell that an interrupted run has not; one that a dead server or a refusal ends is told,
         and the next one goes on. Raises UsageError and StackUnavailable before the first as a drill does,
         also for words that choose no cell, and what the journal raises."""
         if not self.cells:
-            cells = matrix_cells(quick=self.quick, system=rig.seen.system.name)
+            cells = matrix_cells(quick=self.quick, system=stack.seen.system.name)
             self.cells = chosen_cells(cells, self.only)
             for cell in self.cells:
                 self.drill(cell)
-        journal = RunJournal(rig.journal("matrix", self.identity), CellResult)
-        head = {"matrix": [cell.name for cell in self.cells], "on": rig.seen.server}
+        journal = RunJournal(stack.journal("matrix", self.identity), CellResult)
+        head = {"matrix": [cell.name for cell in self.cells], "on": stack.seen.server}
         _, found_before = await journal.open(head, fresh=self.fresh)
         known = self._known = {each.cell: each for each in found_before}
         result = MatrixResult(
-            server=rig.seen.server, quick=self.quick, clients=self.clients, resumed=len(known)
+            server=stack.seen.server, quick=self.quick, clients=self.clients, resumed=len(known)
         )
         for number, cell in enumerate(self.cells, 1):
             found = known.get(cell)
             if found is None:
                 self._tell(number, "beginning")
                 try:
-                    found = await self._cell(rig, number, cell)
+                    found = await self._cell(stack, number, cell)
                 except asyncio.CancelledError:
                     if not self.conductor.has_aborted():
                         raise
@@ -100,7 +100,7 @@ class MatrixRun:
                     self._kept += 1
                 self._tell(number, "", ended=found)
             result.add(found)
-        result.server = rig.seen.server
+        result.server = stack.seen.server
         await journal.set_aside()
         return result
 
@@ -109,29 +109,29 @@ class MatrixRun:
         drill = cell_drill(cell, clients=self.clients)
         return replace(drill.with_settings(self.settings), name=drill.name)
 
-    async def _cell(self, rig: StackApi, number: int, cell: MatrixCell) -> CellResult:
+    async def _cell(self, stack: StackApi, number: int, cell: MatrixCell) -> CellResult:
         """Run one, where somebody holds the matrix once that is over."""
         if self.conductor.holds:
             self._tell(number, "waiting for the next cell")
             await self.conductor.gate()
-        drill, began_s, started_wall_s = self.drill(cell), rig.clock.monotonic(), rig.clock.wall()
+        drill, began_s, started_wall_s = self.drill(cell), stack.clock.monotonic(), stack.clock.wall()
 
         def show(now: ExperimentProgress) -> None:
             self._tell(number, now.doing, now.done, now.left_s)
 
         try:
-            found = await DrillRun(drill, self.quick, show).run(rig)
+            found = await DrillRun(drill, self.quick, show).run(stack)
         except (StackUnavailable, ServerRefused) as error:
             if not self._extra_s:
                 raise
             found = DrillResult(
                 drill,
-                server=rig.seen.server,
+                server=stack.seen.server,
                 started_wall_s=started_wall_s,
                 quick=self.quick,
                 aborted=str(error),
             )
-        took_s = rig.clock.monotonic() - began_s
+        took_s = stack.clock.monotonic() - began_s
         self._extra_s.append(took_s - drill.seconds(quick=self.quick))
         return CellResult.of(cell, found, took_s)
 

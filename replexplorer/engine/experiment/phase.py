@@ -27,7 +27,7 @@ from replexplorer.ports import Report
 class Act:
     """A phase's script at work."""
 
-    rig: StackApi
+    stack: StackApi
     phase: Phase
     quick: bool
     tell: Report
@@ -126,31 +126,31 @@ class PhaseRun:
         Raises what turning its knobs raises, and StackUnavailable when a node went down.
         """
         self.tell("setting", None)
-        guard, phase, rig = self.guard, self.phase, self.guard.rig
-        mark = rig.log.begin_change(phase.name)  # the epoch before ends with its measurement
-        at_rest = rig.seen.protection.state is not ProtectionState.BLOCKED
+        guard, phase, stack = self.guard, self.phase, self.guard.stack
+        mark = stack.log.begin_change(phase.name)  # the epoch before ends with its measurement
+        at_rest = stack.seen.protection.state is not ProtectionState.BLOCKED
         if at_rest:
-            await rig.load.follow(clients=0)  # the link and the disk are measured at rest
+            await stack.load.follow(clients=0)  # the link and the disk are measured at rest
         await self._attach(at_rest=at_rest)
         clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
         await self._turn(text for text in phase.settings if text not in clients)
         self.tell("measuring the link", None)
-        rtt = await measured_rtt(rig, _QUICK_RTT_LOOKS if self.quick else _RTT_LOOKS)
+        rtt = await measured_rtt(stack, _QUICK_RTT_LOOKS if self.quick else _RTT_LOOKS)
         await self._turn(clients)
         for fault in phase.faults:
             await guard.inject(fault)
         await guard.look()
         if phase.play is not None:
             self.tell("running", None)
-            rig.log.change_effective(mark, phase.name, phase.name)
+            stack.log.change_effective(mark, phase.name, phase.name)
             await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
-            before, lost = rig.seen.protection, _conflicts(rig.seen)
-            played = await phase.play(Act(rig, phase, self.quick, self.tell, self.tries))
-            rig.log.end_epoch()
+            before, lost = stack.seen.protection, _conflicts(stack.seen)
+            played = await phase.play(Act(stack, phase, self.quick, self.tell, self.tries))
+            stack.log.end_epoch()
         else:
-            await rig.load.follow(table_size=phase.table_size)
+            await stack.load.follow(table_size=phase.table_size)
             await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
-            before, lost = rig.seen.protection, _conflicts(rig.seen)
+            before, lost = stack.seen.protection, _conflicts(stack.seen)
             played = await self._measured(rtt, mark)
         seen = await guard.look_alive()
         result = replace(
@@ -173,7 +173,7 @@ class PhaseRun:
         before = await self._until_applied()
         await self.guard.attach(self.phase.replicas)
         behind = await self._until_applied()
-        cut_off = {node.name for node in self.guard.rig.seen.nodes if node.io_thread == "off"}
+        cut_off = {node.name for node in self.guard.stack.seen.nodes if node.io_thread == "off"}
         self._behind = (*behind, *(name for name in before if name in cut_off))
 
     async def _until_applied(self) -> tuple[str, ...]:
@@ -184,41 +184,41 @@ class PhaseRun:
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""
-        await self.guard.turn(desired_of([self.guard.rig.parse(text) for text in settings]))
+        await self.guard.turn(desired_of([self.guard.stack.parse(text) for text in settings]))
 
     async def _measured(self, rtt: Rtt | None, mark: int) -> Played:
         """Measure the load that runs; the phase's mark stands where its settings are in force, and its epoch
         is what is measured."""
-        rig, phase, length = self.guard.rig, self.phase, self.phase.length(quick=self.quick)
-        began_s = rig.clock.monotonic()
+        stack, phase, length = self.guard.stack, self.phase, self.phase.length(quick=self.quick)
+        began_s = stack.clock.monotonic()
         from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
-        rig.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
+        stack.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
         commits = 0
 
         def show(interval: Interval) -> None:
             nonlocal commits
             commits += interval.commits
-            passed_s = rig.clock.monotonic() - began_s
+            passed_s = stack.clock.monotonic() - began_s
             share = commits / length.commits if length.commits else passed_s / length.seconds
             self.tell("measuring", min(1.0, share))
 
-        found = await rig.load.measure(
+        found = await stack.load.measure(
             duration_s=0.0 if length.commits else length.seconds,
             commits=length.commits or 0,
             from_s=from_s,
             on_interval=show,
         )
         measured = found.load
-        rig.log.end_epoch(measured.intervals[-1].end_s)
+        stack.log.end_epoch(measured.intervals[-1].end_s)
         if measured.total is not None and measured.total.mode == OPEN:
-            await rig.load.follow()  # it was drained
+            await stack.load.follow()  # it was drained
         return Played.of(found)
 
     def _result(self, rtt: Rtt | None, played: Played) -> PhaseResult:
-        rig, seen = self.guard.rig, self.guard.rig.seen
+        stack, seen = self.guard.stack, self.guard.stack.seen
         protection = seen.protection
         rtt_ms = rtt.ms if rtt else seen.rtt_ms
-        clients = rig.load.settings.clients if rig.load.settings else 0
+        clients = stack.load.settings.clients if stack.load.settings else 0
         clients = clients if played.clients is None else played.clients
         alone = [each for each in self.before if each.protection.state is ProtectionState.OFF]
         local_ms = local_cost_ms(alone[0].clients, alone[0].service) if alone else None
@@ -239,7 +239,7 @@ class PhaseRun:
             errors=played.errors,
             fsync_measured_ms=seen.fsync_ms,
             disk_probe_ms=seen.disk_probe_ms,
-            predicted_tps=rig.forecast.expected_tps(protection, rtt_ms),
+            predicted_tps=stack.forecast.expected_tps(protection, rtt_ms),
             rtt=rtt,
             duration_s=played.duration_s,
             rows=played.rows,
@@ -259,11 +259,11 @@ class PhaseRun:
 
     def _settings(self) -> dict[KnobName, Value]:
         """The phase's knobs as they are in effect."""
-        rig, found = self.guard.rig, dict[KnobName, Value]()
+        stack, found = self.guard.stack, dict[KnobName, Value]()
         for text in self.phase.settings:
-            assignment = rig.parse(text)
+            assignment = stack.parse(text)
             for name in assignment.names:
-                effective = rig.seen.effective(name)
+                effective = stack.seen.effective(name)
                 found[name] = assignment.value if effective is None else effective
         return found
 
@@ -284,13 +284,13 @@ def _lost(seen: Snapshot, before: Conflicts, played: Played) -> Figures:
     return known if any(known.values()) else {}
 
 
-async def measured_rtt(rig: StackApi, looks: int) -> Rtt | None:
+async def measured_rtt(stack: StackApi, looks: int) -> Rtt | None:
     """The acknowledging replica's round trip, measured by several looks at the probe; a Student interval of
     their mean. None where no probe was answered."""
     seen: list[float] = []
     for _ in range(looks):
-        rtt_ms = await rig.rtt_ms()
+        rtt_ms = await stack.rtt_ms()
         if rtt_ms is not None:
             seen.append(rtt_ms)
-        await rig.clock.sleep(_RTT_LOOK_S)
+        await stack.clock.sleep(_RTT_LOOK_S)
     return Rtt.of(seen, len(seen)) if seen else None

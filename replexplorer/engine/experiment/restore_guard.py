@@ -39,7 +39,7 @@ _NEARER_WITHIN_S: Final = 2.0
 class RestoreGuard:
     """What an experiment under way has taken."""
 
-    rig: StackApi
+    stack: StackApi
     kind: str
     """`lab`, `sweep`, `drill`."""
     name: str
@@ -82,7 +82,7 @@ class RestoreGuard:
     def keep(self, names: Iterable[KnobName]) -> Desired:
         """Note what is requested of these and of the clients, before they are turned; answers all that was
         noted so far."""
-        seen = self.rig.seen
+        seen = self.stack.seen
         for name in (*names, CLIENTS):
             self._kept.setdefault(name, seen.requested(name))
         return self._kept
@@ -97,23 +97,23 @@ class RestoreGuard:
         desired = {**self._lost, **desired}
         self._turned.update(desired)
         await self._record()
-        await self.rig.turn(desired)
+        await self.stack.turn(desired)
         self._lost = {}
-        self.baseline.turned(desired, self.rig.seen)
+        self.baseline.turned(desired, self.stack.seen)
 
     async def attach(self, replicas: int | None) -> None:
         """Let this many replicas receive events, all for None."""
         self._attached = self._attached or replicas is not None
-        await self.rig.attach(replicas)
+        await self.stack.attach(replicas)
 
     async def enough_replicas(self, number: int) -> None:
         """Bring up what is missing of this many replicas; they are removed again."""
-        if len(self.rig.seen.replicas) < number:
-            await self.rig.scale(number, self.report)
+        if len(self.stack.seen.replicas) < number:
+            await self.stack.scale(number, self.report)
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
         """Do a fault; it is mended in the end. Raises what `StackApi.inject` does."""
-        done = await self.rig.inject(text)
+        done = await self.stack.inject(text)
         self._faults.update({fault.number: fault for fault in done})
         return done
 
@@ -123,11 +123,13 @@ class RestoreGuard:
         over: list[Fault] = []
         for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
             kind, at, _ = (text or fault.kind).partition("@")
-            if kind.partition("=")[0] == fault.kind and (not at or text in _addresses(fault, self.rig.seen)):
+            if kind.partition("=")[0] == fault.kind and (
+                not at or text in _addresses(fault, self.stack.seen)
+            ):
                 over.append(fault)
         for fault in over:
             alike = [each for each in over if each.kind == fault.kind]
-            if len(alike) > 1 and self.rig.seen.system.starts_together:
+            if len(alike) > 1 and self.stack.seen.system.starts_together:
                 await self._mend_together(alike)
             else:
                 await self._mend(fault)
@@ -154,14 +156,14 @@ class RestoreGuard:
         self._faults.pop(fault.number, None)
 
     async def _clear(self, text: str) -> None:
-        found = [each.comeback for each in await self.rig.clear(text) if each.comeback is not None]
+        found = [each.comeback for each in await self.stack.clear(text) if each.comeback is not None]
         self.comebacks += found
         await self.rebuild(node for comeback in found for node in comeback.differs)
 
     async def _is_left_out(self, node: str) -> bool:
         """Whether a node answers and is no member of a group that others are members of, and that gives a
         copy of its data only to who asks."""
-        seen = await self.rig.look()
+        seen = await self.stack.look()
         ready = {each.name: each.member is not None and each.member.is_ready for each in seen.nodes}
         left = seen.system.elects and node != seen.source and node not in seen.nodes_down
         return left and ready.get(seen.source, False) and not ready.get(node, True)
@@ -169,8 +171,8 @@ class RestoreGuard:
     async def _copy_to(self, node: str, why: str) -> None:
         """Let a node be a member by a copy of the group's data."""
         self.report(f"copying the group's data to {node}", None)
-        self.rig.log.tell(Severity.WARN, f"{why}: it gets a copy of the group's data")
-        await self.rig.rejoin(node, rebuild=True)
+        self.stack.log.tell(Severity.WARN, f"{why}: it gets a copy of the group's data")
+        await self.stack.rejoin(node, rebuild=True)
         self.repaired.append(f"{why}: a copy of the group's data brought it back")
         self._differing.discard(node)
         await self._record()
@@ -179,7 +181,7 @@ class RestoreGuard:
         """These may have rows that the source lost or is about to lose; they get a copy of its data in the
         end, also after a kill. Nothing where members get what they lack by themselves: each numbers the same
         transactions in its own way there, and none is copied on demand."""
-        if self.rig.seen.system.each_writes:
+        if self.stack.seen.system.each_writes:
             return
         if added := set(nodes) - self._differing:
             self._differing |= added
@@ -187,13 +189,13 @@ class RestoreGuard:
 
     async def _record(self) -> None:
         """Let the stack keep all that was taken so far and goes with no lease."""
-        await self.rig.record(
+        await self.stack.record(
             PendingRestore(
                 self.kind,
                 self.name,
                 self.source,
-                before=kept_all(self._of_now(self._kept), self.rig.seen.roster),
-                turned=kept_all(self._of_now(self._turned), self.rig.seen.roster),
+                before=kept_all(self._of_now(self._kept), self.stack.seen.roster),
+                turned=kept_all(self._of_now(self._turned), self.stack.seen.roster),
                 differing=tuple(in_order(self._differing)),
             )
         )
@@ -202,24 +204,24 @@ class RestoreGuard:
 
     async def look(self, *, probe: bool = False) -> Snapshot:
         """Look at everything, and expect it so from here on."""
-        seen = await self.rig.look(probe=probe)
+        seen = await self.stack.look(probe=probe)
         self.baseline.begin(seen)
         return seen
 
     async def look_alive(self, hint: str = "`replexplorer up` brings it back") -> Snapshot:
         """Look at everything; raise StackUnavailable when a node is down."""
-        seen = await self.rig.look()
+        seen = await self.stack.look()
         if seen.nodes_down:
             raise StackUnavailable(f"{' and '.join(seen.nodes_down)} went down in the {self.kind}", hint)
         return seen
 
     async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
         """Look until a protection state has come, or the time is over; None: any will do."""
-        clock, seen = self.rig.clock, self.rig.seen
+        clock, seen = self.stack.clock, self.stack.seen
         ends_s = clock.monotonic() + within_s
         while wanted not in (None, seen.protection.state) and clock.monotonic() < ends_s:
             await clock.sleep(_LOOK_EVERY_S)
-            seen = await self.rig.look()
+            seen = await self.stack.look()
 
     async def until_applied(
         self, *, within_s: float, tell: Callable[[str], None] = lambda _: None
@@ -227,10 +229,10 @@ class RestoreGuard:
         """Look until each replica that receives has applied all that the source has, or the time is over;
         answers those that have not. One whose transactions are unknown is not waited for; `tell` hears how
         far the others are."""
-        clock = self.rig.clock
+        clock = self.stack.clock
         began_s = clock.monotonic()
         first: Mapping[str, int] = {}
-        while behind := _behind(seen := await self.rig.look(with_gtids=True)):
+        while behind := _behind(seen := await self.stack.look(with_gtids=True)):
             passed_s = clock.monotonic() - began_s
             if passed_s >= within_s:
                 break
@@ -275,19 +277,19 @@ class RestoreGuard:
         """Copies that a node could not get yet stay owed; all else was returned, or is requested."""
         if self._differing:
             left = tuple(in_order(self._differing))
-            await self.rig.record(PendingRestore(self.kind, self.name, self.rig.seen.source, differing=left))
+            await self.stack.record(
+                PendingRestore(self.kind, self.name, self.stack.seen.source, differing=left)
+            )
         else:
-            await self.rig.record(None)
+            await self.stack.record(None)
 
     async def _end_load(self) -> None:
         if self.load is None:
-            await self.rig.load.stop()
+            await self.stack.load.stop()
 
     async def _mend_all(self) -> None:
         """Clear every fault, each whatever became of those before; what cannot be cleared yet is left."""
-        for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
-            with suppress(ReplexplorerError):
-                await self._mend(fault)
+        await self._mend_left()
 
     async def _mend_left(self) -> list[str]:
         """Clear what could not be while nodes were away."""
@@ -301,24 +303,24 @@ class RestoreGuard:
 
     async def _source_back(self) -> None:
         """The node that was the source before is it again, with what the source of now has."""
-        rig = self.rig
+        stack = self.stack
         with suppress(ReplexplorerError):  # then what was seen before has to do
-            await rig.look()
-        system = rig.seen.system
-        if rig.seen.source == self.source or system.each_writes:
+            await stack.look()
+        system = stack.seen.system
+        if stack.seen.source == self.source or system.each_writes:
             return  # where each member takes writes none has to be made the source
         self.report(f"making {self.source} the source again", None)
         # A member may take itself for whole though its engine lost rows: it gets a copy before it is elected.
         lacks = system.is_group and self.source in self._differing
-        await rig.rejoin(self.source, rebuild=lacks)
+        await stack.rejoin(self.source, rebuild=lacks)
         if lacks:
             self._differing.discard(self.source)
-        await rig.switchover(self.source)
+        await stack.switchover(self.source)
 
     async def _rebuild(self) -> list[str]:
         """Make the rows of all nodes equal again: the source's, whichever node that is by now."""
-        left, source = [], self.rig.seen.source
-        if source in self._differing and self.rig.seen.system.elects:
+        left, source = [], self.stack.seen.source
+        if source in self._differing and self.stack.seen.system.elects:
             left.append(
                 f"{source} may lack rows that its binlog has, and takes the writes: no member copies it"
             )
@@ -326,7 +328,7 @@ class RestoreGuard:
         for node in in_order(self._differing):
             self.report(f"copying the source to {node}", None)
             try:
-                await self.rig.rejoin(node, rebuild=True)
+                await self.stack.rejoin(node, rebuild=True)
             except ReplexplorerError as error:
                 left.append(f"{node} may have rows that the source lacks, `up` tries again: {error}")
             else:
@@ -336,30 +338,30 @@ class RestoreGuard:
     async def _turn_back(self) -> list[str]:
         if not self._kept:
             return []
-        return await turn_back(self.rig, self._of_now(self._kept), beside=self._lost)
+        return await turn_back(self.stack, self._of_now(self._kept), beside=self._lost)
 
     def _of_now(self, values: Desired) -> dict[KnobName, Value]:
         """The same of the same nodes and links. Where each member takes writes, the load goes on at another
         one when its own is gone, and nobody makes the first the source again."""
-        seen = self.rig.seen
+        seen = self.stack.seen
         if not seen.system.each_writes:
             return dict(values)
         return seen_from(values, replace(seen.roster, source=self.source), seen.roster)
 
     async def _attach_all(self) -> None:
         if self._attached:
-            await self.rig.attach(None)
+            await self.stack.attach(None)
 
     async def _remove_surplus(self) -> None:
-        if len(self.rig.seen.replicas) > self.replicas:
-            await self.rig.scale(self.replicas, self.report)
+        if len(self.stack.seen.replicas) > self.replicas:
+            await self.stack.scale(self.replicas, self.report)
 
     async def _follow(self) -> None:
         """A load that ran before does again what it did."""
         if self.load is not None:
-            if self.rig.load.settings is None:  # it was ended, to compare the rows
-                await self.rig.load.drive(clients=0)
-            await self.rig.load.follow(table_size=self.load.table_size)
+            if self.stack.load.settings is None:  # it was ended, to compare the rows
+                await self.stack.load.drive(clients=0)
+            await self.stack.load.follow(table_size=self.load.table_size)
 
 
 def _behind(seen: Snapshot) -> Mapping[str, int]:
@@ -402,27 +404,27 @@ def _addresses(fault: Fault, seen: Snapshot) -> tuple[str, ...]:
 
 
 async def turn_back(
-    rig: StackApi, values: Mapping[KnobName, Value], *, beside: Mapping[KnobName, Value] | None = None
+    stack: StackApi, values: Mapping[KnobName, Value], *, beside: Mapping[KnobName, Value] | None = None
 ) -> list[str]:
     """Turn these back, with what goes `beside` them, all at once or as many as can be. The rest is only
     requested; answers that, each in a line."""
     try:
-        await rig.turn({**(beside or {}), **values})
+        await stack.turn({**(beside or {}), **values})
         return []
     except ReplexplorerError:
         left = []
     for name, value in values.items():
         try:
-            await rig.turn({name: value})
+            await stack.turn({name: value})
         except ReplexplorerError as error:
-            left.append(await _request(rig, name, value, error))
+            left.append(await _request(stack, name, value, error))
     return left
 
 
-async def _request(rig: StackApi, name: KnobName, value: Value, why: ReplexplorerError) -> str:
+async def _request(stack: StackApi, name: KnobName, value: Value, why: ReplexplorerError) -> str:
     """Write down what cannot be turned now; answers what becomes of it."""
     try:
-        await rig.request({name: value})
+        await stack.request({name: value})
     except ReplexplorerError as error:
         return f"{name} = {value} could not be restored: {error}"
     return f"{name} = {value} is requested and comes with its server: {why}"
@@ -430,7 +432,7 @@ async def _request(rig: StackApi, name: KnobName, value: Value, why: Replexplore
 
 @asynccontextmanager
 async def restore_guard(
-    rig: StackApi,
+    stack: StackApi,
     kind: str,
     name: str,
     *,
@@ -442,19 +444,19 @@ async def restore_guard(
     Raises UsageError and StackUnavailable while nothing is changed: what `check` says of the settings, that
     another experiment runs, or that somebody else drives the load.
     """
-    async with rig.reserved(kind, name):
-        seen = await rig.look()
+    async with stack.reserved(kind, name):
+        seen = await stack.look()
         check(seen)
-        guard = RestoreGuard(rig, kind, name, rig.load.settings, len(seen.replicas), seen.source, report)
+        guard = RestoreGuard(stack, kind, name, stack.load.settings, len(seen.replicas), seen.source, report)
         try:
-            await rig.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
+            await stack.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
         except BaseException:
             if guard.load is not None:
                 with suppress(ReplexplorerError):
-                    await to_the_end(rig.load.follow())
+                    await to_the_end(stack.load.follow())
             raise
-        number = rig.log.begin_change(f"{kind} {name}")
-        rig.log.tell(Severity.MARK, f"a {kind} begins: {name}", mark=number)
+        number = stack.log.begin_change(f"{kind} {name}")
+        stack.log.tell(Severity.MARK, f"a {kind} begins: {name}", mark=number)
         try:
             yield guard
         except asyncio.CancelledError:
@@ -469,7 +471,7 @@ async def restore_guard(
 
 async def _return(guard: RestoreGuard) -> None:
     """Return everything, between the experiment's last figure and the mark that ends it."""
-    log, title = guard.rig.log, f"after the {guard.kind}"
+    log, title = guard.stack.log, f"after the {guard.kind}"
     log.begin_restoring()
     try:
         await guard.return_all()

@@ -83,7 +83,7 @@ async def carry_out(
     try:
         await work
     except ReplexplorerError as error:
-        died = isinstance(error, ServerUnreachable | StackUnavailable) or guard.rig.load.settings is None
+        died = isinstance(error, ServerUnreachable | StackUnavailable) or guard.stack.load.settings is None
         if not died or not guard.has_turned:
             raise
         result.aborted = str(error)
@@ -93,7 +93,7 @@ async def carry_out(
         result.aborted = conductor.aborted
     if result.aborted is not None:
         guard.outcome = "was aborted"
-        guard.rig.log.tell(Severity.BAD, f"the {guard.kind} was aborted: {result.aborted}")
+        guard.stack.log.tell(Severity.BAD, f"the {guard.kind} was aborted: {result.aborted}")
 
 
 class RunJournal(Generic[T]):

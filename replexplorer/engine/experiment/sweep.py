@@ -76,7 +76,7 @@ class SweepRun:
 
     async def _passes(self, guard: RestoreGuard, journal: RunJournal[SweptRun], result: Swept) -> None:
         """Every cell once in each pass; what failed once more at the pass's end."""
-        stack, grid = guard.rig, self.sweep.grid
+        stack, grid = guard.stack, self.sweep.grid
         seed = int(stack.clock.wall() * 1000) % 2**32 if self.sweep.seed is None else self.sweep.seed
         head: dict[str, Any] = {
             "sweep": grid.text,
@@ -112,7 +112,7 @@ class SweepRun:
         if any(run.is_final for run in known) or len(known) >= attempt:
             return
         self._tell(number, "measuring")
-        clock = guard.rig.clock
+        clock = guard.stack.clock
         began_s = clock.monotonic()
         bare = SweptRun(cell.index, block, attempt, clock.wall(), 0.0)
         # What a scene leaves out is not what the run before left.
@@ -128,7 +128,7 @@ class SweepRun:
     ) -> SweptRun:
         """Turn the knobs, settle, measure. A run that says nothing of its cell has a reason `why`. Raises
         StackUnavailable when a node is down or the load ends."""
-        stack = guard.rig
+        stack = guard.stack
         try:
             await guard.turn(values)
         except StackUnavailable:
@@ -201,7 +201,7 @@ def _failure(
 
 
 def _with_figures(bare: SweptRun, guard: RestoreGuard, cell: Cell, found: Findings) -> SweptRun:
-    measured, anatomy, seen = found.load, found.anatomy, guard.rig.seen
+    measured, anatomy, seen = found.load, found.anatomy, guard.stack.seen
     total = measured.total
     # What is drained after an open loop's end makes its last interval longer.
     even = measured.intervals[:-1] if _is_open(total) else measured.intervals
@@ -224,7 +224,7 @@ def _with_figures(bare: SweptRun, guard: RestoreGuard, cell: Cell, found: Findin
         cpu_percent=measured.cpu_percent,
         state=seen.protection.state.value,
         effective={str(name): seen.effective(name) for name in cell.values},
-        setting=asdict(guard.rig.forecast.setting()) if _is_modelled(seen, total) else None,
+        setting=asdict(guard.stack.forecast.setting()) if _is_modelled(seen, total) else None,
         anatomy={part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None,
         exposure=found.exposure,
         cost=found.cost,

@@ -31,9 +31,9 @@ _WARMUP_S: Final = 1.5
 
 async def _measured(act: Act, from_s: float) -> Findings:
     """The load from a moment on, for as long as the phase is."""
-    clock, length_s = act.rig.clock, act.phase.length(quick=act.quick).seconds
+    clock, length_s = act.stack.clock, act.phase.length(quick=act.quick).seconds
     began_s = clock.monotonic()
-    return await act.rig.load.measure(
+    return await act.stack.load.measure(
         duration_s=length_s,
         from_s=from_s,
         on_interval=lambda _: act.tell("measuring", min(1.0, (clock.monotonic() - began_s) / length_s)),
@@ -42,14 +42,14 @@ async def _measured(act: Act, from_s: float) -> Findings:
 
 async def catch_up(act: Act) -> Played:
     """Measure the load; then how far the replica is behind, and how long it needs to catch up."""
-    rig = act.rig
-    clock, replica = rig.clock, rig.seen.replicas[0]
-    await rig.load.follow()
+    stack = act.stack
+    clock, replica = stack.clock, stack.seen.replicas[0]
+    await stack.load.follow()
     found = await _measured(act, clock.monotonic() + _WARMUP_S)
-    source, behind_it = rig.sql(rig.seen.source), rig.sql(replica)
+    source, behind_it = stack.sql(stack.seen.source), stack.sql(replica)
     try:
-        executed = await ask(source, rig.dialect(rig.seen.source).executed())
-        behind = await ask(behind_it, rig.dialect(replica).behind(executed))
+        executed = await ask(source, stack.dialect(stack.seen.source).executed())
+        behind = await ask(behind_it, stack.dialect(replica).behind(executed))
     finally:
         await asyncio.gather(source.close(), behind_it.close())
     waiting = gtid_count(behind.queued or "") if behind else 0
@@ -59,27 +59,27 @@ async def catch_up(act: Act) -> Played:
         by_pace_s = waiting / found.load.tps if found.load.tps else 0.0
         lag_s = by_pace_s if behind.applying_us is None else behind.applying_us / 1e6
     act.tell("the replica catches up", None)
-    await rig.load.follow(clients=0)
+    await stack.load.follow(clients=0)
     resting_s = clock.monotonic()
-    await rig.caught_up(among=[replica])
+    await stack.caught_up(among=[replica])
     figures = {
         "lag at the end, s": lag_s,
         "acknowledged, not applied at the end": waiting,
         "catches up in, s": clock.monotonic() - resting_s,
     }
-    await rig.load.follow()
+    await stack.load.follow()
     return Played.of(found, figures)
 
 
 async def count_fsyncs(act: Act) -> Played:
     """Measure the load, and count the binlog's fsyncs meanwhile."""
-    rig = act.rig
-    await rig.load.follow()
-    await rig.clock.sleep(_WARMUP_S)
-    first, from_s = await rig.look(), rig.clock.monotonic()
+    stack = act.stack
+    await stack.load.follow()
+    await stack.clock.sleep(_WARMUP_S)
+    first, from_s = await stack.look(), stack.clock.monotonic()
     found = await _measured(act, from_s)
-    last, passed_s = await rig.look(), rig.clock.monotonic() - from_s
-    disks = [seen.disks.get(rig.seen.source) for seen in (first, last)]
+    last, passed_s = await stack.look(), stack.clock.monotonic() - from_s
+    disks = [seen.disks.get(stack.seen.source) for seen in (first, last)]
     counted = [disk.fsyncs.get("binlog", 0) for disk in disks if disk is not None and disk.fsyncs is not None]
     if len(counted) < 2:
         return Played.of(found)
@@ -99,7 +99,7 @@ _EARLY_MS: Final = 250.0
 
 async def phantom_read(act: Act) -> Played:
     """A writer inserts a row and waits, a reader polls for it; once a try."""
-    writer, reader = (act.rig.sql(act.rig.seen.source) for _ in range(2))
+    writer, reader = (act.stack.sql(act.stack.seen.source) for _ in range(2))
     tries: list[Try] = []
     create = f"CREATE TABLE IF NOT EXISTS {_PHANTOM} (id INT PRIMARY KEY) ENGINE=InnoDB"
     try:
@@ -122,7 +122,7 @@ async def phantom_read(act: Act) -> Played:
 async def _try(act: Act, writer: Sql, reader: Sql, number: int) -> Try:
     """One try to its end, shown meanwhile: when the row was first seen, and when the writer's statement
     returned."""
-    clock = act.rig.clock
+    clock = act.stack.clock
     began_s = clock.monotonic()
 
     def since_ms() -> float:
@@ -171,32 +171,32 @@ group's certification."""
 async def contend(act: Act) -> Played:
     """Let `CLIENTS` clients, as many at each node that takes writes, update one of `HOT_ROWS` rows at a time;
     raises StackUnavailable where a node does not get the rows."""
-    rig = act.rig
-    nodes = [node.name for node in rig.seen.nodes if node.role == Role.PRIMARY]
+    stack = act.stack
+    nodes = [node.name for node in stack.seen.nodes if node.role == Role.PRIMARY]
     seconds = act.phase.length(quick=act.quick).seconds
-    source = rig.sql(rig.seen.source)
-    clients = [rig.sql(nodes[number % len(nodes)]) for number in range(CLIENTS)]
+    source = stack.sql(stack.seen.source)
+    clients = [stack.sql(nodes[number % len(nodes)]) for number in range(CLIENTS)]
     service, retried = Histogram(), Counter[int]()
     try:
         await _fill(source)
         await all_of(*(_until_filled(act, sql) for sql in clients))
-        began_s = rig.clock.monotonic()
+        began_s = stack.clock.monotonic()
         ends_s = began_s + seconds
 
         async def client(number: int, sql: Sql) -> None:
             random = Random(_SEED + number)
-            while rig.clock.monotonic() < ends_s:
-                row, sent_s = random.randrange(HOT_ROWS), rig.clock.monotonic()
+            while stack.clock.monotonic() < ends_s:
+                row, sent_s = random.randrange(HOT_ROWS), stack.clock.monotonic()
                 while not await _updated(sql, row, retried):
-                    if rig.clock.monotonic() >= ends_s:
+                    if stack.clock.monotonic() >= ends_s:
                         return
-                if (now_s := rig.clock.monotonic()) < ends_s:
+                if (now_s := stack.clock.monotonic()) < ends_s:
                     service.record(round((now_s - sent_s) * 1e6))
 
         async def tell() -> None:
-            while (passed_s := rig.clock.monotonic() - began_s) < seconds:
+            while (passed_s := stack.clock.monotonic() - began_s) < seconds:
                 act.tell("measuring", passed_s / seconds)
-                await rig.clock.sleep(min(_TELL_EVERY_S, seconds - passed_s))
+                await stack.clock.sleep(min(_TELL_EVERY_S, seconds - passed_s))
 
         await all_of(tell(), *(client(number, sql) for number, sql in enumerate(clients)))
     finally:
@@ -228,7 +228,7 @@ async def _fill(sql: Sql) -> None:
 
 async def _until_filled(act: Act, sql: Sql) -> None:
     """Until a node has the rows that another one was given."""
-    clock = act.rig.clock
+    clock = act.stack.clock
     ends_s = clock.monotonic() + _COPIED_WITHIN_S
     while clock.monotonic() < ends_s:
         if await _rows(sql) == HOT_ROWS:
@@ -240,7 +240,7 @@ async def _until_filled(act: Act, sql: Sql) -> None:
 async def _until_same(act: Act, members: Sequence[Sql]) -> None:
     """Until every node has applied all: a DROP at one node is certified against nothing, and another's
     update that is still to be applied there would find no table and end its membership."""
-    clock, before = act.rig.clock, None
+    clock, before = act.stack.clock, None
     ends_s = clock.monotonic() + _COPIED_WITHIN_S
     while clock.monotonic() < ends_s:
         found = [

@@ -136,8 +136,8 @@ async def _counted(sql: Sql, table: str) -> int:
 
 async def archive(act: Act, rows: int | None = None) -> Played:
     """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
-    clock, source = act.rig.clock, act.rig.seen.source
-    sql, dialect = act.rig.sql(source), act.rig.dialect(source)
+    clock, source = act.stack.clock, act.stack.seen.source
+    sql, dialect = act.stack.sql(source), act.stack.dialect(source)
     drop = [f"DROP TABLE IF EXISTS {_DATABASE}.{name}" for name in ("title", "title_new", "title_old")]
 
     async def size_mb() -> float:
@@ -151,7 +151,7 @@ async def archive(act: Act, rows: int | None = None) -> Played:
         await _fill_titles(sql, rows or (_QUICK_ROWS if act.quick else _ROWS), act.tell)
         held, before_mb, binlog_before_mb = await _counted(sql, _TITLE), await size_mb(), await binlog_mb()
         figures: dict[str, float | str] = {}
-        async with foreground(act.rig) as felt:
+        async with foreground(act.stack) as felt:
             began_s = clock.monotonic()
             for step, statements in _WAYS[act.phase.name.partition(": ")[2]].items():
                 act.tell(step, None)
@@ -223,19 +223,19 @@ _VISIT_KEYS: Final = {
 
 async def missing_key(act: Act) -> Played:
     """Fill the table, delete a fifth of it by one statement, and wait for what comes after on the replica."""
-    rig, rows = act.rig, 10_000 if act.quick else 20_000
-    source, replica = rig.sql(rig.seen.source), rig.sql(rig.seen.replicas[0])
+    stack, rows = act.stack, 10_000 if act.quick else 20_000
+    source, replica = stack.sql(stack.seen.source), stack.sql(stack.seen.replicas[0])
     try:
         act.tell("filling the table", None)
         await _fill_visits(source, act.phase.name, rows)
         await _until_applied(act, source, replica)
         act.tell("deleting", None)
-        began_s = rig.clock.monotonic()
+        began_s = stack.clock.monotonic()
         await _do(source, f"DELETE FROM {_VISITS} WHERE visitor % {_EVERY} = 0")
-        done_s = rig.clock.monotonic()
+        done_s = stack.clock.monotonic()
         act.tell("the replica applies it", None)
         await _until_applied(act, source, replica)
-        applied_s = rig.clock.monotonic() - done_s
+        applied_s = stack.clock.monotonic() - done_s
         figures = {
             "on the source, s": done_s - began_s,
             "then on the replica, s": applied_s,
@@ -265,12 +265,12 @@ async def _fill_visits(sql: Sql, phase: str, rows: int) -> None:
 
 async def _until_applied(act: Act, at_source: Sql, at_replica: Sql) -> None:
     """Until the replica has executed all that the source has; raises StackUnavailable when it does not."""
-    rig = act.rig
-    executed = await ask(at_source, rig.dialect(rig.seen.source).executed())
-    reached = rig.dialect(rig.seen.replicas[0]).reached(executed, _WITHIN_S)
+    stack = act.stack
+    executed = await ask(at_source, stack.dialect(stack.seen.source).executed())
+    reached = stack.dialect(stack.seen.replicas[0]).reached(executed, _WITHIN_S)
     if not await ask(at_replica, reached, deadline_s=_WITHIN_S + 5):
         raise StackUnavailable(
-            f"{rig.seen.replicas[0]} did not apply it within {_WITHIN_S:g} s", "`replexplorer status`"
+            f"{stack.seen.replicas[0]} did not apply it within {_WITHIN_S:g} s", "`replexplorer status`"
         )
 
 
@@ -298,7 +298,7 @@ async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> Played:
     """Single-row INSERTs, one commit each, through one session."""
     commits = act.phase.length(quick=act.quick).commits or 1
     whole = act.phase.name.startswith("all rows") and not act.quick
-    clock, service, sql = act.rig.clock, Histogram(), act.rig.sql(act.rig.seen.source)
+    clock, service, sql = act.stack.clock, Histogram(), act.stack.sql(act.stack.seen.source)
     drop = f"DROP TABLE IF EXISTS {_DUMP}"
     try:
         await _do(sql, drop, f"CREATE TABLE {_DUMP} ({_DUMP_COLUMNS}) ENGINE=InnoDB")
