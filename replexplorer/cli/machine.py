@@ -209,9 +209,9 @@ def documents() -> dict[str, Any]:
     from replexplorer.engine.outcome import SetResult, Status
     from replexplorer.formats.scenes import Scene
     from replexplorer.formats.themes import Theme
-    from replexplorer.reports.compare import CompareDocument
     from replexplorer.reports.load import LoadReport
     from replexplorer.reports.prediction import AdviseDocument, PredictDocument
+    from replexplorer.reports.recordings import CompareDocument
 
     found: dict[str, Any] = {
         "advise": AdviseDocument,

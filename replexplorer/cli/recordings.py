@@ -28,7 +28,7 @@ from replexplorer.formats import paths
 from replexplorer.formats.configuration import ENV_PREFIX
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import expanded
-from replexplorer.reports.compare import ComparedRun, compare_report, recorded_run
+from replexplorer.reports.recordings import ComparedRun, compare_report, recorded_run
 from replexplorer.reports.report import Report, html, markdown
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
 
 def _report(reader: SessionReader) -> Report:
     """The session; its shaded windows are those of the dashboard's charts."""
-    from replexplorer.reports.session_report import ShadedSpan, session_report
+    from replexplorer.reports.recordings import ShadedSpan, session_report
     from replexplorer.ui.picture import Picture
 
     picture = Picture()

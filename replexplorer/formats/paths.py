@@ -107,14 +107,8 @@ def toml_files(directory: Path) -> list[Path]:
 
 def _forbidden(directory: Path) -> MissingPiece:
     """What to raise: names the outermost directory that is closed, which is the one to open."""
-    closed = next(
-        (
-            each
-            for each in (*reversed(directory.parents), directory)
-            if not os.access(each, os.R_OK | os.X_OK)
-        ),
-        directory,
-    )
+    parts = (*reversed(directory.parents), directory)
+    closed = next((each for each in parts if not os.access(each, os.R_OK | os.X_OK)), directory)
     remedy = f"`chmod u+rwx {closed}`, or `chown` it where it is another user's, or set XDG_CONFIG_HOME"
     return MissingPiece(f"{closed} may not be read by this user", remedy)
 

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -73,21 +74,14 @@ def unpacked(blob: bytes | None) -> Histogram | None:
     if not isinstance(blob, bytes):
         raise UnreadableRow("a histogram that is no blob")
     numbers = _numbers(_inflated(blob))
-    if not numbers:
-        raise UnreadableRow("an empty histogram")
     if len(numbers) == 1:
         return Histogram(sum_us=numbers[0])
-    if len(numbers) < 5 or len(numbers) % 2 == 0:
-        raise UnreadableRow("a histogram that is cut off")
-    if numbers[1] > numbers[2]:
-        raise UnreadableRow("a histogram whose least is above its greatest")
-    counts: dict[int, int] = {}
-    slot = 0
-    for distance, count in zip(numbers[3::2], numbers[4::2], strict=True):
-        slot += distance
-        if slot > _HIGHEST_SLOT or slot in counts or not count:
-            raise UnreadableRow("a histogram with a slot that there is not")
-        counts[slot] = count
+    if len(numbers) < 5 or len(numbers) % 2 == 0 or numbers[1] > numbers[2]:
+        raise UnreadableRow("a histogram that is cut off, or whose least is above its greatest")
+    slots = [*accumulate(numbers[3::2])]
+    counts = dict(zip(slots, numbers[4::2], strict=True))
+    if slots[-1] > _HIGHEST_SLOT or len(counts) < len(slots) or not all(counts.values()):
+        raise UnreadableRow("a histogram with a slot that there is not")
     return Histogram(counts, sum(counts.values()), *numbers[:3])
 
 
@@ -116,8 +110,6 @@ def _leb128(number: int) -> bytes:
 
 
 def _numbers(blob: bytes) -> list[int]:
-    if len(blob) > MOST_HISTOGRAM_BYTES:
-        raise UnreadableRow(f"a histogram of more than {MOST_HISTOGRAM_BYTES >> 10} KB")
     numbers, number, shift = [], 0, 0
     for byte in blob:
         if shift >= _LONGEST_NUMBER_BITS:
@@ -127,7 +119,7 @@ def _numbers(blob: bytes) -> list[int]:
         if not byte & 0x80:
             numbers.append(number)
             number = shift = 0
-    if shift:
+    if shift or not numbers:
         raise UnreadableRow("a histogram that is cut off")
     return numbers
 
@@ -310,9 +302,8 @@ class Reading:
             raise UnreadableRow(f"a setting of {key} on no node")
         name = KnobName(key, node)
         requested, effective = _unkept(setting.requested), _unkept(setting.effective)
-        if not _is_value(name.knob, requested):
-            raise UnreadableRow(f"a setting of {key} that is no value of it")
-        if effective is not None and not _is_value(name.knob, effective):
+        known = [requested] if effective is None else [requested, effective]
+        if not all(_is_value(name.knob, each) for each in known):
             raise UnreadableRow(f"a setting of {key} that is no value of it")
         note = None if setting.note is None else _text(setting.note, "a setting's note")
         self._knobs[name] = KnobView(name, requested, effective, note, self._flavor)
@@ -430,8 +421,6 @@ def event_of(columns: Mapping[str, Any]) -> Event:
 
 def _dated(wall_s: Any, what: str) -> float:
     """A clock time in seconds since 1970; raises UnreadableRow for one that no calendar has."""
-    if not isinstance(wall_s, int | float):
+    if not isinstance(wall_s, int | float) or not 0 <= wall_s < _YEAR_10000_S:
         raise UnreadableRow(f"{what} is of no day")
-    if not 0 <= wall_s < _YEAR_10000_S:
-        raise UnreadableRow(f"{what} is of no day: {wall_s} s since 1970")
     return float(wall_s)

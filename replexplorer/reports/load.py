@@ -18,10 +18,11 @@ from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of
 from replexplorer.core.stats.histogram import Histogram, Latency
 from replexplorer.core.system import Conditions
-from replexplorer.core.text import folded, number, table, utc, utc_for_people
+from replexplorer.core.text import number, table, utc, utc_for_people
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import cost_line
 from replexplorer.reports.conditions import rows as condition_rows
+from replexplorer.reports.report import Block, Report, ReportNotes, ReportTable, numbers, plain_text, words
 
 
 @dataclass(slots=True)
@@ -456,12 +457,11 @@ _STATEMENT_SHOWN: Final = 60
 def captured_text(found: CapturedWorkload, columns: int | None = None) -> str:
     """What was captured of a server, in words."""
     share = found.imitated / found.statements if found.statements else 0.0
-    lines = [
+    told = (
         f"{found.address} ({found.server}), {found.duration_s:.0f} s:"
-        f" {number(found.statements / found.duration_s)} statements/s, {share:.1%} of them imitated",
-        "",
-    ]
-    rows = [
+        f" {number(found.statements / found.duration_s)} statements/s, {share:.1%} of them imitated"
+    )
+    kinds = [
         (
             number(each.tps),
             f"{each.share:.1%}",
@@ -471,27 +471,24 @@ def captured_text(found: CapturedWorkload, columns: int | None = None) -> str:
         )
         for each in found.transactions[:_MOST_SHOWN]
     ]
-    if rows:
-        headings = ("TPS", "SHARE", "STATEMENTS", "BOUNDARIES", "TRANSACTION")
-        lines.append(table(rows, headings, right=(0, 1, 2), fold=4, columns=columns))
-    if len(found.transactions) > _MOST_SHOWN:
-        lines.append(f"... and {len(found.transactions) - _MOST_SHOWN} more kinds")
-    if found.tables:
-        sizes = [
-            (f"{each.database}.{each.table}", f"{each.rows_there:,}", f"{each.rows:,}")
-            for each in found.tables
-        ]
-        lines += ["", table(sizes, ("TABLE", "ROWS THERE", "ROWS MADE"), right=(1, 2))]
-    lines += ["", "not as it was:", *(folded(f"  {note}", columns, "    ") for note in found.notes)]
-    if found.left_out:
-        lines += ["", "left out:", *(folded(_left(each, found), columns, "    ") for each in found.left_out)]
-    return "\n".join(lines)
+    rest = len(found.transactions) - _MOST_SHOWN
+    heads = (*numbers("TPS", "share", "statements"), *words("boundaries", "transaction"))
+    sizes = [
+        (f"{each.database}.{each.table}", f"{each.rows_there:,}", f"{each.rows:,}") for each in found.tables
+    ]
+    blocks: list[Block] = [
+        ReportTable(heads, kinds, note=f"... and {rest} more kinds" if rest > 0 else ""),
+        ReportTable((*words("table"), *numbers("rows there", "rows made")), sizes),
+        ReportNotes(found.notes, "not as it was:"),
+        ReportNotes([_left(each, found) for each in found.left_out], "left out:"),
+    ]
+    return plain_text(Report(told, (), blocks), columns)
 
 
 def _left(left: CapturedLeftOut, found: CapturedWorkload) -> str:
     share, cpu = left.times / max(1, found.statements), left.server_ms / found.duration_s / 10
     return (
-        f"  {number(left.times / found.duration_s)}/s ({share:.1%} of the statements, {cpu:.2f} % of a core's"
+        f"{number(left.times / found.duration_s)}/s ({share:.1%} of the statements, {cpu:.2f} % of a core's"
         f" time): {left.reason}"
     )
 

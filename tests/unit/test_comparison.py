@@ -14,7 +14,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.reports.compare import (
+from replexplorer.reports.recordings import (
     ComparedRun,
     KnobDifference,
     changes,

@@ -15,8 +15,8 @@ from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.formats.export import CSV_COLUMNS, csv_rows, hdr_log, json_lines
+from replexplorer.reports.recordings import session_report
 from replexplorer.reports.report import markdown
-from replexplorer.reports.session_report import session_report
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}

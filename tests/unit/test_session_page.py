@@ -14,8 +14,8 @@ import pytest
 from replexplorer.cli import main
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
+from replexplorer.reports.recordings import ShadedSpan, session_report
 from replexplorer.reports.report import html
-from replexplorer.reports.session_report import ShadedSpan, session_report
 from tests.fakes.facade import WALL_S
 from tests.unit.test_export import ABOUT, session
 
