@@ -158,13 +158,6 @@ def test_few_commits_a_tick_do_not_show_the_ticks_own_beat() -> None:
     assert history.points[0].tps == pytest.approx(12)
 
 
-def test_many_commits_a_tick_are_drawn_as_they_are() -> None:
-    history = History()
-    for number, count in enumerate([200, 400], 1):
-        history.feed(_beat(number * 0.5, count))
-    assert history.points[-1].tps == pytest.approx(800)
-
-
 def test_a_second_without_commits_is_zero() -> None:
     history = History()
     for number, count in enumerate([50, 50, 0, 0], 1):

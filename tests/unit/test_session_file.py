@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -36,7 +35,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from replexplorer.formats.session_rows import UnreadableRow, packed, unpacked
+from replexplorer.formats.session_rows import packed, unpacked
 from tests.fakes.facade import knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui"}
@@ -53,17 +52,6 @@ def test_a_histogram_is_read_back_exactly(values_us: list[int]) -> None:
     blob = packed(histogram_of(values_us))
     assert blob is not None
     assert unpacked(blob) == histogram_of(values_us)
-
-
-@pytest.mark.parametrize("blob", [b"", b"\x80", b"\x01\x01\x01\x05", b"\x01\x02"])
-def test_what_is_no_histogram_is_told(blob: bytes) -> None:
-    with pytest.raises(UnreadableRow):
-        unpacked(zlib.compress(blob, wbits=-zlib.MAX_WBITS))
-
-
-def test_what_cannot_be_inflated_is_told() -> None:
-    with pytest.raises(UnreadableRow, match="inflated"):
-        unpacked(b"\xff\xff")
 
 
 def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
@@ -286,7 +274,7 @@ def _altered(statement: str) -> Callable[[Path], None]:
         (_altered("UPDATE tick SET at_s = 'abc' WHERE at_s = 2"), "is damaged: its last tick is at no time"),
         (_altered("UPDATE tick SET wall_s = 'abc' WHERE at_s = 2"), "is damaged: a tick is of no day"),
         (_altered("UPDATE tick SET wall_s = 1e20 WHERE at_s = 2"), "is damaged: a tick is of no day"),
-        (_altered(_EVENT_BEFORE_1970), "is damaged: an event is of no day: -1"),
+        (_altered(_EVENT_BEFORE_1970), "is damaged: an event is of no day"),
         (_altered("UPDATE part SET at_s = 'abc' WHERE at_s = 0"), "is damaged: a row of part is at no time"),
     ],
 )  # fmt: skip
