@@ -40,8 +40,8 @@ from replexplorer.ui.charts.contents import condensed, latency_chart, tps_chart,
 from replexplorer.ui.charts.paint import BAND_INKS, paint_chart, plot_area
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
-from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Chart
+from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words.figures import moment
 
 PAGE = Page(600.0, 720.0)

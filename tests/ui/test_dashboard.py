@@ -37,14 +37,12 @@ from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed
 from replexplorer.ui.screens.lists import EpochLedgerScreen, HelpScreen, LogScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.style.layout import Layout, layout_for
+from replexplorer.ui.style.theme import Layout, layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
-from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
-from replexplorer.ui.widgets.chart import Chart
-from replexplorer.ui.widgets.entry import Entry
-from replexplorer.ui.widgets.knob_panel import KnobPanel
-from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.knob_panel import Entry, KnobPanel
+from replexplorer.ui.widgets.lines import Chart, Lines
 from replexplorer.ui.widgets.statement import Intent, ladder, risky
+from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.states import InForce, Measured, contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick

@@ -16,7 +16,7 @@ from replexplorer.ui.charts.contents import latency_chart
 from replexplorer.ui.charts.paint import SHADES, CellGrid, paint_chart, plot_area, shade_of, top_of
 from replexplorer.ui.style.theme import NO_COLOR_THEME
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 

@@ -12,7 +12,7 @@ from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.screens.lists import EpochLedgerScreen
 from replexplorer.ui.terminal.glyphs import BRAILLE
-from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row, rows_of
+from replexplorer.ui.widgets.ledger import EpochStrip, details, difference, heads, row, rows_of
 from replexplorer.ui.words.runs import Line, listed, width_of
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench

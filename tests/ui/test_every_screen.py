@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_replay import playing

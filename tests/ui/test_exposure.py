@@ -15,7 +15,7 @@ from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Chart
 from replexplorer.ui.words.states import exposure_line, in_short
 from tests.fakes.facade import WALL_S, change_event, make_tick
 from tests.ui.driving import Bench, bench

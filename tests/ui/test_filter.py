@@ -7,8 +7,7 @@ from textual import events
 
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.ui.board import Board
-from replexplorer.ui.widgets.entry import Entry
-from replexplorer.ui.widgets.knob_panel import KnobPanel
+from replexplorer.ui.widgets.knob_panel import Entry, KnobPanel
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 

@@ -16,9 +16,8 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.widgets.chart import Chart
-from replexplorer.ui.widgets.entry import Entry
-from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.knob_panel import Entry
+from replexplorer.ui.widgets.lines import Chart, Lines
 from tests.fakes.facade import change_event, make_tick
 from tests.ui.driving import Bench, bench
 

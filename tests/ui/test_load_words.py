@@ -11,7 +11,7 @@ from replexplorer.core.load.interval import LoadView
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.tick import Tick
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 

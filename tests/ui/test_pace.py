@@ -12,8 +12,7 @@ from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.widgets.chart import Chart
-from replexplorer.ui.widgets.lines import Cadence
+from replexplorer.ui.widgets.lines import Cadence, Chart
 from tests.fakes.facade import change_event, make_tick
 from tests.ui.driving import bench
 

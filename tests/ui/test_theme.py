@@ -23,7 +23,7 @@ from replexplorer.ui.style.theme import (
     no_color_theme,
     textual_theme,
 )
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Chart
 
 THEMES = {theme.name: theme for theme in load_themes()}
 MODEL = tps_chart(

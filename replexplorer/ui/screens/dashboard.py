@@ -62,23 +62,19 @@ from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from replexplorer.ui.screens.faults import FaultsScreen, change_words
 from replexplorer.ui.screens.lists import EpochLedgerScreen, LogScreen, NodesScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.style.layout import TALL_ROWS, Layout, layout_for
+from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
-from replexplorer.ui.widgets.chart import Chart
-from replexplorer.ui.widgets.entry import Entry
-from replexplorer.ui.widgets.epoch_table import EpochStrip, EpochTable
-from replexplorer.ui.widgets.event_log import EventLogPane
 from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar, Shown
 from replexplorer.ui.widgets.header import Header
-from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
+from replexplorer.ui.widgets.knob_panel import Entry, KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip, LabTries
-from replexplorer.ui.widgets.lines import Cadence, Lines
+from replexplorer.ui.widgets.ledger import EpochStrip, EpochTable, EventLogPane
+from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
 from replexplorer.ui.widgets.statement import TYPED_WIDTH, FoldIntent, Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.strips import BigStrip, ExposureLine, ReplicaStrip, TinyNotice, ValueStrip
 from replexplorer.ui.widgets.topology import Topology
-from replexplorer.ui.words.questions import lost_question, quit_question
 from replexplorer.ui.words.runs import Line
-from replexplorer.ui.words.states import InForce, effect_of, measured_of
+from replexplorer.ui.words.states import InForce, effect_of, lost_question, measured_of, quit_question
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Command, Console

@@ -27,8 +27,7 @@ from replexplorer.ui.board import Board
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListScreen, key_hints
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.epoch_table import heads, rows_of, unprotected_total
-from replexplorer.ui.widgets.event_log import CLOCKS, event_rows
+from replexplorer.ui.widgets.ledger import CLOCKS, event_rows, heads, rows_of, unprotected_total
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, hung, width_of
 from replexplorer.ui.words.states import CHIPS, READING, STATES, contradiction_of, lag_text

@@ -1,4 +1,4 @@
-"""From a theme's tokens to what Textual and the line widgets draw with.
+"""From a theme's tokens to what Textual and the line widgets draw with, and what fits on this terminal.
 
 Law: a token is a role, never a colour; where the terminal must show no colour, roles become
 bold, dim and reverse, so that nothing is shown by colour alone. Styles are built once a theme.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
@@ -153,3 +154,35 @@ def _system_of(app: App[Any]) -> ColorSystem:
         "256": ColorSystem.EIGHT_BIT,
         "windows": ColorSystem.WINDOWS,
     }.get(name or "", ColorSystem.TRUECOLOR)
+
+
+class Layout(StrEnum):
+    """The arrangement of the dashboard; also the class that the screen wears, with a dash before."""
+
+    WIDE = "wide"
+    """Everything, with a strip of big digits for the back row."""
+    NORMAL = "normal"
+    """Everything."""
+    COMPACT = "compact"
+    """One chart (both when tall), a strip of values, a knob line and a drawer."""
+    TINY = "tiny"
+    """The state and what size is needed."""
+
+
+WIDE_SIZE: Final = (150, 42)
+NORMAL_SIZE: Final = (118, 33)
+COMPACT_SIZE: Final = (80, 24)
+TALL_ROWS: Final = 36
+"""From this height on, a compact screen shows both charts."""
+
+
+def layout_for(width: int, height: int) -> Layout:
+    """The layout for a terminal of this size in cells."""
+    for layout, (columns, rows) in (
+        (Layout.WIDE, WIDE_SIZE),
+        (Layout.NORMAL, NORMAL_SIZE),
+        (Layout.COMPACT, COMPACT_SIZE),
+    ):
+        if width >= columns and height >= rows:
+            return layout
+    return Layout.TINY

@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 from replexplorer.core.history.caption import Headline, Matters
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
-from replexplorer.ui.style.layout import Layout
-from replexplorer.ui.widgets.big_digits import big_rows, solid_rows
+from replexplorer.ui.style.theme import Layout
 from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, apart, cut, fit, hint, padded, spread, width_of, wrapped
 

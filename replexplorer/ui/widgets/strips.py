@@ -1,4 +1,5 @@
-"""The figures of now, what is wrong on the replicas, and what a failure now would lose."""
+"""The figures of now, also in digits for the back row; what is wrong on the replicas, and what a failure now
+would lose."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.contents import window_words
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.widgets.big_digits import big_rows
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.header import percentile
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import risky
@@ -222,3 +223,48 @@ class ExposureLine(Lines[Tick]):
     def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The row."""
         return [exposure_line(shown.exposure, width)]
+
+
+_CHARACTERS: Final = "0123456789-kM"
+"""What the fonts have a shape for, three cells each, a blank between them."""
+_STROKES: Final = (
+    "┏━┓   ╻ ╺━┓ ╺━┓ ╻ ╻ ┏━╸ ┏━╸ ╺━┓ ┏━┓ ┏━┓     ╻   ┏┳┓",
+    "┃ ┃   ┃ ┏━┛  ━┫ ┗━┫ ┗━┓ ┣━┓   ┃ ┣━┫ ┗━┫ ╺━╸ ┃┏╸ ┃┃┃",
+    "┗━┛   ╹ ┗━╸ ╺━┛   ╹ ╺━┛ ┗━┛   ╹ ┗━┛ ╺━┛     ╹┗╸ ╹ ╹",
+)
+_ASCII: Final = (
+    " _       _   _       _   _   _   _   _              ",
+    "| |   |  _|  _| |_| |_  |_    | |_| |_|  _  |/  |V| ",
+    "|_|   | |_   _|   |  _| |_|   | |_|  _|     |\\  | | ",
+)
+_SOLID: Final = (
+    "###  #  ### ### # # ### ### ### ### ###     #   # #",
+    "# # ##    #   # # # #   #     # # # # #     # # ###",
+    "# #  #  ### ### ### ### ###   # ### ### ### ##  ###",
+    "# #  #  #     #   #   # # #   # # #   #     # # # #",
+    "### ### ### ###   # ### ###   # ### ###     # # # #",
+)
+
+
+def _shape(font: Sequence[str], character: str) -> tuple[str, ...]:
+    """The rows of one character: one cell for a point and for what has no shape."""
+    at = 4 * _CHARACTERS.find(character)
+    if at >= 0:
+        return tuple(f"{row[at : at + 3]:<3}" for row in font)
+    return (*(" " for _ in font[1:]), "." if character == "." else " ")
+
+
+def big_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, ...]:
+    """The three rows of a figure such as `85.4` or `16.1k`; characters without a shape are blank."""
+    shapes = [_shape(_ASCII if glyphs.ascii else _STROKES, character) for character in text]
+    return tuple("".join(row) for row in zip(*shapes, strict=True)) or ("",) * len(_STROKES)
+
+
+def solid_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, ...]:
+    """The five rows of a figure; a stroke is two cells wide, a point one."""
+    ink = "#" if glyphs.ascii else "█"
+    rows: list[list[str]] = [[] for _ in _SOLID]
+    for character in text:
+        for row, cells in zip(rows, _shape(_SOLID, character), strict=True):
+            row.append(cells if len(cells) == 1 else "".join(2 * cell for cell in cells))
+    return tuple(" ".join(row).replace("#", ink).replace(".", ink) for row in rows)

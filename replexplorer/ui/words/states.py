@@ -1,4 +1,5 @@
-"""What states, exposure, the servers' counters and effects are called, and in which colors.
+"""What states, exposure, the servers' counters and effects are called, and in which colors; the questions of
+the last row.
 
 Law: what is not known is written as unknown or not at all, and never as 0; a check that failed is never left
 out. What somebody asked, what is in force and what is measured are three figures; amber is used only where a
@@ -11,9 +12,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from replexplorer.core.event import Severity
+from replexplorer.core.fault import PARTITION_FAULT
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Backing, KnobName, KnobView, format_value
-from replexplorer.core.link import LinkView, contradiction
+from replexplorer.core.link import LinkView, contradiction, partition_words
+from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
@@ -373,3 +376,52 @@ SEVERITIES: Final[Mapping[Severity, tuple[str, str]]] = {
     Severity.BAD: ("✖", "bad"),
 }
 """Symbol and token of each severity; a mark's number replaces its symbol."""
+
+
+def lost_question(lost: tuple[str, ...]) -> tuple[Line, ...]:
+    """What restarts took (`reapply = ask`), longest first; empty where nothing was lost."""
+    rows: list[Line] = []
+    for count in range(len(lost), -1, -1) if lost else ():
+        more = len(lost) - count
+        told = [*lost[:count], *([f"{more} more" if count else f"{more} knobs"] if more else [])]
+        rows.append(
+            [
+                (" Lost by a restart: ", "warn b"), (f"{', '.join(told)}.  ", "text"),
+                ("y", "key b"), (" re-applies, ", "muted"), ("n", "key b"), (" leaves it", "muted"),
+            ]
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, ...]:
+    """What quitting would end, longest first; empty while no load of this app runs and no lab or sweep.
+
+    `experiment` names the lab or sweep under way, `key` the key that quits.
+    """
+    ends = _ends(tick.load if tick is not None and not tick.viewer else None, experiment)
+    if not ends:
+        return ()
+    stays = _stays(tick) if tick is not None else ""
+    told = [f"{ends}, {stays}.  "] * bool(stays) + [f"{ends}.  ", ""]
+    return tuple(
+        [(" Quit? ", "warn b"), (what, "text"), (key, "key b"), (f" quits, {other}", "muted")]
+        for what in told
+        for other in ("any other key stays", "others stay")
+    )
+
+
+def _ends(load: LoadView | None, experiment: str) -> str:
+    """What stops: `The load (8 clients) stops`."""
+    if experiment:
+        return f"The {experiment} stops, its knobs are restored"
+    if load is None or not load.clients or load.state in ("stopped", "viewer"):
+        return ""
+    return f"The load ({load.clients} client{'' if load.clients == 1 else 's'}) stops"
+
+
+def _stays(tick: Tick) -> str:
+    """Which links stay cut, and which faults in force: `partition both, kill@db2 stay`."""
+    cut = partition_words([link for link in (*tick.links, *tick.pairs) if link.flap is None])
+    found = [f"partition {', '.join(cut)}"] if cut else []
+    found += [str(fault) for fault in tick.faults if fault.kind != PARTITION_FAULT]
+    return f"{', '.join(found)} stay{'s' if len(cut) < 2 and len(found) == 1 else ''}" if found else ""
