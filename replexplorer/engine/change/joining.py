@@ -85,18 +85,22 @@ class _Forming:
         """By node: what the server said when it was last not let in."""
 
     async def until_all_are_members(self) -> None:
+        was_whole = False
         while True:
             seen = await self._look()
             for name, each in seen.items():
                 await self._news.look(self._fleet.members[name], each)
             cut = await self._cut()
             missing = [name for name, each in seen.items() if not each.is_ready and name not in cut]
-            if not missing:
+            if missing and self._is_late(JOINS_WITHIN_S):
+                raise await self._why_not(missing[0], seen)
+            if missing:
+                await self._go_on(seen, missing)
+            elif was_whole:
                 await self._keep()
                 return
-            if self._is_late(JOINS_WITHIN_S):
-                raise await self._why_not(missing[0], seen)
-            await self._go_on(seen, missing)
+            # One that was put out while it was cut off takes itself for a member until it hears of that.
+            was_whole = not missing
             await self._clock.sleep(_LOOK_EVERY_S)
 
     async def without_the_ended(self) -> None:
@@ -129,10 +133,12 @@ class _Forming:
     async def _cut(self) -> set[str]:
         """Nodes whose links to all others are cut."""
         names = list(self._fleet.members)
-        cut = {
-            name: [await is_cut(self._fleet, name, peer) for peer in names if peer != name] for name in names
-        }
-        return {name for name, links in cut.items() if links and all(links)}
+        cut = set()
+        for name in names:
+            links = await asyncio.gather(*(is_cut(self._fleet, name, peer) for peer in names if peer != name))
+            if links and all(links):
+                cut.add(name)
+        return cut
 
     async def _go_on(self, seen: Mapping[str, Membership], missing: list[str]) -> None:
         """One step towards a group of all."""
