@@ -12,7 +12,6 @@ from typing import Final
 
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.loss.client_log import RunLog, read_run
-from replexplorer.formats.files import opened
 
 _KEPT_RUNS: Final = 5
 
@@ -69,6 +68,9 @@ class FileClientLogs:
         return await asyncio.to_thread(self._read, Path(run))
 
     def _read(self, run: Path) -> RunLog:
+        # Not above: a load process on another host imports this module, and has none of what that needs.
+        from replexplorer.formats.files import opened
+
         try:
             files = sorted(run.glob("*.log"))
             if not files:

@@ -187,13 +187,21 @@ def test_a_line_without_a_time_stays_as_it_is(line: bytes) -> None:
     assert at_another_clock(line, 1_000_000) == line
 
 
+_ONLY_THE_DRIVER = """
+import sys
+from replexplorer.load_process import main
+assert not {"platformdirs", "pydantic", "docker", "jinja2"} & sys.modules.keys()
+sys.exit(main())
+"""
+
+
 def test_what_a_load_process_on_another_host_is_given_is_all_that_it_reads(tmp_path: Path) -> None:
     for name, content in program():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     ran = subprocess.run(
-        [sys.executable, "-P", "-m", "replexplorer.load_process"],
+        [sys.executable, "-P", "-c", _ONLY_THE_DRIVER],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,
         input="",
