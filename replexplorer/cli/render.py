@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, KnobView, Value, describe_range, format_value, same_value
 from replexplorer.core.link import LinkView
 from replexplorer.core.server.disk import DiskView
@@ -268,7 +269,7 @@ def _link_words(link: LinkView) -> str:
         f"TCP {link.congestion or 'congestion control unknown'}"
         if link.loss_percent
         else "",
-        format_value(BY_KEY["bandwidth"], bandwidth) if bandwidth else "",
+        format_value(BY_KEY[keys.BANDWIDTH], bandwidth) if bandwidth else "",
         link.backend or "backend unknown",
         f"dropped {_shown(link.dropped)}",
         f"FAULT: {link.fault}" if link.fault else "",

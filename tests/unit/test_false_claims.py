@@ -25,6 +25,8 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Extremes, Lack, MeanTps, spread_or_lack
 from replexplorer.core.stats.ratio import ComparedSide, ratio_of
 
+pytestmark = pytest.mark.costly("it simulates hundreds of epochs")
+
 TICK_S = 0.5
 LOOKS_S = (*range(3, 60), *range(60, 121, 4))
 """From the first that may say something: each second of a minute, then each fourth, for neighbours hardly
