@@ -400,7 +400,7 @@ async def _carried_out(
 def _turned(session: Session, lab: Lab) -> list[Value]:
     """The values that a lab turns knobs to on this stack."""
     fitted = lab if session.server is None else fitting(lab, session.server)
-    replicas = len(session.sight.node_views()) - 1
+    replicas = len(session.state.node_views()) - 1
     return [each.value for each in assignments(fitted, session.console.parse, replicas)]
 
 

@@ -76,8 +76,8 @@ async def _turn(call: Call, holder: str, change: Callable[[Session], Awaitable[S
         async with attached(call, holder, look=False) as session:
             connecting.cancel()
             session.narrate = call.console.narrate
-            await session.sight.read_document()
-            written_s = session.sight.requested.written_s
+            await session.state.read_document()
+            written_s = session.state.requested.written_s
             result = await change(session)
             if not result.dry_run:  # its own request hides from now on what restarts took before it
                 await session.restorer.catch_up(written_s)

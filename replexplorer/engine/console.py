@@ -47,7 +47,7 @@ class Console:
     ) -> None:
         self._controls = controls
         self._turns = controls.turns
-        self._chronicle = controls.chronicle
+        self._event_log = controls.event_log
         self._driving = driving
         self._faults = faults
         self._roles = roles
@@ -131,7 +131,7 @@ class Console:
         await self._turns.refuse_under_experiment()
         repaired = (await self._restorer.bring_up(progress)).repaired
         if repaired:
-            self._chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
+            self._event_log.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
         return repaired
 
     async def scale(self, replicas: int, progress: ProgressCallback = lambda _: None) -> None:
@@ -193,7 +193,7 @@ class Console:
     async def mark(self, text: str) -> None:
         """Put a numbered mark on the charts and into the log, for all who watch; it begins an epoch as a
         change does."""
-        self._chronicle.mark(text)
+        self._event_log.mark(text)
         await self._share_mark(text)
 
     async def select(self, knob: KnobName | None) -> None:

@@ -24,10 +24,10 @@ from replexplorer.ports import LoadSettings
 class Foreground:
     """One load of a session, from its first connection to its last interval."""
 
-    sight: StackState
+    state: StackState
     load: LoadDriver
     driving: Driving
-    chronicle: EventLog
+    event_log: EventLog
     rig: StackApi
     measured: Measurement = field(default_factory=Measurement)
     """What counts of it so far, after the warm-up."""
@@ -62,29 +62,29 @@ class Foreground:
         """Let it run for this long after its warm-up; `on_interval` hears all of it. Raises
         StackUnavailable when it ends by itself; `measured` has what counted until then."""
 
-        clock = self.sight.fleet.outside.clock
+        clock = self.state.fleet.outside.clock
         from_s = clock.monotonic() + warmup_s if warmup_s else None
 
         def take(interval: Interval) -> None:
             if interval.state not in ("preparing", "drained") and (
                 from_s is None or interval.start_s >= from_s
             ):
-                self._gathering.add(interval, self.sight.window.newest, self.chronicle.unchanged_since_s)
+                self._gathering.add(interval, self.state.window.newest, self.event_log.unchanged_since_s)
             on_interval(interval)
 
         async def after_warmup() -> tuple[CostSample | None, Machine | None]:
             if warmup_s:
                 await clock.sleep(warmup_s)
-            return await sample_cost(self.sight.fleet), await source_machine(self.sight.fleet)
+            return await sample_cost(self.state.fleet), await source_machine(self.state.fleet)
 
         before = asyncio.create_task(after_warmup(), name="cost before")
         try:
             await measure(
                 self.load, clock, duration_s=duration_s, from_s=from_s, on_interval=take, into=self.measured
             )
-            after = await source_machine(self.sight.fleet)
+            after = await source_machine(self.state.fleet)
             cost, machine = await before
-            costs = cost, await sample_cost(self.sight.fleet)
+            costs = cost, await sample_cost(self.state.fleet)
         finally:
             before.cancel()
         self.machine_percent = busy_percent(machine, after)
@@ -97,7 +97,7 @@ class Foreground:
         """
         if self.load.settings is None or self.load.settings.ledger is None:
             return None
-        return await self.rig.reckon(self.sight.fleet.source_name)
+        return await self.rig.reckon(self.state.fleet.source_name)
 
     def is_its_end(self, text: str) -> bool:
         """Whether an event's text says why the load ended, which `measure` raises as well."""
@@ -109,12 +109,12 @@ class Foreground:
     def span_s(self) -> tuple[float, float]:
         """From when to when it was measured, in seconds since the session began."""
         first, last = self.measured.intervals[0], self.measured.intervals[-1]
-        return first.start_s - self.chronicle.began_s, last.end_s - self.chronicle.began_s
+        return first.start_s - self.event_log.began_s, last.end_s - self.event_log.began_s
 
     @property
     def started_wall_s(self) -> float:
         """When the first measured interval began, in seconds since 1970."""
-        clock = self.sight.fleet.outside.clock
+        clock = self.state.fleet.outside.clock
         return clock.wall() - (clock.monotonic() - self.measured.intervals[0].start_s)
 
     def anatomy(self) -> Anatomy | None:

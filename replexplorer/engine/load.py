@@ -444,12 +444,12 @@ class Driver:
 class Driving:
     """One session's part in driving the load."""
 
-    def __init__(self, driver: Driver, sight: StackState, load: LoadDriver, chronicle: EventLog) -> None:
+    def __init__(self, driver: Driver, state: StackState, load: LoadDriver, event_log: EventLog) -> None:
         self._driver = driver
-        self._sight = sight
-        self._fleet = sight.fleet
+        self._state = state
+        self._fleet = state.fleet
         self._load = load
-        self._chronicle = chronicle
+        self._event_log = event_log
         self._beginning: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self.viewer_of: Lease | None = None
@@ -463,17 +463,17 @@ class Driving:
     def settings(self) -> LoadSettings:
         """The load as requested."""
         bare = LoadSettings(0, "", self._driver.table_size, processes=self._driver.processes)
-        return with_knobs(bare, self._sight.wanted_load(), self._fleet.outside.workload_file)
+        return with_knobs(bare, self._state.wanted_load(), self._fleet.outside.workload_file)
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""
         logins = self._fleet.logins
-        view = (await self._sight.look_at_source()).view
+        view = (await self._state.look_at_source()).view
         if not view.reachable or view.host is None or view.port is None:
             raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
         readers = {
             each.name: (each.host, each.port)
-            for each in (view, *(other for other in self._sight.node_views() if other.name != view.name))
+            for each in (view, *(other for other in self._state.node_views() if other.name != view.name))
             if each.host is not None and each.port is not None
         }
         # Where the app needs a tunnel the load runs on the server's own host, and needs none.
@@ -539,11 +539,11 @@ class Driving:
         if self._load.is_running:
             await self.stop()
             await self._publish()
-            self._chronicle.tell(Severity.INFO, "load stopped")
+            self._event_log.tell(Severity.INFO, "load stopped")
             return False
         await self.drive(self.settings())
         self.viewer_of = None
-        self._chronicle.tell(Severity.INFO, "load started")
+        self._event_log.tell(Severity.INFO, "load started")
         return True
 
     async def stop(self) -> None:
@@ -560,14 +560,14 @@ class Driving:
     def watch(self, lease: Lease | None) -> None:
         """Watch the load of whoever drives it, and drive none ourselves."""
         if lease is not None and self.viewer_of is None:
-            self._chronicle.tell(Severity.INFO, f"{lease} drives the load")
+            self._event_log.tell(Severity.INFO, f"{lease} drives the load")
             self.viewer_of = lease
 
     async def lease_seen(self, lease: Lease | None) -> None:
         """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
         if lease is None and self.viewer_of is not None:
             viewed, self.viewer_of = self.viewer_of, None
-            self._chronicle.tell(Severity.INFO, f"{viewed} no longer drives the load")
+            self._event_log.tell(Severity.INFO, f"{viewed} no longer drives the load")
         elif lease is None and self._load.is_running:
             await self._take_the_lease()
         elif self.viewer_of is not None:
@@ -624,7 +624,7 @@ class Driving:
             if low is not None:
                 self._load.fault = f"the load was stopped: {low}"  # before who measures it asks why it ended
                 await self.stop()
-                self._chronicle.tell(Severity.BAD, self._load.fault)
+                self._event_log.tell(Severity.BAD, self._load.fault)
                 return
 
     async def _begin(self) -> None:
@@ -637,23 +637,23 @@ class Driving:
                     self.viewer_of = holder
                     await self._load.stop()
                     told = f"{holder} drives the load: this is a second view"
-                    self._chronicle.tell(Severity.WARN, told)
+                    self._event_log.tell(Severity.WARN, told)
                     return
                 await self._start(self.settings())
                 return
             except ServerUnreachable as error:
                 if not waiting:
-                    self._chronicle.tell(Severity.WARN, f"the load waits for the primary: {error.message}")
+                    self._event_log.tell(Severity.WARN, f"the load waits for the primary: {error.message}")
                 waiting = True
                 await self._fleet.outside.clock.sleep(_RETRY_S)
             except ReplexplorerError as error:
-                self._chronicle.tell(Severity.BAD, f"no load: {error}")
+                self._event_log.tell(Severity.BAD, f"no load: {error}")
                 return
 
     def _tell_preparing(self, text: str, done: float | None) -> None:
         """The table's preparing, in the log."""
         if not done:
-            self._chronicle.tell(Severity.INFO, text)
+            self._event_log.tell(Severity.INFO, text)
 
 
 EVERY_S: Final = 1.0

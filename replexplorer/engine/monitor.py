@@ -57,11 +57,11 @@ class Monitor:
     ) -> None:
         """It `beats` while our load runs; one that `only_watches` restores and keeps nothing."""
         self._controls = controls
-        self._sight = controls.sight
+        self._state = controls.state
         self._fleet = controls.fleet
         self._drift = controls.drift
         self._turns = controls.turns
-        self._chronicle = controls.chronicle
+        self._event_log = controls.event_log
         self._clock = controls.clock
         self._restorer = restorer
         self._load = load
@@ -97,8 +97,8 @@ class Monitor:
         """Begin to look; what is requested by now is nobody's news."""
         self._drift.open()
         loops: list[Coroutine[Any, Any, None]] = [
-            self._every(_EVERY_S, self._sight.look_at_links),
-            self._every(_EVERY_S, self._sight.look_at_disks),
+            self._every(_EVERY_S, self._state.look_at_links),
+            self._every(_EVERY_S, self._state.look_at_disks),
             self._every(_EVERY_S, self._look_at_shared),
             self._every(_PLACES_EVERY_S, self._look_at_places),
             self._every(_GTIDS_EVERY_S, self._look_at_gtids),
@@ -136,11 +136,11 @@ class Monitor:
 
     def server_rates(self) -> Rates | None:
         """What the primary's counters say of the time between its last two samples."""
-        now, before = self._sight.source_sample, self._sight.source_sample_before
+        now, before = self._state.source_sample, self._state.source_sample_before
         return rates(before.counters, now.counters) if now and before else None
 
     def _tell(self, severity: Severity, text: str) -> None:
-        self._chronicle.tell(severity, text)
+        self._event_log.tell(severity, text)
 
     async def _every(self, seconds: float, look: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -150,16 +150,16 @@ class Monitor:
 
     async def _beat(self) -> None:
         """One heartbeat while our load runs."""
-        if self._sight.load.effective().get(keys.CLIENTS):
+        if self._state.load.effective().get(keys.CLIENTS):
             await self.heartbeat.beat()
 
     async def _watch_exposure(self) -> None:
         """What a failure would lose; since when no replica answers is kept for whoever looks later, as
         `status` does."""
-        exposures = self._sight.exposures
+        exposures = self._state.exposures
         while True:
             await exposures.look()
-            kept, alone = self._sight.requested.alone, exposures.alone
+            kept, alone = self._state.requested.alone, exposures.alone
             is_news = alone not in (None, kept) or (kept is not None and exposures.is_answered)
             if is_news and not self._only_watches:
                 with contextlib.suppress(ReplexplorerError):  # tried again with the next look
@@ -167,7 +167,7 @@ class Monitor:
             await self._clock.sleep(exposures.every_s)
 
     async def _keep_alone(self, alone: Alone | None) -> None:
-        await self._sight.write(lambda now: replace(now, alone=alone))
+        await self._state.write(lambda now: replace(now, alone=alone))
 
     # -- a node
 
@@ -176,7 +176,7 @@ class Monitor:
         reachable = True
         while (member := self._fleet.members.get(name)) is not None:
             source = self._fleet.source_name
-            sample = await self._sight.look_closely(name)
+            sample = await self._state.look_closely(name)
             view = sample.view
             if source != self._fleet.source_name:
                 with contextlib.suppress(ReplexplorerError):  # tried again with the places
@@ -198,7 +198,7 @@ class Monitor:
                         member.probed = await probe(member.poll)
                     if name not in self._fleet.members:
                         return
-                    await self._sight.look(name)
+                    await self._state.look(name)
                     self._drift.found(name)
                     await self._server_restarted(name)
                 elif answered is None:
@@ -216,31 +216,31 @@ class Monitor:
                 self._takes_writes = view.name
             for told in self._members.setdefault(view.name, MemberWatch(view.name)).seen(view.member):
                 self._tell(*told)
-        elif view.is_source or view.role is Role.DETACHED or self._chronicle.unchanged_since_s == inf:
+        elif view.is_source or view.role is Role.DETACHED or self._event_log.unchanged_since_s == inf:
             return
         elif news := self._threads.setdefault(view.name, ThreadWatch()).seen(view):
             self._tell(*news)
 
     async def _server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
-        self._chronicle.server_restarted(node)
+        self._event_log.server_restarted(node)
         if self._only_watches:
             self._tell(Severity.WARN, f"{node} restarted")
             return
         if node == self._fleet.source_name:
-            self._sight.own.offs = 0
+            self._state.own.offs = 0
         if self._fleet.system.is_group:
             await self._until_member(node)
         await self._faults.came_back(node)
-        await self._sight.look_at_links()
-        await self._restorer.restore(f"{node} restarted", self._sight.lost_values((node,)))
+        await self._state.look_at_links()
+        await self._restorer.restore(f"{node} restarted", self._state.lost_values((node,)))
 
     async def _until_member(self, node: str) -> None:
         """Wait for a server to be let into its group: its variables cannot be set on the way there; one that
         is not let in in time is left to `up`."""
         patience = Patience(self._clock, _LET_IN_WITHIN_S, _LOOK_EVERY_S)
         while await patience.again():
-            membership = (await self._sight.look(node)).membership
+            membership = (await self._state.look(node)).membership
             if membership is not None and membership.is_ready:
                 return
 
@@ -258,17 +258,17 @@ class Monitor:
     def _set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
         """Somebody who is no replexplorer set variables of a server: mark it."""
         title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
-        wanted = self._sight.requested_value
+        wanted = self._state.requested_value
         again = all(same_value(name.knob, wanted(name), now) for name, (_, now) in changes.items())
         whose = f"by hand on {node}{', as requested again' if again else ''}"
-        self._chronicle.set_by_hand(node, title, f"{title}, {whose}")
+        self._event_log.set_by_hand(node, title, f"{title}, {whose}")
 
     # -- what replicas have
 
     async def _look_at_gtids(self) -> None:
         """What replicas have and the primary lacks."""
-        await self._sight.look_at_gtids()
-        for node, gtids in self._sight.errant_gtids.items():
+        await self._state.look_at_gtids()
+        for node, gtids in self._state.errant_gtids.items():
             if gtids is None or bool(gtids) == (node in self._errant):
                 continue
             self._errant ^= {node}
@@ -283,12 +283,12 @@ class Monitor:
         """Which nodes differ until they are copied, by what is kept and by what they have lost; of one that
         was not asked for its transactions nothing is over."""
         for node in self._fleet.replica_names:
-            why = self._sight.diverged(node)
+            why = self._state.diverged(node)
             if node not in self._diverged and why is not None:
                 self._diverged.add(node)
                 remedy = command("rejoin", self._fleet.outside.provider.name, node, "--copy")
                 self._tell(Severity.BAD, f"{node} DIVERGED: it {why}: {remedy} makes it a copy")
-            elif node in self._diverged and why is None and self._sight.holes.get(node) == "":
+            elif node in self._diverged and why is None and self._state.holes.get(node) == "":
                 self._diverged.remove(node)
                 self._tell(Severity.GOOD, f"{node} does not differ from the source any more")
 
@@ -296,10 +296,10 @@ class Monitor:
 
     async def _look_at_shared(self) -> None:
         """The document and the lease, which other apps write."""
-        sight = self._sight
+        state = self._state
         changed, before = await self._drift.news()
         if changed:
-            writer = sight.requested.writer
+            writer = state.requested.writer
             if writer == self._turns.actor.writer:  # ours came after the other's
                 writer = "another app"
             await self._written_elsewhere(changed, before, writer)
@@ -312,27 +312,27 @@ class Monitor:
             if mark.loss_of:  # what they found lost is a fact alone
                 self._tell(Severity.BAD, mark.text)
             else:
-                self._chronicle.mark(mark.text, f"{mark.text}, by {mark.by}")
+                self._event_log.mark(mark.text, f"{mark.text}, by {mark.by}")
         self._look_at_diverged()
-        sight.driver = await self._fleet.keeper.lease()
+        state.driver = await self._fleet.keeper.lease()
         if self._only_watches:
-            self._driving.watch(sight.driver)
-        await self._driving.lease_seen(sight.driver)
+            self._driving.watch(state.driver)
+        await self._driving.lease_seen(state.driver)
 
     async def _written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
         """Another app turned knobs: mark it, and let our load follow."""
         title = ", ".join(
             format_change(name, before.get(name, name.knob.default), value) for name, value in changed.items()
         )
-        number = self._chronicle.begin_change(title)
+        number = self._event_log.begin_change(title)
         load = {name.key: value for name, value in changed.items() if name.knob.backing is Backing.LOAD}
         try:
             if load and self._load.is_running:
                 await self._load.change(load)
         except ReplexplorerError as error:
-            self._chronicle.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
+            self._event_log.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
             return
-        self._chronicle.change_effective(number, title, f"{title}, by {writer}")
+        self._event_log.change_effective(number, title, f"{title}, by {writer}")
 
     def _fault_seen(self, fault: Fault, title: str, whose: str, severity: Severity) -> None:
         """Another app injected a fault or took it back: mark it, unless the knobs that it turned for that
@@ -340,7 +340,7 @@ class Monitor:
         if fault.before:
             self._tell(severity, f"{title}, {whose}")
         else:
-            self._chronicle.mark(title, f"{title}, {whose}")
+            self._event_log.mark(title, f"{title}, {whose}")
 
     # -- places
 
@@ -370,7 +370,7 @@ class Monitor:
         self._follow_members()
         begun = [name for name, member in after.items() if await self._agent_restarted(member)]
         if before != after or begun:
-            await watch_links(fleet, self._sight.pairs_of_interest())
+            await watch_links(fleet, self._state.pairs_of_interest())
         for name in begun:
             await self._sidecar_restarted(name)
         await self._look_whether_moved()
@@ -389,8 +389,8 @@ class Monitor:
         if self._only_watches:
             self._tell(Severity.WARN, f"the sidecar of {node} restarted")
             return
-        await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_disks())
-        await self._restorer.restore(f"the sidecar of {node} restarted", self._sight.lost_by_sidecar(node))
+        await asyncio.gather(self._state.look_at_links(), self._state.look_at_disks())
+        await self._restorer.restore(f"the sidecar of {node} restarted", self._state.lost_by_sidecar(node))
         try:
             await self._faults.resume_flaps(node)
         except ReplexplorerError as error:
@@ -405,7 +405,7 @@ class Monitor:
         before, self._primary = self._primary, primary
         elected, self._takes_writes = self._takes_writes != primary.name, primary.name
         if self._fleet.system.is_group and elected:
-            self._chronicle.mark(f"election: {primary.name} takes writes")
+            self._event_log.mark(f"election: {primary.name} takes writes")
         try:
             if await self._driving.follow():
                 self._tell(Severity.INFO, f"the load goes on at {primary.name}")
@@ -422,9 +422,9 @@ class Monitor:
             known.clear()
         self.on_remade()
         self._restorer.forget()
-        self._sight.forget()
+        self._state.forget()
         self._drift.forget()
-        await self._sight.read_document()
+        await self._state.read_document()
         self._tell(Severity.WARN, "the stack was removed and created again: its knobs and rows are new")
 
 

@@ -102,12 +102,12 @@ class Session:
             files=outside.workload_file,
             new_run=None if logs is None else partial(logs.new_run, self._claim_run),
         )
-        self.chronicle = EventLog(outside.clock)
-        self.sight = StackState(self.fleet, self.load)
+        self.event_log = EventLog(outside.clock)
+        self.state = StackState(self.fleet, self.load)
         self.turns = ChangeLock(self.fleet, Actor(options.holder), self._tell_step)
-        self.controls = Controls(self.sight, self.turns, self.load, self.chronicle, self._tell_step)
+        self.controls = Controls(self.state, self.turns, self.load, self.event_log, self._tell_step)
         driver = Driver(options.holder, options.beside, options.table_size, options.processes)
-        self.driving = Driving(driver, self.sight, self.load, self.chronicle)
+        self.driving = Driving(driver, self.state, self.load, self.event_log)
         faults = Faults(self.controls)
         self.roles = RoleChanges(self.controls, self.driving)
         self.restorer = Restorer(
@@ -122,9 +122,9 @@ class Session:
             beats=options.heartbeat,
             only_watches=options.watches,
         )
-        self.predictor = Predictor(self.sight, options.calibration)
+        self.predictor = Predictor(self.state, options.calibration)
         self._picture = TickMaker(
-            self.sight, self.driving, self.load, self.chronicle, self.monitor, self.predictor
+            self.state, self.driving, self.load, self.event_log, self.monitor, self.predictor
         )
         self.rig = StackApi(
             self.controls, self.load, self.driving, self.predictor, faults, self.roles, self.restorer
@@ -134,7 +134,7 @@ class Session:
             self.controls, self.driving, faults, self.roles, self.restorer, self.rig, self._share_mark
         )
         self.monitor.on_remade = self.console.forget
-        self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
+        self.recording = Recording(outside.recorder, lambda text: self.event_log.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
         self._closed = asyncio.Event()
@@ -147,9 +147,9 @@ class Session:
         await connect(self.fleet, lambda *_: None)
         found = not self.fleet.can(Ability.OWN)
         if look or found:
-            await self.sight.refresh()
+            await self.state.refresh()
         if found:  # whoever made these servers wants them as they are
-            await self.controls.request(self.sight.found_values())
+            await self.controls.request(self.state.found_values())
 
     async def reach(self) -> None:
         """Find a running stack's nodes and ask them nothing; raises StackUnavailable when there is none."""
@@ -157,7 +157,7 @@ class Session:
 
     def _tell_step(self, text: str) -> None:
         """What a change under way does or waits for: in the log, and to whoever asked for it."""
-        self.chronicle.tell(Severity.INFO, text)
+        self.event_log.tell(Severity.INFO, text)
         self.narrate(text)
 
     async def up(self, progress: ProgressCallback, consent: Consent | None = None) -> bool:
@@ -192,7 +192,7 @@ class Session:
                 await self.restorer.finish_killed()
         else:
             await self.up(progress)
-        await self.restorer.catch_up(self.sight.requested.written_s)
+        await self.restorer.catch_up(self.state.requested.written_s)
         await self._begin_recording()
         self.monitor.start()
         self.driving.begin()
@@ -253,12 +253,12 @@ class Session:
         await self.monitor.stop()
         with contextlib.suppress(ReplexplorerError):
             await self.driving.publish_news()
-            await self.sight.refresh()  # the last tick is of the end, not of the look before it
+            await self.state.refresh()  # the last tick is of the end, not of the look before it
         last = self._picture.tick()
         see(last)
         self.recording.take(last)
         await self.recording.end(kept=kept)
-        for event in (*last.events, *self.chronicle.take_events()):
+        for event in (*last.events, *self.event_log.take_events()):
             hear(event)
 
     async def close(self, *, keep: bool = False) -> str:
@@ -293,12 +293,12 @@ class Session:
 
     def _broken(self) -> str:
         """What stays broken on purpose, as last seen, with what mends it; empty where nothing does."""
-        faults = self.sight.faults
+        faults = self.state.faults
         if faults:
             mend, name = command("fault", self.outside.provider.name, "clear"), ", ".join(map(str, faults))
             return f"; {name} {'stays' if len(faults) == 1 else 'stay'} in force: {mend} undoes all"
-        links = [link for link in self.sight.links.values() if link.flap is None]
-        pairs = [link for link in self.sight.pairs.values() if link.is_cut]
+        links = [link for link in self.state.links.values() if link.flap is None]
+        pairs = [link for link in self.state.pairs.values() if link.is_cut]
         cut = partition_words((*links, *pairs))
         if not cut:
             return ""
@@ -347,14 +347,14 @@ class Session:
 
     def _load_ended(self, why: str) -> None:
         """Our load's process ended by itself."""
-        self.chronicle.tell(Severity.BAD, why)
+        self.event_log.tell(Severity.BAD, why)
 
     async def _share_mark(self, text: str) -> None:
         """Keep a mark with the stack, for all who watch."""
         mark = SharedMark(uuid.uuid4().hex, text, self.turns.actor.writer)
         self.controls.drift.marks.add(mark.id)
         with contextlib.suppress(ReplexplorerError):  # it stands on our own charts
-            await self.sight.write(lambda now: now.with_marks(mark))
+            await self.state.write(lambda now: now.with_marks(mark))
 
     # -- the picture
 
@@ -392,7 +392,7 @@ class Session:
     @property
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes as last looked at."""
-        return self.sight.node_views()
+        return self.state.node_views()
 
     @property
     def server(self) -> Capabilities | None:
@@ -416,11 +416,11 @@ class Session:
 
     async def look_at(self, names: Iterable[KnobName]) -> None:
         """Look at the links that these knobs are of, though nothing is asked of them yet."""
-        await self.sight.look_at_links(name.node for name in names)
+        await self.state.look_at_links(name.node for name in names)
 
     def knobs(self) -> dict[KnobName, KnobView]:
         """Every knob that the servers have, requested and effective, as last looked at."""
-        return self.sight.views()
+        return self.state.views()
 
     async def check_schema(self, node: str, databases: Sequence[str] = ()) -> tuple[SchemaFinding, ...]:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises
@@ -429,11 +429,11 @@ class Session:
 
     def unmet(self) -> tuple[str, ...]:
         """What is requested, set and without effect, each in a line."""
-        return unmet(self.sight, self.sight.requested.values)
+        return unmet(self.state, self.state.requested.values)
 
     def foreground(self) -> Foreground:
         """A load that is driven and measured for a report."""
-        return Foreground(self.sight, self.load, self.driving, self.chronicle, self.rig)
+        return Foreground(self.state, self.load, self.driving, self.event_log, self.rig)
 
     def learn(self, calibration: Calibration) -> None:
         """Let predictions rest on this from now on."""
@@ -447,7 +447,7 @@ class Session:
     async def status(self, *, patient: bool = False) -> Status:
         """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
         waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
-        return await take_status(self.sight, patient=patient)
+        return await take_status(self.state, patient=patient)
 
 
 HOLDER: Final = "view"

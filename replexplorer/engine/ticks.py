@@ -26,10 +26,10 @@ from replexplorer.ports import Ability
 class TickMaker:
     """Makes ticks."""
 
-    sight: StackState
+    state: StackState
     driving: Driving
     load: LoadDriver
-    chronicle: EventLog
+    event_log: EventLog
     monitor: Monitor
     predictor: Predictor
     _last: Interval | None = None
@@ -40,45 +40,45 @@ class TickMaker:
         """What is known now."""
         intervals = self.load.inbox.take()
         for interval in intervals:
-            self.chronicle.add(interval)
+            self.event_log.add(interval)
         if intervals:
             self._last = reduce(Interval.followed_by, intervals)
-        window, since_s = self.sight.window, self.chronicle.unchanged_since_s
+        window, since_s = self.state.window, self.event_log.unchanged_since_s
         window.add_intervals(intervals)
         protection = self._protection()
-        links = tuple(self.sight.links.values())
-        nodes = tuple(map(self.chronicle.with_restart, self.sight.node_views()))
+        links = tuple(self.state.links.values())
+        nodes = tuple(map(self.event_log.with_restart, self.state.node_views()))
         load = self._load_view()
         ceiling = self._compared(self.predictor.ceiling(protection, load), intervals, protection)
         anatomy = window.anatomy(since_s) if self.load.is_running else None
         if load.is_by_server:
             anatomy = window.anatomy_at_server(since_s)
-        exposure = self.sight.exposures.exposure()
+        exposure = self.state.exposures.exposure()
         if exposure is not None:
-            self.chronicle.expose(exposure)
+            self.event_log.expose(exposure)
         return Tick(
-            at_s=self.chronicle.at_s,
-            wall_s=self.sight.fleet.outside.clock.wall(),
-            stack=self.sight.fleet.outside.provider.name,
+            at_s=self.event_log.at_s,
+            wall_s=self.state.fleet.outside.clock.wall(),
+            stack=self.state.fleet.outside.provider.name,
             state=state_word(nodes) if nodes else "starting",
-            system=self.sight.fleet.system.name,
+            system=self.state.fleet.system.name,
             nodes=nodes,
             protection=protection,
             links=links,
-            pairs=tuple(self.sight.pairs.values()),
-            disks=tuple(self.sight.disks.values()),
+            pairs=tuple(self.state.pairs.values()),
+            disks=tuple(self.state.disks.values()),
             load=load,
-            knobs=self.sight.views(),
+            knobs=self.state.views(),
             ceiling=ceiling,
             predicted=self.predictor.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
             truth=window.truth(since_s, self.monitor.heartbeat.beats_s),
             exposure=exposure,
-            epochs=self.chronicle.epochs(),
-            events=self.chronicle.take_events(),
-            faults=self.sight.faults,
+            epochs=self.event_log.epochs(),
+            events=self.event_log.take_events(),
+            faults=self.state.faults,
             viewer=self.driving.viewer_of is not None,
-            load_ended_s=None if self._last is None else self._last.end_s - self.chronicle.began_s,
+            load_ended_s=None if self._last is None else self._last.end_s - self.event_log.began_s,
             driver_selects=self.driving.viewer_of.selected if self.driving.viewer_of else None,
         )
 
@@ -88,28 +88,28 @@ class TickMaker:
         """The ceiling with what beats it; the log says so once."""
         if intervals or ceiling is None:
             was, now = self._beaten_tps, self._last
-            since = (self.chronicle.unchanged_since_s, protection.state, ceiling and ceiling.clients)
+            since = (self.event_log.unchanged_since_s, protection.state, ceiling and ceiling.clients)
             tps, each_s = (now.tps, now.duration_s) if now is not None else (None, 0.0)
             self._beaten_tps = self._watch.take(ceiling, tps, each_s, since)
             if ceiling is not None and was is None and self._beaten_tps is not None:
                 found = beaten_words(replace(ceiling, beaten_tps=self._beaten_tps))
-                self.chronicle.tell(Severity.WARN, found)
+                self.event_log.tell(Severity.WARN, found)
         return ceiling and replace(ceiling, beaten_tps=self._beaten_tps)
 
     def _protection(self) -> Protection:
         """The protection state, followed from look to look."""
-        protection, sample = self.sight.protection(), self.sight.source_sample
+        protection, sample = self.state.protection(), self.state.source_sample
         if sample is None:
             return protection
         enabled = sample.values.get(keys.SEMI_SYNC) == "on"
-        return self.chronicle.follow(protection, sample.counters, enabled=enabled)
+        return self.event_log.follow(protection, sample.counters, enabled=enabled)
 
     def _load_view(self) -> LoadView:
         """The load from its last intervals; a viewer's as its driver has it, with the server's counters."""
-        if not self.sight.fleet.can(Ability.TAKE_ROWS):
+        if not self.state.fleet.can(Ability.TAKE_ROWS):
             return self._of_server()
         viewed = self.driving.viewer_of
-        wanted = {**self.sight.wanted_load(), **((viewed.load if viewed else None) or {})}
+        wanted = {**self.state.wanted_load(), **((viewed.load if viewed else None) or {})}
         clients, workload = int(wanted[keys.CLIENTS]), str(wanted[keys.WORKLOAD])
         mode = str(wanted[keys.LOAD_MODE])
         if viewed is not None:
@@ -119,7 +119,7 @@ class TickMaker:
                 connected=0,
                 workload=workload,
                 tps=rates.tps if rates else None,
-                mean_ms=self.sight.window.commit_ms,
+                mean_ms=self.state.window.commit_ms,
                 state="viewer",
                 driver=str(viewed),
                 mode=mode,
@@ -145,6 +145,6 @@ class TickMaker:
             tps=rates.tps if rates else None,
             n=(rates.commits or 0) if rates else 0,
             duration_s=rates.duration_s if rates else 0.0,
-            mean_ms=self.sight.window.commit_ms,
+            mean_ms=self.state.window.commit_ms,
             state=SERVER,
         )

@@ -52,7 +52,7 @@ async def switch(session: Session, *, on: bool) -> None:
         "UPDATE performance_schema.setup_instruments"
         f" SET enabled = '{word}', timed = '{word}' WHERE name IN ({names})"
     )
-    session.sight.counts_commits = on
+    session.state.counts_commits = on
 
 
 async def commits_of(session: Session) -> int:

@@ -95,7 +95,7 @@ class Cuts:
 @contextlib.asynccontextmanager
 async def looking(session: Session) -> AsyncIterator[None]:
     """The meter looks meanwhile, as often as the dashboard lets it."""
-    exposures = session.sight.exposures
+    exposures = session.state.exposures
 
     async def look() -> None:
         while True:
@@ -114,9 +114,9 @@ async def settled(session: Session) -> None:
     """Wait until both servers answer and the replica has all that the source has."""
     ends_s = time.monotonic() + SETTLED_WITHIN_S
     while time.monotonic() < ends_s:
-        await session.sight.refresh()
-        await session.sight.exposures.look()
-        seen = session.sight.exposures.exposure()
+        await session.state.refresh()
+        await session.state.exposures.look()
+        seen = session.state.exposures.exposure()
         if seen is not None and isinstance(seen.source_lost, Loss) and not seen.source_lost.high:
             return
         await asyncio.sleep(0.2)
@@ -245,7 +245,7 @@ async def cost(session: Session, limit_s: float) -> list[Figure]:
 async def cpu_of_looks(session: Session) -> Figure:
     """What the looks of a busy second take of the machine's CPU, in the source's server and in this app; one
     replica's server takes less than the source's, and is not counted."""
-    cpu, exposures, shares = ServerCpu(session.outside.provider.name), session.sight.exposures, list[float]()
+    cpu, exposures, shares = ServerCpu(session.outside.provider.name), session.state.exposures, list[float]()
     try:
         for _ in range(LOOK_ROUNDS):
             await exposures.look()

@@ -135,12 +135,12 @@ async def _round(session: Session, drawn: Drawn) -> tuple[RoleChange, int, LossL
     await session.driving.stop()
     await console.clear()
     if drawn.beside == AHEAD_AND_CUT:
-        await session.sight.refresh()
+        await session.state.refresh()
         await turn(
             session,
             *(
                 f"{name}=none"
-                for name in map(str, session.sight.requested.values)
+                for name in map(str, session.state.requested.values)
                 if name.startswith("partition@")
             ),
         )

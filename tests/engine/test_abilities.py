@@ -34,7 +34,7 @@ def test_a_knob_that_nothing_can_turn_is_absent(ability: Ability, absent: str, p
         world = World()
         async with world.attached() as session:
             without(session, ability)
-            names = {name.key for name in session.sight.names()}
+            names = {name.key for name in session.state.names()}
             assert absent not in names
             assert {present, "clients"} <= names
             with pytest.raises(UsageError, match=f"{absent} is not available: nothing here can turn it"):
@@ -83,7 +83,7 @@ async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled() -> Non
 async def test_of_nodes_that_were_taken_away_nothing_is_known_any_more() -> None:
     world = World(replicas=3)
     async with world.attached() as session:
-        await session.sight.refresh()
-        assert set(session.sight.samples) == {"db1", "db2", "db3", "db4"}
+        await session.state.refresh()
+        assert set(session.state.samples) == {"db1", "db2", "db3", "db4"}
         await session.rig.scale(1, lambda *_: None)
-        assert set(session.sight.samples) == set(session.sight.disks) == {"db1", "db2"}
+        assert set(session.state.samples) == set(session.state.disks) == {"db1", "db2"}

@@ -194,10 +194,10 @@ async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
         await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.wait({task})
-        (event,) = session.chronicle.take_events()
+        (event,) = session.event_log.take_events()
         assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
         assert event.mark == 1
-        assert [row.title for row in session.chronicle.epochs()] == ["baseline", "rolled back"]
+        assert [row.title for row in session.event_log.epochs()] == ["baseline", "rolled back"]
 
 
 @virtual

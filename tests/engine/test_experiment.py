@@ -115,9 +115,9 @@ async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shri
         stay = tuple(session.fleet.members)
         for replicas in (3, 2, 1):
             await session.console.scale(replicas)
-            samples = session.sight.samples
+            samples = session.state.samples
             assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
-            assert session.sight.protection().state is not ProtectionState.DOWN
+            assert session.state.protection().state is not ProtectionState.DOWN
 
 
 @virtual

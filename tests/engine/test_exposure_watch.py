@@ -193,7 +193,7 @@ async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault:
     world = World()
     async with world.attached("fault") as session:
         await turn(session, "undo_journal=on")
-        exposures = session.sight.exposures
+        exposures = session.state.exposures
         await exposures.look()
         await asyncio.sleep(5)
         world.replica.received = world.primary.commits
@@ -215,7 +215,7 @@ async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault:
 async def test_no_look_waits_for_a_source_that_did_not_answer_before_the_fault() -> None:
     world = World()
     async with world.attached("fault") as session:
-        exposures = session.sight.exposures
+        exposures = session.state.exposures
         await exposures.look()
         said = session.rig.at_risk()
         world.crash("db1")

@@ -262,7 +262,7 @@ async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> No
             await inject(session, fault)
             [cleared] = await session.console.clear()
             assert cleared.comeback is None or not cleared.comeback.words("demo")
-        assert session.sight.requested.diverged == {}
+        assert session.state.requested.diverged == {}
 
 
 @virtual
@@ -421,7 +421,7 @@ async def test_a_power_cut_cuts_links_and_ends_a_server_under_one_mark() -> None
     async with world.attached("fault") as session:
         await session.console.set((session.console.parse("undo_journal=on"),))
         await inject(session, "power_cut=torn")
-        marked = [event.text for event in session.chronicle.take_events() if event.mark is not None]
+        marked = [event.text for event in session.event_log.take_events() if event.mark is not None]
         assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
 
 
@@ -527,7 +527,7 @@ async def test_a_flap_is_left_to_the_agents_and_ended_by_another_app() -> None:
             assert (link.flap, other.flap) == (flap, None)
             await asyncio.sleep(1.0)
         assert seen == {"both", "none"}
-        assert session.sight.requested_value(KnobName("partition", "db2")) == "none"
+        assert session.state.requested_value(KnobName("partition", "db2")) == "none"
         with pytest.raises(UsageError, match="db1:db2 flaps already: flap=3/1@db2"):
             await inject(session, "flap@primary")
         assert await clear(session, "flap") == ["flap=3/1@db2"]
@@ -568,7 +568,7 @@ async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it() -> None:
 async def test_what_a_fault_would_run_names_every_link_and_its_undo() -> None:
     world = World(replicas=2)
     async with world.attached("tui") as session:
-        await session.sight.refresh()
+        await session.state.refresh()
         preview = session.console.preview_fault(parse_fault("isolate@db3", session.fleet.roster))
         assert preview.statements == ("link db1 <-> db3: partition both", "link db2 <-> db3: partition both")
         assert preview.undo == ("link db2 <-> db3: partition none", "link db1 <-> db3: partition none")
@@ -593,7 +593,7 @@ async def test_a_fault_that_somebody_ended_by_hand_is_not_in_force(fault: str) -
         await asyncio.sleep(10)
         assert await in_force(session) == []
     async with world.started("tui") as session:
-        assert session.sight.requested.faults == ()
+        assert session.state.requested.faults == ()
     async with world.attached("fault") as session:
         await inject(session, fault)
         assert await in_force(session) == [fault]

@@ -68,7 +68,7 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
     async with world.attached("lab two") as session:
         await turn(session, *BEFORE)
         result = await run(session)
-        assert session.sight.requested_value(next(iter(session.console.parse("semi_sync=on").names))) == "off"
+        assert session.state.requested_value(next(iter(session.console.parse("semi_sync=on").names))) == "off"
     assert result.verdict == "holds"
     first, second = result.phases
     assert first.tps == pytest.approx(1000, rel=0.01)
@@ -159,7 +159,7 @@ async def test_a_phase_s_row_of_the_ledger_is_its_result(name: str) -> None:
         await asyncio.sleep(10)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
-        rows = {row.title: row for row in session.chronicle.epochs()}
+        rows = {row.title: row for row in session.event_log.epochs()}
     assert result.aborted is None
     for phase in result.phases:
         row = rows[phase.phase.name]

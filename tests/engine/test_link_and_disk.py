@@ -19,7 +19,7 @@ from tests.turning import turn
 
 
 def effective(session: Session, key: str, node: str = "db2") -> Value | None:
-    return session.sight.effective_value(KnobName(key, node))
+    return session.state.effective_value(KnobName(key, node))
 
 
 @virtual
@@ -31,7 +31,7 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
         assert world.sidecars["db2"].shapes["db1"] == replace(both, delay_ms=29.95)
         assert world.sidecars["db1"].shapes["db2"] == replace(both, delay_ms=9.95)
         assert world.rtt_ms() == pytest.approx(40)
-        assert session.sight.links["db2"].rtt_asked_ms == 40
+        assert session.state.links["db2"].rtt_asked_ms == 40
         assert effective(session, "delay_to_replica") == 30
         await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
         assert all(not sidecar.delays for sidecar in world.sidecars.values())
@@ -64,13 +64,13 @@ async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
         assert world.sidecars["db3"].shapes["db2"] == Shape(29.95)
         assert world.sidecars["db2"].shapes["db3"] == Shape(9.95)
         assert world.sidecars["db1"].shapes == {}
-        assert session.sight.pairs["db2:db3"].rtt_asked_ms == 40
+        assert session.state.pairs["db2:db3"].rtt_asked_ms == 40
         assert effective(session, "delay_to_replica", "db2:db3") == 30
         status = await session.status()
         assert [link.replica for link in status.links] == ["db2", "db3", "db2:db3"]
         await turn(session, "partition@db2:db3=both")
-        assert session.sight.pairs["db2:db3"].partition == "both"
-        assert session.sight.links["db2"].partition == "none"
+        assert session.state.pairs["db2:db3"].partition == "both"
+        assert session.state.links["db2"].partition == "none"
     world.sidecars["db3"].restart()
     async with world.attached("up") as session:
         await session.up(lambda *_: None)
@@ -158,20 +158,20 @@ async def test_a_healed_stream_is_waited_for_and_helped_when_tcp_waits_too_long(
     world = World()
     async with world.attached() as session:
         await turn(session, "partition=both")
-        assert session.sight.links["db2"].partition == "both"
-        assert session.sight.links["db2"].rtt_measured_ms is None
+        assert session.state.links["db2"].partition == "both"
+        assert session.state.links["db2"].rtt_measured_ms is None
         world.links["db2"].retry_s = retry_s
         world.changes.clear()
         healing = asyncio.create_task(turn(session, "partition=none"))
         await asyncio.sleep(0.3)
-        await session.sight.look_at_links()
-        assert session.sight.links["db2"].healing
-        assert session.sight.links["db2"].partition == "none"
+        await session.state.look_at_links()
+        assert session.state.links["db2"].healing
+        assert session.state.links["db2"].partition == "none"
         result = await healing
         assert result.warnings == ()
         assert (("db2", "STOP REPLICA IO_THREAD") in world.changes) == restarts
         assert (("db2", "START REPLICA IO_THREAD") in world.changes) == restarts
-        assert not session.sight.links["db2"].healing
+        assert not session.state.links["db2"].healing
 
 
 @virtual
@@ -198,7 +198,7 @@ async def test_an_fsync_delay_is_effective_and_measured() -> None:
             "fsync_delay@db2": pytest.approx(5.2),
             "rtt@db2": pytest.approx(85),
         }
-        assert session.sight.disks["db2"].delay_ms == 5
+        assert session.state.disks["db2"].delay_ms == 5
         assert world.requested["fsync_delay"] == 2.0
 
 
@@ -222,7 +222,7 @@ async def test_a_server_without_the_shim_refuses_with_the_reason() -> None:
             await turn(session, "fsync_delay=2ms")
         assert world.changes == []
         await turn(session, "fsync_delay@db2=2ms")
-        assert session.sight.disks["db1"].fault == "the server runs without the fsync shim"
+        assert session.state.disks["db1"].fault == "the server runs without the fsync shim"
 
 
 @virtual

@@ -24,7 +24,7 @@ CALIBRATION = shipped_calibration().calibration
 
 async def turned(session: Session, *texts: str) -> None:
     await turn(session, *texts)
-    await session.sight.refresh()
+    await session.state.refresh()
 
 
 async def tick_after(session: Session, seconds: float = 3.0) -> Tick:

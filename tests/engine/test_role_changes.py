@@ -579,7 +579,7 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failin
         with pytest.raises(ReplexplorerError):
             await session.console.switchover("db2")
         world.servers[node].refusals.clear()
-        await session.sight.refresh()
+        await session.state.refresh()
         assert takers(world) == ["db1"]
         await until_so(lambda: world.servers["db2"].io == "Yes")
         assert world.servers["db2"].follows == "db1"
@@ -650,7 +650,7 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
     world = World(replicas=2)
     left, effective = KnobName("undo_journal", "db1"), StackState.effective_value
     monkeypatch.setattr(
-        StackState, "effective_value", lambda sight, name: "on" if name == left else effective(sight, name)
+        StackState, "effective_value", lambda state, name: "on" if name == left else effective(state, name)
     )
     async with world.attached("failover") as session:
         await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")

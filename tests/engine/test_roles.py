@@ -21,15 +21,15 @@ async def test_the_node_that_the_others_follow_is_the_source() -> None:
     world = World(replicas=2)
     first, second, third = world.node_names
     async with world.attached() as session:
-        await session.sight.refresh()
-        assert [view.role for view in session.sight.node_views()] == ["primary", "replica", "replica"]
+        await session.state.refresh()
+        assert [view.role for view in session.state.node_views()] == ["primary", "replica", "replica"]
         promote(world, second)
-        await session.sight.refresh()
+        await session.state.refresh()
         assert (session.fleet.source.name, session.fleet.replica_names) == (second, (first, third))
-        views = session.sight.node_views()
+        views = session.state.node_views()
         assert [view.role for view in views] == ["replica", "primary", "replica"]
         assert [view.is_source for view in views] == [False, True, False]
-        assert set(session.sight.links) == {first, third}
+        assert set(session.state.links) == {first, third}
         assert session.console.parse("semi_sync@primary=on").names == (KnobName("semi_sync", SOURCE),)
         assert session.console.parse("rtt@replica=5").names == (KnobName("rtt", first),)
 
@@ -42,15 +42,15 @@ async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
         await turn(session, "delay_to_replica@db2=30", "rtt@db3=8", "rtt@db2:db3=20")
         rules = {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()}
         promote(world, second)
-        await session.sight.refresh()
-        requested = {str(name): value for name, value in session.sight.requested.values.items()}
+        await session.state.refresh()
+        requested = {str(name): value for name, value in session.state.requested.values.items()}
         assert requested == {"delay_to_primary@db1": 30.0, "rtt@db1:db3": 8.0, "rtt@db3": 20.0}
-        assert all(session.sight.effective_value(name) is not None for name in session.sight.requested.values)
-        assert session.sight.lost_values(world.node_names) == {}, "no rule has to move"
+        assert all(session.state.effective_value(name) is not None for name in session.state.requested.values)
+        assert session.state.lost_values(world.node_names) == {}, "no rule has to move"
         assert {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()} == rules
         await turn(session, "rtt@db1:db3=0")
-        assert set(session.sight.pairs) == set()
-        assert set(session.sight.links) == {"db1", third}
+        assert set(session.state.pairs) == set()
+        assert set(session.state.links) == {"db1", third}
 
 
 @virtual
@@ -73,10 +73,10 @@ async def test_a_source_that_is_down_stays_the_source_until_another_is() -> None
     world = World()
     first = world.node_names[0]
     async with world.attached() as session:
-        await session.sight.refresh()
+        await session.state.refresh()
         world.crash(first)
-        await session.sight.refresh()
-        (source, replica) = session.sight.node_views()
+        await session.state.refresh()
+        (source, replica) = session.state.node_views()
         assert (source.role, source.is_source, replica.role) == ("down", True, "replica")
         assert session.fleet.source.name == first
 
@@ -86,5 +86,5 @@ async def test_a_node_that_follows_nobody_and_refuses_writes_is_detached() -> No
     world = World()
     async with world.attached() as session:
         world.servers[world.node_names[1]].is_replica = False
-        await session.sight.refresh()
-        assert [view.role for view in session.sight.node_views()] == ["primary", "detached"]
+        await session.state.refresh()
+        assert [view.role for view in session.state.node_views()] == ["primary", "detached"]

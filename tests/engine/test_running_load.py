@@ -43,7 +43,7 @@ async def test_a_load_of_three_clients_is_not_the_knobs_eight() -> None:
         await driver.drive(replace(driver.load_settings(), clients=3, workload="insert"))
         assert await load_of(world) == ("load", 3)
         async with world.attached("get") as looker:
-            view = looker.sight.views()[CLIENTS]
+            view = looker.state.views()[CLIENTS]
             assert (view.requested, view.effective, view.note) == (8, 3, None)
     assert await load_of(world) == ("None", 0)
 
@@ -86,14 +86,14 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so()
     world = World()
     async with world.started("tui") as tui, world.attached("set") as other:
         await tick_after(tui, 2.0)
-        await other.sight.refresh()
+        await other.state.refresh()
         result = await turn(other, "clients=5")
         (changed,) = result.changed
-        assert changed.note == f"the running load follows (driver: {other.sight.driver})"
+        assert changed.note == f"the running load follows (driver: {other.state.driver})"
         await tick_after(tui, 3.0)
         assert await load_of(world) == ("tui", 5)
         await tui.console.toggle_load()
-        await other.sight.refresh()
+        await other.state.refresh()
         assert (await turn(other, "clients=6")).changed[0].note == NO_LOAD
 
 

@@ -141,7 +141,7 @@ async def test_a_dry_run_runs_nothing() -> None:
     async with world.attached() as session:
         before = world.state()
         result = await turn(session, "semi_sync=on", "rtt=85", "clients=2", "sync_binlog=0", dry_run=True)
-        events = session.chronicle.take_events()
+        events = session.event_log.take_events()
     assert result.dry_run
     assert (world.changes, world.document.version, world.state()) == ([], 0, before)
     assert [change.effective for change in result.changed] == [None] * 4
@@ -304,7 +304,7 @@ async def test_a_round_trip_below_the_path_is_its_floor_and_says_so() -> None:
         result = await turn(session, "rtt=0.05")
         assert effects(result) == {"rtt@db2": 0.1}
         assert any("floor" in warning for warning in result.warnings)
-        assert session.sight.lost_values(("db2",)) == {}
+        assert session.state.lost_values(("db2",)) == {}
 
 
 @virtual
@@ -403,7 +403,7 @@ async def test_reset_is_one_change_with_one_undo() -> None:
         await session.console.reset()
         assert world.primary.variables[ENABLED] == "OFF"
         assert world.rtt_ms() == pytest.approx(0.1)
-        assert session.sight.requested_value(KnobName("clients", "load")) == 8
+        assert session.state.requested_value(KnobName("clients", "load")) == 8
         await session.console.undo()
         assert world.state() == turned
         assert world.requested["clients"] == 2
@@ -414,12 +414,12 @@ async def test_a_knob_s_default_is_that_of_the_server_it_stands_on() -> None:
     name = KnobName("wait_point", SOURCE)
     async with World().attached() as session:
         assert session.knobs()[name].default == "after_sync"
-        assert session.sight.default_value(name) == "after_sync"
-        source = session.sight.fleet.source
+        assert session.state.default_value(name) == "after_sync"
+        source = session.state.fleet.source
         maria = replace(mysql_9().capabilities, flavor="mariadb")
         source.probed = replace(mysql_9(), capabilities=maria)
-        assert session.knobs()[name].default == session.sight.default_value(name) == "after_commit"
-        assert session.sight.requested_value(name) == "after_commit", "where nobody asked for anything"
+        assert session.knobs()[name].default == session.state.default_value(name) == "after_commit"
+        assert session.state.requested_value(name) == "after_commit", "where nobody asked for anything"
         assert session.controls.reset_values()[name] == "after_commit"
 
 
@@ -433,8 +433,8 @@ async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and
         began_s = asyncio.get_running_loop().time()
         await turn(session, "semi_sync=on")
         took_s = asyncio.get_running_loop().time() - began_s
-        await session.sight.refresh()
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        await session.state.refresh()
+        assert session.state.protection().state is ProtectionState.PROTECTED
     assert [line.split(" (")[0] for line in world.told()] == [
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
         "INSERT INTO replexplorer.kick",
@@ -450,9 +450,9 @@ async def test_an_unregistered_replica_restarts_its_io_thread_first() -> None:
     world.replica.registered = False
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
-        await session.sight.refresh()
-        assert session.sight.protection().state is ProtectionState.PROTECTED
-        told = [event.text for event in session.chronicle.take_events()]
+        await session.state.refresh()
+        assert session.state.protection().state is ProtectionState.PROTECTED
+        told = [event.text for event in session.event_log.take_events()]
     assert world.told(kick=False) == [
         "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
         "db2: STOP REPLICA IO_THREAD",
@@ -481,8 +481,8 @@ async def test_only_the_replica_that_is_missing_restarts() -> None:
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "semi_sync_replicas=2")
         assert not any(line.startswith("db2:") for line in world.told())
-        await session.sight.refresh()
-        assert session.sight.protection().replicas_acking == 2
+        await session.state.refresh()
+        assert session.state.protection().replicas_acking == 2
 
 
 @virtual
@@ -550,8 +550,8 @@ async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counte
         world.replica.silent, world.primary.acknowledges = False, True
         world.primary.replica_came()
         await asyncio.sleep(0.1)
-        await session.sight.refresh()
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        await session.state.refresh()
+        assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 @virtual
@@ -579,10 +579,10 @@ async def test_a_verb_that_turns_at_once_looks_once() -> None:
     session = world.session("set")
     try:
         await session.attach(look=False)
-        assert session.sight.samples == {}
+        assert session.state.samples == {}
         result = await turn(session, "sync_binlog=0", "rtt@db3=20")
         assert effects(result) == {"sync_binlog": 0, "rtt@db3": 20.0}
-        assert session.sight.samples_before == {}
+        assert session.state.samples_before == {}
     finally:
         await session.disconnect()
 
@@ -596,13 +596,13 @@ async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "semi_sync_replicas=2")
         world.primary.stale_connections = 1
-        await session.sight.refresh()
-        protection = session.sight.protection()
+        await session.state.refresh()
+        protection = session.state.protection()
         assert (protection.replicas_acking, protection.replicas_counted) == (2, 3)
         world.servers["db3"].io, world.servers["db3"].registered = "Connecting", True
         world.servers["db3"].silent = True
-        await session.sight.refresh()
-        protection = session.sight.protection()
+        await session.state.refresh()
+        protection = session.state.protection()
         assert (protection.replicas_acking, protection.replicas_counted) == (1, 2)
         assert protection.state is ProtectionState.ARMED
 
@@ -623,10 +623,10 @@ async def test_when_no_acknowledgement_can_come_it_is_said_beside_the_state(
     world = World(replicas=2)
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
-        assert not session.sight.protection().no_ack_can_come
+        assert not session.state.protection().no_ack_can_come
         await turn(session, *links)
-        await session.sight.refresh()
-        assert session.sight.protection().no_ack_can_come is no_ack_can_come
+        await session.state.refresh()
+        assert session.state.protection().no_ack_can_come is no_ack_can_come
 
 
 # -- what was asked for before
@@ -640,8 +640,8 @@ async def test_semi_sync_asked_again_is_mended_where_a_replica_was_unregistered_
         world.replica.unregister()
         world.changes.clear()
         result = await turn(session, "semi_sync=on")
-        await session.sight.refresh()
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        await session.state.refresh()
+        assert session.state.protection().state is ProtectionState.PROTECTED
     assert [line.split(" (")[0] for line in world.told()] == [
         "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
         "db2: STOP REPLICA IO_THREAD",
@@ -697,7 +697,7 @@ async def test_up_mends_what_was_unregistered_by_hand() -> None:
         await turn(session, "semi_sync=on")
         world.replica.unregister()
         await session.up(lambda _: None)
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED
         assert world.replica.variables["rpl_semi_sync_replica_enabled"] == "ON"
         world.changes.clear()
         await session.up(lambda _: None)
@@ -744,8 +744,8 @@ async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again() 
         for _ in range(3):
             await world.primary.commit()
         await asyncio.sleep(5)
-        await session.sight.refresh()
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        await session.state.refresh()
+        assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 @virtual
@@ -760,8 +760,8 @@ async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence() ->
             await turn(session, "semi_sync=off", "sync_binlog=0")
         assert world.primary.variables[ENABLED] == "ON"
         assert world.document.content["yes_tx_at_enabling"] == 1
-        await session.sight.refresh()
-        assert session.sight.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
+        await session.state.refresh()
+        assert session.state.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
 
 
 @virtual
@@ -771,9 +771,9 @@ async def test_every_protection_state_is_reached_and_told() -> None:
         seen: list[str] = []
 
         async def look() -> None:
-            await session.sight.refresh()
-            await session.sight.look_twice_if_waiting()
-            seen.append(str(session.sight.protection().state))
+            await session.state.refresh()
+            await session.state.look_twice_if_waiting()
+            seen.append(str(session.state.protection().state))
 
         await look()
         await turn(session, "semi_sync=on", "semi_sync_timeout=5s")
@@ -785,7 +785,7 @@ async def test_every_protection_state_is_reached_and_told() -> None:
         await look()
         await waiting
         await look()
-        fallbacks = session.sight.protection().fallbacks
+        fallbacks = session.state.protection().fallbacks
         world.crash("db1")
         await look()
     assert seen == ["off", "protected", "armed", "blocked", "degraded", "down"]

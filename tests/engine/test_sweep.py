@@ -326,9 +326,9 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
     async with attached(world, FakeShelf(), started=True) as session:
         await until(lambda: session.load.is_running)
         await turn(session, *BEFORE)
-        marks = session.chronicle._last_mark
+        marks = session.event_log._last_mark
         await sweep(session, plan(session), told)
-        assert session.chronicle._last_mark == marks + 2
+        assert session.event_log._last_mark == marks + 2
         assert world.running_loads() == 1
         as_before(world)
         assert [load.settings.clients for load in world.loads if load.running and load.settings] == [3]

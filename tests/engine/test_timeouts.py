@@ -20,7 +20,7 @@ SWITCHED = "26 [Note] Semi-sync replication switched OFF."
 async def test_of_all_times_that_it_went_off_only_timeouts_count() -> None:
     world = World()
     async with world.attached() as session:
-        look, view = TimeoutLook(session.fleet), session.sight.samples["db1"].view
+        look, view = TimeoutLook(session.fleet), session.state.samples["db1"].view
 
         def seen(no_times: int | None, at_s: float) -> NodeSample:
             return NodeSample(at_s, view, ServerStatus(no_times=no_times))

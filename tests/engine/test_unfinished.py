@@ -30,7 +30,7 @@ async def leave_a_mess(session: Session) -> None:
 
 
 def told(session: Session) -> list[str]:
-    return [event.text for event in session.chronicle.take_events() if "interrupted" in event.text]
+    return [event.text for event in session.event_log.take_events() if "interrupted" in event.text]
 
 
 async def killed(world: World, *later: str) -> None:
@@ -64,11 +64,11 @@ async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
         else:
             async with session.rig.reserved("lab", "next"):
                 pass
-    assert session.sight.requested.owed is None
+    assert session.state.requested.owed is None
     assert (await session.status()).interrupted is None
-    assert session.sight.requested.faults == ()
-    assert session.sight.requested_value(SYNC) == 100
-    assert session.sight.requested_value(RTT) == 5
+    assert session.state.requested.faults == ()
+    assert session.state.requested_value(SYNC) == 100
+    assert session.state.requested_value(RTT) == 5
     assert world.primary.variables["sync_binlog"] == "100"
     assert world.replica.io != "off"
     [line] = told(session)
@@ -83,9 +83,9 @@ async def test_what_somebody_asked_since_stays() -> None:
     await killed(world, "sync_binlog=7")
     async with world.attached("up") as session:
         await session.up(lambda _: None)
-        assert session.sight.requested_value(SYNC) == 7
-        assert session.sight.requested_value(RTT) == 5
-        assert session.sight.requested.owed is None
+        assert session.state.requested_value(SYNC) == 7
+        assert session.state.requested_value(RTT) == 5
+        assert session.state.requested.owed is None
 
 
 @virtual
@@ -100,12 +100,12 @@ async def test_nothing_is_touched_while_the_experiment_runs() -> None:
                 await over.wait()
 
         running = asyncio.create_task(run())
-        await until(lambda: len(session.sight.requested.faults) == 2)
+        await until(lambda: len(session.state.requested.faults) == 2)
         async with world.started("tui") as other:
             assert told(other) == []
-            assert other.sight.requested.owed is not None
+            assert other.state.requested.owed is not None
             assert (await other.status()).interrupted is None
-            assert len(other.sight.requested.faults) == 2
+            assert len(other.state.requested.faults) == 2
         over.set()
         await running
 
@@ -122,7 +122,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
     async with world.attached("up") as session:
         await session.up(lambda _: None)
         assert session.fleet.source_name == "db1"
-        assert session.sight.requested.owed is None
+        assert session.state.requested.owed is None
         assert "db1 is the source again" in told(session)[0]
 
 
@@ -139,7 +139,7 @@ async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_co
     async with world.attached("up") as session:
         await session.up(lambda _: None)
         assert copied(world) == ["db2"]
-        assert session.sight.requested.owed is None
+        assert session.state.requested.owed is None
         assert told(session)[0].endswith("; db2 has a copy of db1")
 
 
@@ -153,14 +153,14 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
     world.servers["db2"].refusals["CLONE"] = 3862
     async with world.attached("up") as session:
         await session.up(lambda _: None)
-        owed = session.sight.requested.owed
+        owed = session.state.requested.owed
         assert owed is not None
         assert (owed.before, owed.differing) == ({}, ("db2",))
         assert told(session)[0].endswith("refused by the test): `replexplorer up` tries again")
     world.servers["db2"].refusals.clear()
     async with world.attached("up") as session:
         await session.up(lambda _: None)
-        assert session.sight.requested.owed is None
+        assert session.state.requested.owed is None
     assert set(copied(world)) == {"db2"}
 
 

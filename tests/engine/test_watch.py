@@ -301,12 +301,12 @@ async def test_a_variable_that_somebody_sets_by_hand_is_a_mark_and_begins_an_epo
         assert (event.severity, event.mark) == (Severity.MARK, 1)
         tick = await until_tick(session, lambda _: True)
         assert (tick.epochs[-1].number, tick.epochs[-1].title) == (1, "sync_binlog 1 → 0")
-        assert [change.title for change in session.chronicle.by_hand] == ["sync_binlog 1 → 0"]
+        assert [change.title for change in session.event_log.by_hand] == ["sync_binlog 1 → 0"]
         world.primary.variables["sync_binlog"] = "1"
         event = await told(session, "by hand")
         assert event.text == "sync_binlog 0 → 1, by hand on db1, as requested again"
         await asyncio.sleep(10)
-        assert len(session.chronicle.by_hand) == 2
+        assert len(session.event_log.by_hand) == 2
     assert world.requested == {}
 
 
@@ -337,7 +337,7 @@ async def test_another_app_s_long_change_is_not_taken_for_a_hand_s() -> None:
         world.restart("db1")
         await told(session, "re-applied: ", 60)
         await asyncio.sleep(20)
-        assert session.chronicle.by_hand == []
+        assert session.event_log.by_hand == []
 
 
 @virtual
@@ -348,7 +348,7 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() 
         async with other.turns.change():
             world.primary.variables["sync_binlog"] = "0"
             await asyncio.sleep(60)
-            assert session.chronicle.by_hand == []
+            assert session.event_log.by_hand == []
             assert session.monitor.failed is None
             events = (await until_tick(session, lambda _: True)).events
             assert not any("waiting for" in event.text for event in events)
@@ -648,7 +648,7 @@ async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain() -> No
         event = await told(session, "DEGRADED after")
         assert event.text.startswith("DEGRADED after 10.")
         await asyncio.sleep(5)
-        assert session.chronicle.epochs()[-1].verdict == "outage"
+        assert session.event_log.epochs()[-1].verdict == "outage"
         await turn(session, "partition=none")
         world.primary.operational = True
         event = await told(session, "PROTECTED again after")
@@ -745,11 +745,11 @@ async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
 async def test_a_thread_that_a_change_restarts_is_no_event_of_its_own() -> None:
     world = World()
     async with world.started() as session:
-        number = session.chronicle.begin_change("semi_sync off → on")
+        number = session.event_log.begin_change("semi_sync off → on")
         world.replica.io = "No"
         await asyncio.sleep(10)
         world.replica.io = "Yes"
-        session.chronicle.change_effective(number, "semi_sync off → on", "semi_sync off → on")
+        session.event_log.change_effective(number, "semi_sync off → on", "semi_sync off → on")
         await asyncio.sleep(10)
         tick = await until_tick(session, lambda _: True)
         assert [event.text for event in tick.events if "thread" in event.text] == []

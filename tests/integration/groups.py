@@ -42,7 +42,7 @@ async def until_so(session: Session, what: str, is_so: Callable[[], bool], withi
     """Look until it is so."""
 
     async def looked() -> bool:
-        await session.sight.refresh()
+        await session.state.refresh()
         return is_so()
 
     await until(looked, what, within_s=within_s)
@@ -54,9 +54,9 @@ async def on_hot_rows(stack: LiveStack, system: str) -> PhaseResult:
     part = LABS.named("systems-78ms").on(system)
     hot = replace(part.phases[-1], quick=Length(2))
     async with attached(stack, "lab systems-78ms") as session:
-        before = {name: session.sight.requested_value(name) for name in session.sight.names()}
+        before = {name: session.state.requested_value(name) for name in session.state.names()}
         result = await LabRun(replace(part, phases=(hot,)), quick=True).run(session.rig)
-        assert {name: session.sight.requested_value(name) for name in session.sight.names()} == before
+        assert {name: session.state.requested_value(name) for name in session.state.names()} == before
     assert (result.aborted, result.unrestored) == (None, ())
     [found] = result.phases
     return found

@@ -38,14 +38,14 @@ async def test_an_unregistered_replica_is_registered_again_when_semi_sync_is_ask
             await by_hand(session, "db2", SWITCH_OFF, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
 
             async def is_armed() -> bool:
-                await session.sight.refresh()
-                return session.sight.protection().state is ProtectionState.ARMED
+                await session.state.refresh()
+                return session.state.protection().state is ProtectionState.ARMED
 
             await until(is_armed)
             await mend()
-            await session.sight.refresh()
-            assert session.sight.protection().state is ProtectionState.PROTECTED
-            assert session.sight.protection().replicas_acking == 1
+            await session.state.refresh()
+            assert session.state.protection().state is ProtectionState.PROTECTED
+            assert session.state.protection().replicas_acking == 1
 
 
 async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> None:
@@ -57,37 +57,37 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
             await by_hand(session, SOURCE, session.fleet.source.dialect.kick())
         await turn(session, "semi_sync=off")
         await turn(session, "semi_sync=on")
-        kept = session.sight.requested.yes_tx_at_enabling
+        kept = session.state.requested.yes_tx_at_enabling
         assert kept
         await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
         await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         for _ in range(kept):
             await by_hand(session, SOURCE, session.fleet.source.dialect.kick())
-        await session.sight.refresh()
-        status = session.sight.samples[session.fleet.source_name].status
+        await session.state.refresh()
+        status = session.state.samples[session.fleet.source_name].status
         assert status.since_flush_s is not None
         assert status.uptime_s is not None
         assert status.since_flush_s < status.uptime_s
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session, session.observed():
         source = session.fleet.source_name
-        attached_s = session.sight.samples[source].at_s
+        attached_s = session.state.samples[source].at_s
 
         async def is_watched() -> bool:
-            return session.sight.samples[source].at_s > attached_s
+            return session.state.samples[source].at_s > attached_s
 
         async def is_told() -> bool:
-            return bool(session.chronicle.by_hand)
+            return bool(session.event_log.by_hand)
 
         await until(is_watched, "the first look, which takes everything as it is")
         await by_hand(session, source, "SET GLOBAL sync_binlog = 7")
         await until(is_told)
-        (change,) = session.chronicle.by_hand
+        (change,) = session.event_log.by_hand
         assert (change.node, change.title) == (source, "sync_binlog 1 → 7")
-        assert session.sight.requested_value(KnobName("sync_binlog", SOURCE)) == 1
+        assert session.state.requested_value(KnobName("sync_binlog", SOURCE)) == 1
 
 
 async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveStack) -> None:

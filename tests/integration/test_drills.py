@@ -34,7 +34,7 @@ def shortened(drill: Drill) -> Drill:
 
 
 def as_asked(session: Session) -> dict[str, object]:
-    return {str(name): session.sight.requested_value(name) for name in session.sight.names()}
+    return {str(name): session.state.requested_value(name) for name in session.state.names()}
 
 
 async def rows_are_equal(live: LiveStack) -> bool:
@@ -83,15 +83,15 @@ async def test_drills_return_what_they_took_also_when_they_are_killed(
         assert result.recovery_ms is not None
         assert "down" in [each.state for each in result.timeline]
         assert as_asked(session) == before
-        assert session.sight.requested.faults == ()
+        assert session.state.requested.faults == ()
         await until(lambda: rows_are_equal(live), within_s=60)
 
     await killed_in_the_middle(live, tmp_path)
     async with connected(live, "up") as session:
-        assert session.sight.requested.owed is not None
+        assert session.state.requested.owed is not None
         await session.up(lambda _: None)
-        assert session.sight.requested.owed is None
-        assert session.sight.requested.faults == ()
+        assert session.state.requested.owed is None
+        assert session.state.requested.faults == ()
         assert as_asked(session) == before
     await live.ready()
     assert await rows_are_equal(live)

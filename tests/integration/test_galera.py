@@ -100,9 +100,9 @@ async def test_knobs_are_those_that_members_have(galera: LiveStack) -> None:
             await turn(session, "semi_sync=on")
         assert "Galera does not have it" in refused.value.hint
         await turn(session, "gcs.fc_limit=100", "evs.suspect_timeout=2")
-        await session.sight.refresh()
+        await session.state.refresh()
         for node in THREE:
-            values = session.sight.samples[node].values
+            values = session.state.samples[node].values
             assert values["wsrep_provider_gcs_fc_limit"] == 100
             assert values["wsrep_provider_evs_suspect_timeout"] == 2
 
@@ -145,7 +145,7 @@ async def test_of_two_that_change_one_row_the_second_is_refused(galera: LiveStac
         finally:
             await asyncio.gather(*(sql.close() for sql in both))
         await turn(session, "rtt=0")
-        await session.sight.refresh()
+        await session.state.refresh()
         since = conflicts_of(session.system, (node.member for node in session.nodes)).since(before)
         assert (since.refused or 0) + (since.gave_way or 0) > 0, since
 
@@ -166,7 +166,7 @@ async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack
         await fault(session, "kill@db3")
 
         def is_alone() -> bool:
-            return session.sight.protection().state is ProtectionState.BLOCKED
+            return session.state.protection().state is ProtectionState.BLOCKED
 
         await until_so(session, "one of three is blocked", is_alone)
         async with connected(galera, "newcomer") as newcomer:
@@ -179,7 +179,7 @@ async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack
             await source.control.query("INSERT INTO sandbox.galera_t VALUES (99, 0)")
         await session.console.clear(None)
         await until_so(session, "all are members", lambda: synced(session) == set(THREE))
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED
         await until_all_have(session, before)
 
 
@@ -187,7 +187,7 @@ async def until_two_go_on(session: Session) -> None:
     """Until db1 and another one are the cluster."""
 
     def are_two() -> bool:
-        member = session.sight.samples["db1"].membership
+        member = session.state.samples["db1"].membership
         return member is not None and member.size == 2
 
     await until_so(session, "the majority goes on", are_two)
@@ -233,7 +233,7 @@ async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(galera:
         assert await rows(session, "db4") == before
         await session.rig.scale(2, lambda text, done: None)
         assert synced(session) == set(THREE)
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 async def test_after_a_crash_of_all_up_brings_the_cluster_back(galera: LiveStack) -> None:

@@ -97,7 +97,7 @@ async def test_knobs_are_those_that_members_have(group: LiveStack) -> None:
             session,
             "every member has it",
             lambda: all(
-                session.sight.samples[node].values["group_replication_consistency"] == "after"
+                session.state.samples[node].values["group_replication_consistency"] == "after"
                 for node in THREE
             ),
         )
@@ -124,7 +124,7 @@ async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_far
         assert 18 <= min(took_ms) < 155, took_ms
         assert sorted(took_ms)[-5] >= 98, took_ms
         await turn(session, "rtt=0")
-        assert session.sight.links["db2"].rtt_asked_ms == 0
+        assert session.state.links["db2"].rtt_asked_ms == 0
 
 
 async def test_the_primary_is_chosen_and_the_load_follows_it(group: LiveStack) -> None:
@@ -162,7 +162,7 @@ async def test_killed_primaries_are_replaced_and_come_back_though_no_majority_is
         before = session.fleet.source_name
         await session.console.inject(parse_fault(f"kill@{before}", session.fleet.roster))
         await until_so(session, "another takes writes", lambda: session.fleet.source_name != before)
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED
         await session.fleet.source.control.query("INSERT INTO sandbox.group_t VALUES (2)")
         second = session.fleet.source_name
         await session.console.inject(parse_fault(f"kill@{second}", session.fleet.roster))
@@ -180,7 +180,7 @@ async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(group: 
         assert int(found["rows_here"]) == 2
         await session.rig.scale(2, lambda text, done: None)
         assert ready(session) == set(THREE)
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 async def test_without_a_majority_nothing_commits_and_healing_ends_that(group: LiveStack) -> None:
@@ -191,4 +191,4 @@ async def test_without_a_majority_nothing_commits_and_healing_ends_that(group: L
         assert source not in ready(session)
         await session.console.clear(None)
         assert ready(session) == set(THREE)
-        assert session.sight.protection().state is ProtectionState.PROTECTED
+        assert session.state.protection().state is ProtectionState.PROTECTED

@@ -42,7 +42,7 @@ def held(result: LabResult, name: str) -> bool:
 
 def as_asked(session: Session) -> dict[str, Value]:
     """Everything that is requested, by its written name."""
-    return {str(name): session.sight.requested_value(name) for name in session.sight.names()}
+    return {str(name): session.state.requested_value(name) for name in session.state.names()}
 
 
 def shortened(lab: Lab) -> Lab:
@@ -80,9 +80,9 @@ async def rerun(live_stack: LiveStack, lab: Lab) -> LabResult:
         before = as_asked(session)
         result = await LabRun(lab, quick=True).run(session.rig)
         assert as_asked(session) == before
-        await session.sight.refresh()
-        assert session.sight.protection().state is ProtectionState.OFF
-        assert [view.io_thread for view in session.sight.node_views()] == [None, "on"]
+        await session.state.refresh()
+        assert session.state.protection().state is ProtectionState.OFF
+        assert [view.io_thread for view in session.state.node_views()] == [None, "on"]
     assert (result.aborted, result.unrestored) == (None, ())
     assert [each.phase for each in result.phases] == list(lab.phases)
     assert all(relation.evidence for relation in result.relations)
@@ -199,8 +199,8 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
             assert "db2" in result.aborted
             await session.up(lambda _: None)
             assert as_asked(session) == before
-            await session.sight.refresh()
-            rtt = next(view for name, view in session.sight.views().items() if name.key == "rtt")
+            await session.state.refresh()
+            rtt = next(view for name, view in session.state.views().items() if name.key == "rtt")
             assert rtt.effective == 3
     finally:
         client.close()

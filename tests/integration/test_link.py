@@ -36,9 +36,9 @@ async def prepare(live: LiveStack) -> None:
 
 
 async def state_is(session: Session, state: ProtectionState) -> bool:
-    await session.sight.refresh()
-    await session.sight.look_twice_if_waiting()
-    return session.sight.protection().state is state
+    await session.state.refresh()
+    await session.state.look_twice_if_waiting()
+    return session.state.protection().state is state
 
 
 @pytest.mark.parametrize(("partition", "arrives"), [("ack", True), ("dump", False)])
@@ -55,7 +55,7 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
         await until(lambda: state_is(session, ProtectionState.BLOCKED))
         assert await has_row(live_stack, "db2", 2) == arrives
         assert not waiting.done()
-        link = session.sight.links["db2"]
+        link = session.state.links["db2"]
         assert (link.partition, link.rtt_measured_ms) == (partition, None)
         result = await turn(session, "partition=none")
         assert result.warnings == ()
@@ -63,7 +63,7 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
             await waiting
         await until(lambda: has_row(live_stack, "db2", 2))
         await until(lambda: state_is(session, ProtectionState.PROTECTED))
-        assert session.sight.protection().fallbacks == 0
+        assert session.state.protection().fallbacks == 0
 
 
 async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> None:
@@ -80,18 +80,18 @@ async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> No
         await turn(session, "partition=none")
         await until(lambda: has_row(live_stack, "db2", 1), within_s=2 * lasted_s + 2)
         assert time.monotonic() - healed_s < (2 * lasted_s + 2) * patience()
-        assert not session.sight.links["db2"].healing
+        assert not session.state.links["db2"].healing
 
 
 async def test_two_apps_set_the_link_at_once_and_the_last_one_wins(live_stack: LiveStack) -> None:
     async with attached(live_stack) as one, connected(live_stack, "other") as other:
         await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"))
         for session in (one, other):
-            await session.sight.refresh()
-        asked = {session.sight.links["db2"].rtt_asked_ms for session in (one, other)}
+            await session.state.refresh()
+        asked = {session.state.links["db2"].rtt_asked_ms for session in (one, other)}
         assert len(asked) == 1
         assert asked <= {20.0, 40.0}
-        assert one.sight.links["db2"].as_asked
+        assert one.state.links["db2"].as_asked
 
 
 async def test_clients_of_the_primary_are_not_slowed(live_stack: LiveStack) -> None:

@@ -141,21 +141,21 @@ async def test_the_wait_point_changes_under_a_load_and_every_acknowledgement_is_
     async with connected(maria, "test") as session:
 
         async def is_protected() -> bool:
-            await session.sight.refresh()
-            return session.sight.protection().state is ProtectionState.PROTECTED
+            await session.state.refresh()
+            return session.state.protection().state is ProtectionState.PROTECTED
 
         try:
             await session.drive(LoadSettings(32, "update_index", 1000))
             await turn(session, "semi_sync=on", "wait_point=after_sync", "rtt=40ms", "semi_sync_timeout=2s")
             await until(is_protected, "commits are acknowledged")
-            before = session.sight.protection().fallbacks
+            before = session.state.protection().fallbacks
             for _ in range(10):
                 for point in ("after_commit", "after_sync"):
                     [changed] = (await turn(session, f"wait_point={point}")).changed
                     assert changed.statements[-1] == "BACKUP STAGE END"
             await asyncio.sleep(2.5)  # longer than the timeout of one that was forgotten
             assert await is_protected()
-            assert session.sight.protection().fallbacks == before
+            assert session.state.protection().fallbacks == before
         finally:
             await session.load.stop()
             await session.console.reset()
@@ -166,21 +166,21 @@ async def test_only_timeouts_count_as_fallbacks(maria: LiveStack) -> None:
     async with connected(maria, "test") as session:
         try:
             await turn(session, "semi_sync=on", "semi_sync_timeout=1s")
-            await session.sight.refresh()
-            before = session.sight.protection().fallbacks
+            await session.state.refresh()
+            before = session.state.protection().fallbacks
             assert before is not None
             control, replica = session.fleet.source.control, session.fleet.replicas[0]
             for value in (0, 1):
                 await control.query(f"SET GLOBAL rpl_semi_sync_master_enabled = {value}")
             await control.query("CREATE TABLE sandbox.by_hand (a INT)")
-            await session.sight.refresh()
-            assert session.sight.protection().fallbacks == before
+            await session.state.refresh()
+            assert session.state.protection().fallbacks == before
             await replica.control.query("STOP SLAVE IO_THREAD")
             await control.query("DROP TABLE sandbox.by_hand", deadline_s=30)
 
             async def has_fallen_back() -> bool:
-                await session.sight.refresh()
-                return session.sight.protection().fallbacks == before + 1
+                await session.state.refresh()
+                return session.state.protection().fallbacks == before + 1
 
             await until(has_fallen_back, "the timeout is counted")
         finally:

@@ -27,8 +27,8 @@ async def inject(session: Session, text: str) -> None:
 
 async def link(session: Session, name: str) -> LinkView:
     """As both agents have it now."""
-    await session.sight.look_at_links([PAIR])
-    found = session.sight.link(name)
+    await session.state.look_at_links([PAIR])
+    found = session.state.link(name)
     assert found is not None
     return found
 
@@ -62,7 +62,7 @@ async def test_a_link_between_two_replicas_is_as_real_as_the_source_s(own_stack:
             if not seen or found.is_down != seen[-1]:
                 seen.append(found.is_down)
             await asyncio.sleep(0.05)
-        agent = session.sight.fleet.member("db1").agent
+        agent = session.state.fleet.member("db1").agent
         # The cuts are real: probes are lost, and answered in between.
         await until(lambda: agent.link("db2"), holds=lambda state: state.lost > 0 and state.probes > 0)
         assert (await link(session, "db3")).partition == "none"

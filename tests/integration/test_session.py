@@ -27,7 +27,7 @@ RTT = KnobName("rtt", "db2")
 
 async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
-        for name in session.sight.names():
+        for name in session.state.names():
             if name.knob.backing is not Backing.SERVER or name.key == "semi_sync":
                 continue
             refused = {"off"} if name.key == "innodb_doublewrite" else set()
@@ -39,12 +39,12 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
                         await turn(session, f"{name}={rung}")
                     continue
                 await turn(session, f"{name}={rung}")
-                assert session.sight.requested_value(name) == rung
-                await session.sight.look(member.name)
-                assert session.sight.effective_value(name) == rung, name
+                assert session.state.requested_value(name) == rung
+                await session.state.look(member.name)
+                assert session.state.effective_value(name) == rung, name
         await session.console.reset()
-        await session.sight.refresh()
-        for name, view in session.sight.views().items():
+        await session.state.refresh()
+        for name, view in session.state.views().items():
             if name.knob.backing is not Backing.LOAD:
                 assert view.effective == name.knob.default, name
 
@@ -53,19 +53,19 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
 async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: float) -> None:
     async with attached(live_stack) as session:
         await turn(session, f"rtt={asked_ms}")
-        assert session.sight.effective_value(RTT) == asked_ms
+        assert session.state.effective_value(RTT) == asked_ms
 
         async def is_measured() -> bool:
-            await session.sight.look_at_links()
-            measured = session.sight.links["db2"].rtt_measured_ms
+            await session.state.look_at_links()
+            measured = session.state.links["db2"].rtt_measured_ms
             return measured is not None and abs(measured - asked_ms) <= max(0.5, 0.02 * asked_ms)
 
         await until(is_measured)
         await turn(session, "rtt=0")
 
         async def is_bare_again() -> bool:
-            await session.sight.look_at_links()
-            measured = session.sight.links["db2"].rtt_measured_ms
+            await session.state.look_at_links()
+            measured = session.state.links["db2"].rtt_measured_ms
             return measured is not None and measured < asked_ms / 2
 
         await until(is_bare_again)
@@ -85,8 +85,8 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         away = await measure(session.load, clock, duration_s=2, from_s=clock.monotonic() + 1)
         await turn(session, "semi_sync=on")
         one = await measure(session.load, clock, duration_s=5, from_s=clock.monotonic() + 1)
-        await session.sight.look_at_links()
-        rtt_ms = session.sight.links["db2"].rtt_measured_ms
+        await session.state.look_at_links()
+        rtt_ms = session.state.links["db2"].rtt_measured_ms
         local_ms, commit_ms = away.service.percentile_ms(50), one.service.percentile_ms(50)
         assert local_ms is not None
         assert commit_ms is not None
@@ -104,9 +104,9 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
 
 
 async def state_of(session: Session) -> ProtectionState:
-    await session.sight.refresh()
-    await session.sight.look_twice_if_waiting()
-    return session.sight.protection().state
+    await session.state.refresh()
+    await session.state.look_twice_if_waiting()
+    return session.state.protection().state
 
 
 async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveStack) -> None:
@@ -117,18 +117,18 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
         state = await state_of(session)
         assert state is ProtectionState.PROTECTED, (
             result.warnings,
-            session.sight.samples[session.fleet.source_name].status,
-            session.sight.requested.yes_tx_at_enabling,
+            session.state.samples[session.fleet.source_name].status,
+            session.state.requested.yes_tx_at_enabling,
         )
-        before = session.sight.protection().fallbacks
+        before = session.state.protection().fallbacks
         replica = session.fleet.members["db2"]
         await replica.control.query("STOP REPLICA IO_THREAD")
         try:
             primary = session.fleet.source
 
             async def is_alone() -> bool:
-                await session.sight.refresh()
-                return session.sight.protection().replicas_acking == 0
+                await session.state.refresh()
+                return session.state.protection().replicas_acking == 0
 
             await until(is_alone)
             assert await state_of(session) is ProtectionState.ARMED
@@ -142,7 +142,7 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
             await until(is_blocked)
             await commit
             assert await state_of(session) is ProtectionState.DEGRADED
-            assert session.sight.protection().fallbacks == (before or 0) + 1
+            assert session.state.protection().fallbacks == (before or 0) + 1
         finally:
             await replica.control.query("START REPLICA IO_THREAD")
         await session.fleet.source.kick.query("DROP TABLE sandbox.waits", deadline_s=30)
@@ -160,7 +160,7 @@ async def test_semi_sync_switched_on_by_hand_counts_as_well(live_stack: LiveStac
         await session.fleet.source.control.query("SET GLOBAL rpl_semi_sync_source_enabled = ON")
         await session.fleet.source.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
         assert await state_of(session) is ProtectionState.PROTECTED
-        assert session.sight.protection().requested is False
+        assert session.state.protection().requested is False
 
 
 async def test_two_apps_see_each_other(live_stack: LiveStack) -> None:
@@ -212,8 +212,8 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         docker_client.start(server["Id"])
         await until_tick(session, lambda tick: heard(tick).protection.state is ProtectionState.PROTECTED)
         assert any("re-applied" in text for text in events), events
-        assert session.sight.effective_value(KnobName("sync_binlog", SOURCE)) == 10
-        link = session.sight.links["db2"]
+        assert session.state.effective_value(KnobName("sync_binlog", SOURCE)) == 10
+        link = session.state.links["db2"]
         assert link.values is not None
         assert link.values["rtt"] == 20.0
         await until_tick(session, commits, "the load commits again")

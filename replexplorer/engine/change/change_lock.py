@@ -167,8 +167,8 @@ class ChangeLock:
 class DriftDetector:
     """What this session knows the knobs to be, and by whom."""
 
-    def __init__(self, sight: StackState, turns: ChangeLock) -> None:
-        self._sight = sight
+    def __init__(self, state: StackState, turns: ChangeLock) -> None:
+        self._state = state
         self._turns = turns
         self.noted: dict[KnobName, Value] = {}
         """The requests that this session knows of: its own, and those of others that it marked."""
@@ -181,11 +181,11 @@ class DriftDetector:
 
     def open(self) -> None:
         """What is requested by now, and set, is nobody's news."""
-        requested = self._sight.requested
+        requested = self._state.requested
         self.noted = dict(requested.values)
         self.faults = {fault.id: fault for fault in requested.faults}
         self.marks = {mark.id for mark in requested.marks}
-        for node in self._sight.fleet.members:
+        for node in self._state.fleet.members:
             self.found(node)
 
     def forget(self) -> None:
@@ -208,7 +208,7 @@ class DriftDetector:
 
     def fault_news(self) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
         """Faults that others injected since this session last knew, and those that others took back."""
-        now = {fault.id: fault for fault in self._sight.requested.faults}
+        now = {fault.id: fault for fault in self._state.requested.faults}
         injected = tuple(fault for key, fault in now.items() if key not in self.faults)
         cleared = tuple(fault for key, fault in self.faults.items() if key not in now)
         self.faults = now
@@ -216,14 +216,14 @@ class DriftDetector:
 
     def mark_news(self) -> tuple[SharedMark, ...]:
         """Marks that others put since this session last knew."""
-        news = tuple(mark for mark in self._sight.requested.marks if mark.id not in self.marks)
+        news = tuple(mark for mark in self._state.requested.marks if mark.id not in self.marks)
         self.marks.update(mark.id for mark in news)
         return news
 
     async def keep_losses(self, node: str, lines: Sequence[str], since_wall_s: float) -> Sequence[str]:
         """Keep what a node came back without for all who watch, a fact each; answers those that are ours to
         tell: none where another app has found the same since this moment, in seconds since 1970."""
-        by, wall_s = self._turns.actor.writer, self._sight.fleet.outside.clock.wall()
+        by, wall_s = self._turns.actor.writer, self._state.fleet.outside.clock.wall()
         marks = [SharedMark(uuid.uuid4().hex, line, by, node, wall_s) for line in lines]
         self.marks.update(mark.id for mark in marks)
 
@@ -236,26 +236,26 @@ class DriftDetector:
 
         if marks:
             with contextlib.suppress(StackUnavailable):
-                await self._sight.write(unless_known)
-                if marks[0] not in self._sight.requested.marks:
+                await self._state.write(unless_known)
+                if marks[0] not in self._state.requested.marks:
                     return ()
         return lines
 
     def _variables(self, node: str) -> dict[KnobName, Value]:
         """A node's variables, as last looked at, where they are known."""
-        placed = self._sight.fleet.roster.placed(node)
-        names = (name for name in self._sight.names() if name.node == placed)
-        found = {n: self._sight.effective_value(n) for n in names if n.knob.backing is Backing.SERVER}
+        placed = self._state.fleet.roster.placed(node)
+        names = (name for name in self._state.names() if name.node == placed)
+        found = {n: self._state.effective_value(n) for n in names if n.knob.backing is Backing.SERVER}
         return {name: value for name, value in found.items() if value is not None}
 
     async def news(self) -> tuple[Desired, Desired]:
         """What others requested since this session last knew, and what was requested of it before."""
         async with self._turns.alone():
-            await self._sight.read_document()
+            await self._state.read_document()
             before = self.noted
             changed = {
                 name: value
-                for name, value in self._sight.requested.values.items()
+                for name, value in self._state.requested.values.items()
                 if before.get(name, name.knob.default) != value
             }
             self.noted = {**before, **changed}
@@ -277,8 +277,8 @@ class DriftDetector:
         """What somebody else has set at this node, each before and now; answered once. Raises
         StackUnavailable while another app changes anything, for then nobody can say whose it is."""
         async with self._turns.quiet():
-            await self._sight.read_document()
-            await self._sight.look(node)
+            await self._state.read_document()
+            await self._state.look(node)
             by_hand = {
                 name: values
                 for name, values in self.unaccounted(node).items()
@@ -289,6 +289,6 @@ class DriftDetector:
 
     def _is_newly_requested(self, name: KnobName, value: Value) -> bool:
         """Another app asked for it, which `news` will say."""
-        wanted = self._sight.requested_value(name)
-        noted = self.noted.get(name, self._sight.default_value(name))
+        wanted = self._state.requested_value(name)
+        noted = self.noted.get(name, self._state.default_value(name))
         return noted != wanted and same_value(name.knob, wanted, value)

@@ -24,18 +24,18 @@ _METER: Final = {"power_cut": "power_cut", "kill": "process_dies"}
 """What the exposure meter calls it."""
 
 
-async def had_before(sight: StackState, node: str, fault: str) -> Had:
+async def had_before(state: StackState, node: str, fault: str) -> Had:
     """What the nodes have now, right before this fault ends the server of one."""
-    fleet, member = sight.fleet, sight.fleet.member(node)
-    sample = sight.samples.get(node)
-    rows = sight.exposures.last_whole if node == fleet.source_name else None
+    fleet, member = state.fleet, state.fleet.member(node)
+    sample = state.samples.get(node)
+    rows = state.exposures.last_whole if node == fleet.source_name else None
     loss = None if rows is None else getattr(rows[1], _METER.get(fault, ""), None)
     low, high = (loss.low, loss.high) if isinstance(loss, Loss) else (None, None)
     purged: str | None = None
     with suppress(ReplexplorerError):
         purged = await ask(member.poll, member.dialect.purged(), deadline_s=_WITHIN_S)
     values = sample.values if sample else {}
-    sets, is_lax = await _sets(sight, fleet.members), loses_rows(fault, values)
+    sets, is_lax = await _sets(state, fleet.members), loses_rows(fault, values)
     loses_log = is_lax or (fault == "power_cut" and values.get(keys.SYNC_BINLOG, 1) != 1)
     return Had(sets, purged, 0, is_lax, low, high, sets.get(node) if loses_log else None)
 
@@ -50,9 +50,9 @@ async def seen_last(member: Member, ending: Awaitable[None]) -> str | None:
     return last
 
 
-async def _sets(sight: StackState, nodes: Collection[str]) -> dict[str, str]:
+async def _sets(state: StackState, nodes: Collection[str]) -> dict[str, str]:
     """What these nodes have executed or received, of those that answer."""
-    found = await asyncio.gather(*(_set(sight.fleet.member(name)) for name in nodes))
+    found = await asyncio.gather(*(_set(state.fleet.member(name)) for name in nodes))
     return {name: gtids for name, gtids in zip(nodes, found, strict=True) if gtids is not None}
 
 
@@ -66,8 +66,8 @@ async def _set(member: Member) -> str | None:
 class Return:
     """One server that is started again; made right before that."""
 
-    def __init__(self, sight: StackState, node: str, had: Had | None) -> None:
-        self._sight = sight
+    def __init__(self, state: StackState, node: str, had: Had | None) -> None:
+        self._state = state
         self.node = node
         self._had = had or Had()
         self._others: dict[str, str] | None = None
@@ -78,20 +78,20 @@ class Return:
 
     async def look_before(self) -> None:
         """See what the others have of it while it is away: nothing that it writes from now on."""
-        others = [name for name in self._sight.fleet.members if name != self.node]
-        if not self._sight.fleet.member(self.node).address.server_running:
-            self._others = await _sets(self._sight, others)
+        others = [name for name in self._state.fleet.members if name != self.node]
+        if not self._state.fleet.member(self.node).address.server_running:
+            self._others = await _sets(self._state, others)
             self._acknowledged = await self._answered()
 
     async def _answered(self) -> str:
         """What clients were answered until they lost the server, by our load or the driver's."""
-        if not (own := self._sight.load.acknowledged.before):
-            await self._sight.look_at_driver()
-        return own or self._sight.acknowledged
+        if not (own := self._state.load.acknowledged.before):
+            await self._state.look_at_driver()
+        return own or self._state.acknowledged
 
     async def look_after(self) -> Comeback | None:
         """What it came back without, and keep which nodes differ since; None where it does not answer."""
-        fleet = self._sight.fleet
+        fleet = self._state.fleet
         member, is_source = fleet.member(self.node), self.node == fleet.source_name
         others = self._others
         if others is None:  # it ran already, and may have given its numbers to others
@@ -120,27 +120,27 @@ class Return:
             is_source=is_source, since=await self._since(others, purged), rows_apart=uuid is None,
         )  # fmt: skip
         if uuid is not None or is_source:
-            self._sight.load.acknowledged.judged(uuid)
-        known = self._sight.requested.diverged if self._others is None else {}  # who saw more has said why
+            self._state.load.acknowledged.judged(uuid)
+        known = self._state.requested.diverged if self._others is None else {}  # who saw more has said why
         if new := {name: why for name, why in found.differs.items() if name not in known}:
-            await self._sight.write(lambda now: now.differing(new))
+            await self._state.write(lambda now: now.differing(new))
         return found
 
     async def _since(self, others: Mapping[str, str], purged: str) -> dict[str, str]:
         """What the others have by now. One that lacks some of `purged` may still read what the kernel held
         for it when the server ended: it is asked again until it has all or its IO thread ends in an error."""
-        clock = self._sight.fleet.outside.clock
+        clock = self._state.fleet.outside.clock
         until_s = clock.monotonic() + _DRAINED_WITHIN_S
         while True:
             failed = [name for name in others if await self._io_failed(name)]
-            since = await _sets(self._sight, others)
+            since = await _sets(self._state, others)
             lacking = [name for name in others if subtract_gtids(purged, others[name], since.get(name, ""))]
             if set(lacking) <= set(failed) or clock.monotonic() >= until_s:
                 return since
             await clock.sleep(_LOOK_EVERY_S)
 
     async def _io_failed(self, name: str) -> bool:
-        member = self._sight.fleet.member(name)
+        member = self._state.fleet.member(name)
         try:
             threads = await ask(member.poll, member.dialect.threads(), deadline_s=_WITHIN_S)
         except ReplexplorerError:

@@ -46,21 +46,21 @@ class Controls:
 
     def __init__(
         self,
-        sight: StackState,
+        state: StackState,
         turns: ChangeLock,
         load: LoadDriver,
-        chronicle: EventLog,
+        event_log: EventLog,
         report: Callable[[str], None],
     ) -> None:
         """`report` is called with what a change waits for."""
-        self.sight = sight
-        self.fleet = sight.fleet
-        self.clock = sight.fleet.outside.clock
+        self.state = state
+        self.fleet = state.fleet
+        self.clock = state.fleet.outside.clock
         self.turns = turns
-        self.chronicle = chronicle
+        self.event_log = event_log
         self.report = report
-        self.drift = DriftDetector(sight, turns)
-        self._applier = Applier(sight.fleet, load, sight.own, report, self._keep_enabling)
+        self.drift = DriftDetector(state, turns)
+        self._applier = Applier(state.fleet, load, state.own, report, self._keep_enabling)
 
     # -- planning
 
@@ -101,7 +101,7 @@ class Controls:
     def _observed(self) -> Observed:
         """What the planner has to know, doubts included."""
         return replace(
-            self.sight.observed(), doubtful=doubtful(self.sight), switched_off=switched_off(self.sight)
+            self.state.observed(), doubtful=doubtful(self.state), switched_off=switched_off(self.state)
         )
 
     # -- turning
@@ -123,7 +123,7 @@ class Controls:
         cancel is delivered at the caller's next await.
         """
         async with self.turns.change(anyway=anyway or dry_run):
-            await self.sight.refresh(links=[name.node for name in desired if is_pair(name.node)])
+            await self.state.refresh(links=[name.node for name in desired if is_pair(name.node)])
             observed = self._observed()
             desired = self._without_idle_pairs(desired)
             plan = make_plan(observed, desired)
@@ -134,7 +134,7 @@ class Controls:
                     unchanged=plan.unchanged,
                     dry_run=True,
                 )
-            before = {name: self.sight.requested_value(name) for name in desired}
+            before = {name: self.state.requested_value(name) for name in desired}
             if plan.steps:
                 begun()
             try:
@@ -147,9 +147,9 @@ class Controls:
             again = [name for name in desired if name in observed.doubtful]
             lines: tuple[str, ...] = ()
             if again:  # was set before, and carried out again
-                await asyncio.gather(*(self.sight.look(node) for node in self.fleet.members))
-                await self.sight.look_twice_if_waiting()
-                lines = unmet(self.sight, again)
+                await asyncio.gather(*(self.state.look(node) for node in self.fleet.members))
+                await self.state.look_twice_if_waiting()
+                lines = unmet(self.state, again)
             return SetResult(
                 changed=(*applied.changed, *self._stored(plan, desired)),
                 warnings=(*plan.warnings, *applied.warnings),
@@ -165,11 +165,11 @@ class Controls:
         be turned, nor where it `is_part` of a change that has them."""
         title = prefix + ", ".join(f"{name} {value}" for name, value in desired.items())
         mark: int | None = None
-        chronicle = self.chronicle
+        event_log = self.event_log
 
         def begun() -> None:
             nonlocal mark
-            mark = None if is_part else chronicle.begin_change(title)
+            mark = None if is_part else event_log.begin_change(title)
 
         try:
             result = await self.set(desired, anyway=anyway, begun=begun)
@@ -177,23 +177,23 @@ class Controls:
             is_cancelled = isinstance(error, asyncio.CancelledError)
             if mark is not None:
                 what = "was cancelled and rolled back" if is_cancelled else f"failed: {error}"
-                chronicle.change_failed(mark, f"{title} {what}")
+                event_log.change_failed(mark, f"{title} {what}")
             elif not is_cancelled:
-                chronicle.tell(Severity.BAD, f"{title} refused: {error}")
+                event_log.tell(Severity.BAD, f"{title} refused: {error}")
             raise
         told = prefix + (_told(result.changed) or "nothing to change")
         if mark is not None:
-            chronicle.change_effective(mark, prefix + (_changes(result.changed) or title), told)
+            event_log.change_effective(mark, prefix + (_changes(result.changed) or title), told)
         elif result.changed or not prefix:
-            chronicle.tell(Severity.INFO, told)
+            event_log.tell(Severity.INFO, told)
         for warning in (*result.warnings, *result.unmet):
-            chronicle.tell(Severity.WARN, warning)
+            event_log.tell(Severity.WARN, warning)
         return result
 
     def _without_idle_pairs(self, desired: Desired) -> Desired:
         """What is desired, less the defaults of links between two replicas of which nothing is asked and
         nothing is in force: they are as desired, and not looked after."""
-        busy = self.sight.pairs_of_interest()
+        busy = self.state.pairs_of_interest()
         return {
             name: value
             for name, value in desired.items()
@@ -205,21 +205,21 @@ class Controls:
         await self._write_down(desired, applied.yes_tx_at_enabling)
         registered = {step.node for planned in plan.steps if isinstance(step := planned.step, IoRestart)}
         await asyncio.gather(
-            self.sight.look_at_links(),
-            self.sight.look_at_disks(),
-            *(self.sight.look(node) for node in registered),
+            self.state.look_at_links(),
+            self.state.look_at_disks(),
+            *(self.state.look(node) for node in registered),
         )
         if applied.unacknowledged_s is not None:
-            await self.sight.look_at_source()
-            await self.sight.look_twice_if_waiting()
+            await self.state.look_at_source()
+            await self.state.look_twice_if_waiting()
             applied.warnings.append(
-                f"semi_sync is on and {self.sight.protection().state}: a commit was not acknowledged within"
+                f"semi_sync is on and {self.state.protection().state}: a commit was not acknowledged within"
                 f" {applied.unacknowledged_s:g} s; commits wait until a replica answers or the timeout passes"
             )
 
     async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
         """Write the request into the document that all apps share, where it says anything new."""
-        known = self.sight.requested
+        known = self.state.requested
         is_new = any(known.values.get(name) != desired[name] for name in desired)
         if yes_tx_at_enabling is not None or is_new:
             await self._write(desired, yes_tx_at_enabling)
@@ -231,7 +231,7 @@ class Controls:
         def asking(now: Requested) -> Requested:
             return now.asking(desired, roster, writer, at_s).enabling(yes_tx_at_enabling, at_s)
 
-        await self.sight.write(asking)
+        await self.state.write(asking)
 
     async def request(self, desired: Desired) -> None:
         """Write a request down and turn nothing: whoever finds its server again applies it."""
@@ -254,16 +254,16 @@ class Controls:
     def _stored(self, plan: Plan, desired: Desired) -> Iterator[Changed]:
         """Knobs of the load that only the document takes, for no load of this app runs."""
         for name in plan.stored:
-            yield Changed(name, None, desired[name], None, 0.0, (), self.sight.no_effect())
+            yield Changed(name, None, desired[name], None, 0.0, (), self.state.no_effect())
 
     async def forget_nodes(self, gone: Collection[str]) -> None:
         """Drop what was asked of nodes that the stack has no longer."""
         async with self.turns.alone():
-            await self.sight.write(lambda now: now.without_nodes(gone))
+            await self.state.write(lambda now: now.without_nodes(gone))
 
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have: of their flavour, where that has its own."""
-        return {name: self.sight.default_value(name) for name in self.sight.names()}
+        return {name: self.state.default_value(name) for name in self.state.names()}
 
 
 def _promised(plan: Plan) -> Iterator[Changed]:
@@ -290,61 +290,61 @@ def _told(changed: Sequence[Changed]) -> str:
 # -- values that are set and do nothing: what is asked for again is looked at by its effect
 
 
-def doubtful(sight: StackState) -> frozenset[KnobName]:
+def doubtful(state: StackState) -> frozenset[KnobName]:
     """Knobs whose value alone does not say that they are in force, as last looked at."""
-    names = {name for name in sight.names() if _was_set_by_hand(sight, name)}
-    if _semi_sync_doubt(sight) is not None or (
-        sight.effective_value(SEMI_SYNC) == "on" and switched_off(sight)
+    names = {name for name in state.names() if _was_set_by_hand(state, name)}
+    if _semi_sync_doubt(state) is not None or (
+        state.effective_value(SEMI_SYNC) == "on" and switched_off(state)
     ):
         names.add(SEMI_SYNC)
-    for link in (*sight.links.values(), *sight.pairs.values()):
+    for link in (*state.links.values(), *state.pairs.values()):
         if _link_doubt(link) is not None:
             names.update(KnobName(key, link.replica) for key in DELAYS)
     return frozenset(names)
 
 
-def switched_off(sight: StackState) -> frozenset[str]:
+def switched_off(state: StackState) -> frozenset[str]:
     """Replicas that will not register for semi-sync when they next connect."""
-    return frozenset(name for name, sample in sight.samples.items() if sample.replica_switch is False)
+    return frozenset(name for name, sample in state.samples.items() if sample.replica_switch is False)
 
 
-def unmet(sight: StackState, asked: Iterable[KnobName]) -> tuple[str, ...]:
+def unmet(state: StackState, asked: Iterable[KnobName]) -> tuple[str, ...]:
     """What was asked for and has no effect, each in a line, as last looked at; what follows from
     another request (a cut link, more replicas required than there are) is not among it."""
     names = set(asked)
     told = []
-    if SEMI_SYNC in names and not _is_unmet_as_asked(sight) and (doubt := _semi_sync_doubt(sight)):
+    if SEMI_SYNC in names and not _is_unmet_as_asked(state) and (doubt := _semi_sync_doubt(state)):
         told.append(doubt)
-    for link in (*sight.links.values(), *sight.pairs.values()):
+    for link in (*state.links.values(), *state.pairs.values()):
         if any(KnobName(key, link.replica) in names for key in DELAYS) and (doubt := _link_doubt(link)):
             told.append(doubt)
     return tuple(told)
 
 
-def _was_set_by_hand(sight: StackState, name: KnobName) -> bool:
+def _was_set_by_hand(state: StackState, name: KnobName) -> bool:
     """A variable that is read when an applier or a session begins, set by somebody else: what runs may
     still have the value before."""
     if name.knob.backing is not Backing.SERVER or name.knob.restart is Restart.NONE:
         return False
-    effective = sight.effective_value(name)
-    return effective is not None and not same_value(name.knob, effective, sight.requested_value(name))
+    effective = state.effective_value(name)
+    return effective is not None and not same_value(name.knob, effective, state.requested_value(name))
 
 
-def _semi_sync_doubt(sight: StackState) -> str | None:
+def _semi_sync_doubt(state: StackState) -> str | None:
     """Why semi-sync is on and protects nothing; None when it does, or is not on."""
-    protection = sight.protection()
+    protection = state.protection()
     if protection.state in (ProtectionState.OFF, ProtectionState.DOWN, ProtectionState.PROTECTED):
         return None
     acking, required = protection.replicas_acking, protection.replicas_required
     count = "" if acking is None or required is None else f": {acking} of {required} replicas acknowledge"
-    off = "".join(f"; {name} is not to register" for name in sorted(switched_off(sight)))
+    off = "".join(f"; {name} is not to register" for name in sorted(switched_off(state)))
     return f"semi_sync is on and {protection.state}{count}{off}"
 
 
-def _is_unmet_as_asked(sight: StackState) -> bool:
+def _is_unmet_as_asked(state: StackState) -> bool:
     """Whether what else is asked for leaves too few replicas to acknowledge."""
-    required = sight.protection().replicas_required or 1
-    open_links = [name for name in sight.fleet.replica_names if not sight.asked_of_link(name).is_silent]
+    required = state.protection().replicas_required or 1
+    open_links = [name for name in state.fleet.replica_names if not state.asked_of_link(name).is_silent]
     return len(open_links) < required
 
 

@@ -58,18 +58,18 @@ class Faults:
 
     def __init__(self, controls: Controls) -> None:
         self._controls = controls
-        self._sight = controls.sight
+        self._state = controls.state
         self._turns = controls.turns
-        self._chronicle = controls.chronicle
+        self._event_log = controls.event_log
         self._report = controls.report
         self._judged: set[str] = set()
         """Nodes whose servers were started here, and not seen to have restarted yet."""
         self._fleet = controls.fleet
         self._news = TransferNews(controls.fleet, controls.report)
-        self._links = LinkChange(controls.fleet, self._sight.own.healing, self._tell)
+        self._links = LinkChange(controls.fleet, self._state.own.healing, self._tell)
 
     def _tell(self, text: str, severity: Severity = Severity.INFO) -> None:
-        self._chronicle.tell(severity, text)
+        self._event_log.tell(severity, text)
 
     # -- what it would do
 
@@ -79,7 +79,7 @@ class Faults:
         kind, does = request.kind, list[str]()
         shows_all = kind.only_turns_knobs or kind.part is FaultPart.THREAD
         undoes = [] if shows_all else [kind.undone]
-        journals = {node: disk.undo_journal for node, disk in self._sight.disks.items()}
+        journals = {node: disk.undo_journal for node, disk in self._state.disks.items()}
         warnings = [str(error) for error in self._refusals(request, journals)]
         for node in request.nodes:
             turned = self._controls.preview(self._desired(kind, request.value, node))
@@ -123,8 +123,8 @@ class Faults:
     ) -> Iterator[ReplexplorerError]:
         """Why it cannot be injected now; a journal that nobody knows of is no reason. `journals`: by node,
         whether its disk keeps one."""
-        kind, held = request.kind, {(fault.kind, fault.node) for fault in self._sight.faults}
-        flaps = {link: fault for fault in self._sight.faults for link in fault.links}
+        kind, held = request.kind, {(fault.kind, fault.node) for fault in self._state.faults}
+        flaps = {link: fault for fault in self._state.faults for link in fault.links}
         if self._fleet.system.is_group and kind.part is FaultPart.THREAD:
             yield UsageError(
                 f"{kind.key}: {self._fleet.system.title} has no replica's threads to stop",
@@ -159,7 +159,7 @@ class Faults:
         Raises UsageError where it is in force already or lacks what it needs, StackUnavailable, MissingPiece;
         then what was done to earlier nodes of the request is taken back.
         """
-        await self._sight.refresh()
+        await self._state.refresh()
         await self._fleet.discover()  # a server may have ended since the last look
         journals: dict[str, bool | None] = {}
         if request.kind.key == "power_cut":
@@ -179,7 +179,7 @@ class Faults:
     async def _inject(self, request: FaultRequest, node: str, for_s: float | None, anyway: bool) -> Injected:
         kind, now_s = request.kind, self._controls.clock.wall()
         desired = self._desired(kind, request.value, node)
-        before = {name: self._sight.requested_value(name) for name in desired}
+        before = {name: self._state.requested_value(name) for name in desired}
         fault = Fault(
             0,
             kind.key,
@@ -194,19 +194,19 @@ class Faults:
         self._tell(f"injecting {fault}")
         fault = await self._record(fault)
         title, lost = f"fault {fault}", tuple[str, ...]()
-        mark = None if kind.only_turns_knobs else self._chronicle.begin_change(title)
+        mark = None if kind.only_turns_knobs else self._event_log.begin_change(title)
         try:
             if kind.only_turns_knobs:
-                await self._sight.exposures.look_before_failure()
+                await self._state.exposures.look_before_failure()
             if desired:
                 await self._controls.turn(desired, f"{title}: ", anyway=anyway, is_part=mark is not None)
             if mark is not None:
                 async with self._turns.change(anyway=anyway):
                     lost = await self._do(fault, self._fleet.member(node))
-                self._chronicle.change_effective(mark, title, title)
+                self._event_log.change_effective(mark, title, title)
         except (ReplexplorerError, asyncio.CancelledError) as error:
             if mark is not None:
-                self._chronicle.change_failed(mark, f"{title} failed: {error}")
+                self._event_log.change_failed(mark, f"{title} failed: {error}")
             await to_the_end(self._take_all_back([fault], is_mark=False))
             raise
         return Injected(fault, lost)
@@ -229,10 +229,10 @@ class Faults:
     async def _take_down(self, fault: Fault, member: Member) -> tuple[str, ...]:
         """End a server, or freeze it."""
         if fault.node == self._fleet.source_name:
-            await self._sight.exposures.look_before_failure()
+            await self._state.exposures.look_before_failure()
         process, lost = self._fleet.server_process(fault.node), tuple[str, ...]()
         if fault.row.loses_commits:
-            fault = await self._had(fault, (await had_before(self._sight, fault.node, fault.kind)).record())
+            fault = await self._had(fault, (await had_before(self._state, fault.node, fault.kind)).record())
             last = await seen_last(member, process.kill())
             if fault.kind == "power_cut":
                 lost = await process.lose_unsynced(str(fault.value))
@@ -253,15 +253,15 @@ class Faults:
             return replace(now, faults=tuple(kept if each.id == kept.id else each for each in now.faults))
 
         if not self._fleet.system.is_group:
-            await self._sight.write(keeping)
+            await self._state.write(keeping)
         return kept
 
     async def _keep_whether_alone(self) -> None:
         """Keep what the source has told clients of where a fault has ended its last replica: whoever looks
         later cannot know it. Where that has been kept it stays."""
-        fleet, kept = self._fleet, self._sight.requested.alone
+        fleet, kept = self._fleet, self._state.requested.alone
         await fleet.discover()
-        ended = {each.node for each in self._sight.requested.faults if each.takes_down}
+        ended = {each.node for each in self._state.requested.faults if each.takes_down}
         ended |= {name for name, each in fleet.members.items() if not each.address.server_running}
         source = fleet.source
         if fleet.system.is_group or source.name in ended or not ended.issuperset(fleet.replica_names):
@@ -271,22 +271,22 @@ class Faults:
         executed = await ask(source.poll, source.dialect.executed())
         log = await ask(source.poll, source.dialect.log_state())
         alone = Alone(executed, log.running, source.name, self._controls.clock.wall())
-        await self._sight.write(lambda now: replace(now, alone=alone))
+        await self._state.write(lambda now: replace(now, alone=alone))
 
     async def _flap(self, fault: Fault, flap: Flap | None) -> None:
         """Let its links flap, or no more; one that ends at a node that is gone went with it."""
         for link in fault.links:
             if all(end in self._fleet.members for end in ends_of(link)):
                 placed, warnings = self._fleet.roster.placed(link), list[str]()
-                await self._links.flap(placed, flap, self._sight.asked_of_link(placed), warnings)
+                await self._links.flap(placed, flap, self._state.asked_of_link(placed), warnings)
                 for warning in warnings:
                     self._tell(warning, Severity.WARN)
 
     async def resume_flaps(self, node: str) -> None:
         """The node's agent began again without what it held: what is recorded goes on at both ends."""
         async with self._turns.change(anyway=True):
-            await self._sight.read_document()
-            for fault in self._sight.faults:
+            await self._state.read_document()
+            for fault in self._state.faults:
                 if any(node in ends_of(link) for link in fault.links):
                     await self._flap(fault, flap_of(fault))
 
@@ -295,11 +295,11 @@ class Faults:
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
         """Take back what `text` means, all for None, the newest first; answers what that was, and which
         replicas have what their source lost. Raises UsageError where nothing of that kind is in force."""
-        await self._sight.read_document()
+        await self._state.read_document()
         roster = self._fleet.roster
-        meant = [fault for fault in self._sight.requested.faults if clears(fault, text, roster)]
+        meant = [fault for fault in self._state.requested.faults if clears(fault, text, roster)]
         if not meant and text is not None:
-            in_force = ", ".join(map(str, self._sight.faults))
+            in_force = ", ".join(map(str, self._state.faults))
             others = f"in force: {in_force}" if in_force else "none of any kind is"
             raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
@@ -330,7 +330,7 @@ class Faults:
         await self._fleet.discover()
         left = {fault.node for fault in faults if fault.kind == "isolate"} - downed
         left = {node for node in left if not self._fleet.member(node).address.server_running}
-        held = {each.node for each in self._sight.faults if each not in faults and each.takes_down}
+        held = {each.node for each in self._state.faults if each not in faults and each.takes_down}
         starts = ended | left
         starts -= held | {node for node in starts if self._is_cut_off(node)}
         await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
@@ -345,14 +345,14 @@ class Faults:
         """Whether all links of a node are to be cut, without which its server cannot start."""
         placed = self._fleet.roster.placed
         links = (KnobName(keys.PARTITION, placed(link)) for link in self._links_of(node))
-        return self._fleet.system.is_group and all(self._sight.requested_value(name) == CUT for name in links)
+        return self._fleet.system.is_group and all(self._state.requested_value(name) == CUT for name in links)
 
     async def _let_in(self) -> None:
         """Nodes of a group that were away are members again."""
         async with self._turns.change(anyway=True):
             await self._fleet.discover()
             await form_group(self._fleet, self._report, self._news)
-            await self._sight.refresh()
+            await self._state.refresh()
 
     async def _take_all_back(
         self, faults: Collection[Fault], *, is_mark: bool = True
@@ -373,7 +373,7 @@ class Faults:
             if is_marked:
                 self._tell(text, Severity.GOOD)
             else:
-                self._chronicle.mark(text)
+                self._event_log.mark(text)
         return found
 
     async def _take_back(self, fault: Fault) -> bool:
@@ -401,12 +401,12 @@ class Faults:
             self._report(f"{fault.node} is cut off: its server is started when its links heal")
             return None
         await self._fleet.discover()
-        returning = Return(self._sight, fault.node, Had.read(fault.had))
+        returning = Return(self._state, fault.node, Had.read(fault.had))
         await returning.look_before()
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
-        if self._sight.requested.alone is not None and fault.node != self._fleet.source_name:
-            await self._sight.write(lambda now: replace(now, alone=None))
+        if self._state.requested.alone is not None and fault.node != self._fleet.source_name:
+            await self._state.write(lambda now: replace(now, alone=None))
         if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set
             await self._let_in()
             return None
@@ -415,15 +415,15 @@ class Faults:
     async def came_back(self, node: str) -> tuple[str, ...]:
         """What a server lost that ended by itself, or by hand, and runs again: in words; nothing of one that
         a fault has ended, which is judged when that is cleared, or was."""
-        await self._sight.read_document()
-        is_known = node in self._judged or any(each.node == node for each in self._sight.faults)
+        await self._state.read_document()
+        is_known = node in self._judged or any(each.node == node for each in self._state.faults)
         self._judged.discard(node)
         if is_known or self._fleet.system.is_group:
             known = self._fleet.member(node).capabilities
             if known is not None and (known.server_uuid or node == self._fleet.source_name):
-                self._sight.load.acknowledged.judged(known.server_uuid)
+                self._state.load.acknowledged.judged(known.server_uuid)
             return ()
-        found = await self._judge(Return(self._sight, node, None))
+        found = await self._judge(Return(self._state, node, None))
         return () if found is None else found.words(self._fleet.outside.provider.name)
 
     async def _judge(self, returning: Return) -> Comeback | None:
@@ -439,7 +439,7 @@ class Faults:
     async def _start_if_it_ended(self, fault: Fault) -> None:
         """Start the server that a full disk has ended: InnoDB aborts where it finds no room for its next redo
         file. One that is ending has a moment for that; one that another fault has ended stays as it is."""
-        if any(each.node == fault.node and each.takes_down for each in self._sight.faults):
+        if any(each.node == fault.node and each.takes_down for each in self._state.faults):
             return
         patience = Patience(self._controls.clock, _ABORTS_WITHIN_S)
         while await patience.again():
@@ -461,10 +461,10 @@ class Faults:
 
     async def _give_back(self, fault: Fault) -> bool:
         """Turn back the knobs that it turned; whether there were any that it still had."""
-        await self._sight.refresh()
-        before = unkept_all(given_back(fault, self._sight.faults), self._fleet.roster)
-        still = {name: value for name, value in before.items() if self._sight.requested_value(name) != value}
-        lost = self._sight.lost_values((fault.node,))
+        await self._state.refresh()
+        before = unkept_all(given_back(fault, self._state.faults), self._fleet.roster)
+        still = {name: value for name, value in before.items() if self._state.requested_value(name) != value}
+        lost = self._state.lost_values((fault.node,))
         if wanted := {**lost, **still}:
             try:
                 await self._controls.turn(wanted, _UNDO, anyway=True)
@@ -491,8 +491,8 @@ class Faults:
     async def forget_over(self) -> None:
         """Drop the records of faults that were seen to be over: a later failure of the same node is none of
         them."""
-        held = self._sight.faults
-        for fault in self._sight.requested.faults:
+        held = self._state.faults
+        for fault in self._state.requested.faults:
             if fault not in held:
                 await self._forget(fault)
 
@@ -505,11 +505,11 @@ class Faults:
             number = max((each.number for each in now.faults), default=0) + 1
             return replace(now, faults=(*now.faults, replace(fault, number=number)))
 
-        await self._sight.write(added)
-        numbered = next(each for each in self._sight.requested.faults if each.id == fault.id)
+        await self._state.write(added)
+        numbered = next(each for each in self._state.requested.faults if each.id == fault.id)
         self._controls.drift.faults[fault.id] = numbered
         return numbered
 
     async def _forget(self, fault: Fault) -> None:
-        await self._sight.write(lambda now: replace(now, faults=without(now.faults, fault)))
+        await self._state.write(lambda now: replace(now, faults=without(now.faults, fault)))
         self._controls.drift.faults.pop(fault.id, None)

@@ -55,7 +55,7 @@ async def take_the_place(run: RoleRun, wanted: str | None, *, accept_loss: bool)
     source = old.name
     async with run.step("end the old source", source):
         await run.fleet.server_process(source).kill()
-    followers = list(filter(run.sight.reachable, run.followers(source)))
+    followers = list(filter(run.state.reachable, run.followers(source)))
     async with run.step("wait for what still arrives", ", ".join(followers)):
         candidates = await _until_nothing_arrives(run, source)
     chosen = choose(candidates, await run.lineage(source), wanted, accept_loss=accept_loss)
@@ -87,13 +87,13 @@ async def _note_who_differs(run: RoleRun, lost: str) -> None:
     source, to = run.old.name, run.new.name
     differ: dict[str, str | None] = {source: NOT_KNOWN} if run.may_lack_rows(source) else {}
     others = [name for name in run.fleet.members if name != to]
-    if to in run.sight.requested.diverged:
+    if to in run.state.requested.diverged:
         differ = {to: None, **dict.fromkeys(others, f"may have other rows than {to}, which had diverged")}
     if again := numbered_by(run.new.server_uuid or " ", lost):
         why = f"may have {transactions(again)} whose numbers {to} uses again"
         differ |= dict.fromkeys(others, why)
     if differ:
-        await run.sight.write(lambda now: now.differing(differ))
+        await run.state.write(lambda now: now.differing(differ))
 
 
 async def _fetch(run: RoleRun, chosen: BestCandidate, donor: str) -> None:
@@ -185,7 +185,7 @@ async def block(run: RoleRun) -> None:
             said.append(statement)
     others = run.followers(old.name, but=new.name)
     async with run.step("receive and apply the rest", new.name) as said:
-        within_s = _CAUGHT_UP_WITHIN_S + 2 * max(run.sight.asked_rtts_ms(), default=0.0) / 1000
+        within_s = _CAUGHT_UP_WITHIN_S + 2 * max(run.state.asked_rtts_ms(), default=0.0) / 1000
         has_all, _ = await asyncio.gather(
             _reaches(new, await old.executed(), within_s, said), run.keep_roles(new.name, others)
         )
@@ -216,20 +216,20 @@ async def promote(run: RoleRun) -> None:
 def _of_the_source(run: RoleRun) -> Iterator[tuple[KnobName, Value]]:
     """The variables of the replica that is about to be the source that are not as is asked of the source,
     with what is asked; semi-sync comes last, and only where enough other replicas follow."""
-    sight, to, source = run.sight, run.new.name, run.old.name
-    sample = sight.samples[to]
-    asked = {name.key for name in sight.requested.values if name.node in (SOURCE, to)}
+    state, to, source = run.state, run.new.name, run.old.name
+    sample = state.samples[to]
+    asked = {name.key for name in state.requested.values if name.node in (SOURCE, to)}
     wanted = [key for key in BY_KEY if key in asked & sample.values.keys()]
     for key in sorted(wanted, key=lambda key: key == keys.SEMI_SYNC):
         name = KnobName(key, SOURCE)
-        value = sight.requested_value(name)
+        value = state.requested_value(name)
         if name.knob.backing is not Backing.SERVER or same_value(name.knob, sample.values[key], value):
             continue
         if key == keys.SEMI_SYNC and value == "on":
-            others = [each for each in sight.fleet.members if each not in (source, to)]
-            follow = [each for each in others if sight.reachable(each) and sight.fleet.standing(each).follows]
-            required = int(sight.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
-            if len(follow) + sight.reachable(source) < required:
+            others = [each for each in state.fleet.members if each not in (source, to)]
+            follow = [each for each in others if state.reachable(each) and state.fleet.standing(each).follows]
+            required = int(state.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
+            if len(follow) + state.reachable(source) < required:
                 continue
         yield name, value
 
@@ -237,11 +237,11 @@ def _of_the_source(run: RoleRun) -> Iterator[tuple[KnobName, Value]]:
 async def hand_over(run: RoleRun) -> None:
     """Let everybody follow the new source: the load, the other replicas, the document. What fails is a
     warning."""
-    fleet, sight, old, new = run.fleet, run.sight, run.old, run.new
+    fleet, state, old, new = run.fleet, run.state, run.old, run.new
     fleet.saw(replace(fleet.standing(old.name), refuses_writes=True))  # as it was left, or will start
     fleet.saw(Standing(new.name, reachable=True, follows=None, refuses_writes=False))
-    sight.own.offs = 0
-    replicas = (each for each in fleet.replicas if sight.reachable(each.name))
+    state.own.offs = 0
+    replicas = (each for each in fleet.replicas if state.reachable(each.name))
     follow = [each for each in replicas if fleet.standing(each.name).follows is not None]
     if run.under_way.kind is ChangeKind.SWITCHOVER:
         follow.append(old)
@@ -256,13 +256,13 @@ async def hand_over(run: RoleRun) -> None:
         enabled = now.with_roles_moved(new.name, old.name).enabling(run.yes_tx, run.clock.wall())
         return replace(enabled, role_change=change, history=run.history or now.history)
 
-    await sight.write(moved)
-    run.drift.noted.update(sight.requested.values)  # names of links are said from the new source
+    await state.write(moved)
+    run.drift.noted.update(state.requested.values)  # names of links are said from the new source
 
 
 async def _first_write(run: RoleRun, new: Member) -> None:
     """One commit at the new source."""
-    deadline_s = max(2.0, 3 * max(run.sight.asked_rtts_ms(), default=0.0) / 1000)
+    deadline_s = max(2.0, 3 * max(run.state.asked_rtts_ms(), default=0.0) / 1000)
     failure, kick = f"the first commit at {new.name} was not answered", new.dialect.kick()
     async with run.step("first write", new.name, failure) as said:
         await new.kick.query(kick, deadline_s=deadline_s)
@@ -271,7 +271,7 @@ async def _first_write(run: RoleRun, new: Member) -> None:
 
 
 async def _move_load(run: RoleRun) -> None:
-    if run.sight.load.effective():
+    if run.state.load.effective():
         async with run.step("point the load there", run.new.name, "the load did not follow"):
             await run.load.follow()
 
@@ -281,27 +281,27 @@ async def _point(run: RoleRun, member: Member, new: Member) -> None:
     failure = f"{member.name} does not follow {new.name}"
     async with run.step(f"follow {new.name}", member.name, failure) as said:
         lost = await hole_of(new, member)
-        why = hole_words(lost) if lost else run.sight.requested.diverged.get(member.name)
+        why = hole_words(lost) if lost else run.state.requested.diverged.get(member.name)
         if why is not None:
             await run.run(member, said, member.dialect.stop_threads())
             raise StackUnavailable(f"it {why}", f"`replexplorer rejoin {member.name}` copies it")
         await run.follow(member, new, said)
 
 
-def not_so_yet(sight: StackState) -> Desired:
+def not_so_yet(state: StackState) -> Desired:
     """What is requested and not in force of the nodes that answer and of all links; of a node that was the
     source and follows now, that is what is asked of a replica."""
-    of_source = {name.key for name in sight.requested.values if name.node == SOURCE}
-    wanted = sight.lost_values(sight.fleet.members)
-    for name in sight.names():
+    of_source = {name.key for name in state.requested.values if name.node == SOURCE}
+    wanted = state.lost_values(state.fleet.members)
+    for name in state.names():
         if name.key in of_source and name.node != SOURCE and name.knob.backing in _OF_NODE:
-            effective, value = sight.effective_value(name), sight.requested_value(name)
+            effective, value = state.effective_value(name), state.requested_value(name)
             if effective is not None and not same_value(name.knob, effective, value):
                 wanted[name] = value
     return {
         name: value
         for name, value in wanted.items()
-        if name.knob.backing not in _OF_NODE or sight.reachable(sight.fleet.named(name.node))
+        if name.knob.backing not in _OF_NODE or state.reachable(state.fleet.named(name.node))
     }
 
 

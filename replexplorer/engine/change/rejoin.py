@@ -41,7 +41,7 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
     `anyway`."""
     member, source = run.old, run.new
     name, following = member.name, run.followers(source.name, but=member.name)
-    if not run.sight.reachable(name):
+    if not run.state.reachable(name):
         async with run.step("start the server", name):
             await run.keep_roles(source.name, following)
             member = await run.start(name)
@@ -50,7 +50,7 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
     purged = await ask(source.control, source.dialect.purged())
     errant = subtract_gtids(executed, position.owned, position.executed)
     lost = await hole_of(source, member)
-    why = hole_words(lost) if lost else run.sight.requested.diverged.get(name)
+    why = hole_words(lost) if lost else run.state.requested.diverged.get(name)
     if why is not None:
         run.warnings.append(f"{name} {why}: it gets a copy of {source.name}")
         run.report(run.warnings[-1])
@@ -70,10 +70,10 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
             async with run.step("empty it", name) as said:
                 databases = await ask(member.control, dialect.databases())
                 await run.run(member, said, *dialect.follow_nobody(), *dialect.empty(databases))
-        await run.sight.write(lambda now: now.differing({name: None}))
+        await run.state.write(lambda now: now.differing({name: None}))
     async with run.step(f"follow {source.name}", name) as said:
         await run.follow(member, source, said)
-    await run.sight.look(name)
+    await run.state.look(name)
     return errant
 
 
@@ -199,7 +199,7 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
         run.written_s = run.clock.monotonic()
     finally:
         await to_the_end(run.record(None))
-    await run.sight.refresh()
+    await run.state.refresh()
     return run.done(rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
 
 
@@ -221,15 +221,15 @@ async def rejoin_group(run: RoleRun, node: str, consent: Consent | None, *, rebu
         errant = await _come_back(run, consent, rebuild=rebuild)
     finally:
         await to_the_end(run.record(None))
-    await run.sight.refresh()
-    await run.sight.look_at_gtids()
+    await run.state.refresh()
+    await run.state.look_at_gtids()
     rpo = RecoveryPoint(gtid_count(errant))
     return run.done(rpo=rpo, errant_gtids={name: errant} if errant else {})
 
 
 async def _come_back(run: RoleRun, consent: Consent | None, *, rebuild: bool) -> str:
     fleet, name, source = run.fleet, run.old.name, run.new
-    if not run.sight.reachable(name):
+    if not run.state.reachable(name):
         async with run.step("start the server", name):
             await run.start(name)
     member, errant = run.old, ""
@@ -248,7 +248,7 @@ async def _come_back(run: RoleRun, consent: Consent | None, *, rebuild: bool) ->
 
 
 def _is_member(run: RoleRun, node: str) -> bool:
-    return run.fleet.standing(node).belongs is Belonging.MEMBER and run.sight.reachable(node)
+    return run.fleet.standing(node).belongs is Belonging.MEMBER and run.state.reachable(node)
 
 
 async def _until_it_takes_writes(run: RoleRun, node: str) -> None:

@@ -54,10 +54,10 @@ class Restorer:
         self._faults = faults
         self._roles = roles
         self._options = options
-        self._sight = controls.sight
+        self._state = controls.state
         self._fleet = controls.fleet
         self._turns = controls.turns
-        self._chronicle = controls.chronicle
+        self._event_log = controls.event_log
         self._reapply_as = reapply
         self.reapplies = reapply == "auto"
         """Whether what is lost is restored at once."""
@@ -74,7 +74,7 @@ class Restorer:
     def waiting(self) -> Desired:
         """What restarts took, is still not so, and waits for `give_back`."""
         if self._waiting:
-            still = self._sight.lost_values(self._fleet.members)
+            still = self._state.lost_values(self._fleet.members)
             self._waiting = {name: value for name, value in self._waiting.items() if name in still}
         return self._waiting
 
@@ -110,14 +110,14 @@ class Restorer:
         except ExperimentUnderWay:
             return
         for node in servers:
-            if lost := self._sight.lost_values((node,)):
+            if lost := self._state.lost_values((node,)):
                 await self.restore(f"{node} restarted while no app was attached", lost)
         for node in sidecars:
-            if lost := self._sight.lost_by_sidecar(node):
+            if lost := self._state.lost_by_sidecar(node):
                 await self.restore(f"the sidecar of {node} restarted while no app was attached", lost)
 
     def _server_uptime_s(self, node: str) -> float | None:
-        sample = self._sight.samples.get(node)
+        sample = self._state.samples.get(node)
         if sample is None or sample.status.uptime_s is None:
             return None
         return sample.status.uptime_s + self._controls.clock.monotonic() - sample.at_s
@@ -128,7 +128,7 @@ class Restorer:
         if lost:
             what += f" and lost {', '.join(map(str, lost))}"
         is_left = bool(lost) and not self.reapplies and not self.asks
-        self._chronicle.tell(Severity.WARN, f"{what} (reapply = {self._reapply_as})" if is_left else what)
+        self._event_log.tell(Severity.WARN, f"{what} (reapply = {self._reapply_as})" if is_left else what)
         if self.asks:
             await self.later(lost)
         elif lost and not is_left:
@@ -141,10 +141,10 @@ class Restorer:
             return lost
         try:
             async with self._turns.change(anyway=True):
-                await self._sight.refresh()
+                await self._state.refresh()
         except ReplexplorerError:
             return lost
-        still = self._sight.lost_values(self._fleet.members)
+        still = self._state.lost_values(self._fleet.members)
         return {name: value for name, value in still.items() if name in lost}
 
     async def give_back(self, yes: bool) -> None:
@@ -154,7 +154,7 @@ class Restorer:
         if lost and yes:
             await self._reapply(lost)
         elif lost:
-            self._chronicle.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
+            self._event_log.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
 
     async def _reapply(self, lost: Desired) -> None:
         """All of it, or else one by one as much as can be."""
@@ -172,8 +172,8 @@ class Restorer:
     async def finish_killed(self) -> tuple[str, ...]:
         """Restore what a killed experiment changed, and answer what was done, in words; nothing where there
         is none, or it still runs. What cannot be done now is left for the next time."""
-        await self._sight.read_document()
-        owed = self._sight.requested.owed
+        await self._state.read_document()
+        owed = self._state.requested.owed
         if self._turns.is_measuring:
             return ()
         await self._faults.forget_over()
@@ -187,21 +187,21 @@ class Restorer:
         except ExperimentUnderWay:
             return ()
         told = (f"{title} was interrupted and is rolled back", *done)
-        self._chronicle.tell(Severity.WARN, "; ".join(told))
+        self._event_log.tell(Severity.WARN, "; ".join(told))
         return told
 
     async def _take_back(self, owed: PendingRestore) -> list[str]:
         done: list[str] = []
-        for fault in sorted(self._sight.faults, key=lambda fault: -fault.number):
+        for fault in sorted(self._state.faults, key=lambda fault: -fault.number):
             if fault.by == owed.writer:
                 await self._faults.clear(f"{fault.kind}@{fault.node}")
                 done.append(f"fault {fault} undone")
-        await self._sight.refresh()
+        await self._state.refresh()
         if owed.source != self._fleet.source_name and owed.source in self._fleet.members:
             done.append(await self._source_back(owed.source))
         for replica in self._fleet.replicas:
             done += await self._start_threads(replica)
-        if wanted := owed.still(self._sight.requested_value, self._fleet.roster):
+        if wanted := owed.still(self._state.requested_value, self._fleet.roster):
             try:
                 await self._controls.turn(wanted, _AFTER_A_KILL, anyway=True)
             except ReplexplorerError:
@@ -214,7 +214,7 @@ class Restorer:
                 done.append(words)
                 left += [] if is_copied else [node]
         still = replace(owed, before={}, turned={}, differing=tuple(left)) if left else None
-        await self._sight.write(lambda now: replace(now, owed=still))
+        await self._state.write(lambda now: replace(now, owed=still))
         return done
 
     async def _source_back(self, source: str) -> str:
@@ -229,7 +229,7 @@ class Restorer:
     async def _copy(self, node: str) -> tuple[bool, str]:
         """Make a node's rows the source's again; answers whether they are, and that in words."""
         source = self._fleet.source_name
-        self._chronicle.tell(Severity.INFO, f"copying {source} to {node}")
+        self._event_log.tell(Severity.INFO, f"copying {source} to {node}")
         try:
             await self._roles.rejoin(node, rebuild=True, anyway=True)
         except ReplexplorerError as error:
@@ -239,7 +239,7 @@ class Restorer:
 
     async def _start_threads(self, replica: Member) -> list[str]:
         """Start what an experiment stopped at a replica."""
-        sample = self._sight.samples.get(replica.name)
+        sample = self._state.samples.get(replica.name)
         if replica.probed is None or sample is None or sample.view.role is Role.DETACHED:
             return []
         started, dialect = [], replica.dialect
@@ -257,15 +257,15 @@ class Restorer:
     async def bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
         """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
         only where that says yes to what was lost. Raises ReplexplorerError."""
-        sight = self._sight
+        state = self._state
         raised = await bring_up(self._fleet, self._options, lambda text, done: progress(Progress(text, done)))
         self.created = self.created or raised.created
-        await sight.refresh()
-        if raised.created and (came_with := sight.own_defaults()):
+        await state.refresh()
+        if raised.created and (came_with := state.own_defaults()):
             await self._controls.request(came_with)
-        if shared := sight.for_joined(raised.joined):
+        if shared := state.for_joined(raised.joined):
             await self._controls.request(shared)
-            await sight.look_at_links()  # as they are asked for now
+            await state.look_at_links()  # as they are asked for now
         settled = await self._roles.settle()
         await self._roles.seed(raised.to_copy, lambda text: progress(Progress(text)))
         over = [settled] if settled else []
@@ -278,7 +278,7 @@ class Restorer:
         over += await self.finish_killed()
         if self._fleet.system.is_group:  # a node whose links were cut can be let in only now
             await form_group(self._fleet, over.append)
-            await sight.refresh()
+            await state.refresh()
         again = await self._again(progress, consent)
         done = [f"{', '.join(map(str, again))} set again"] if again else []
         self.repaired = (*raised.repaired, *over, *done)
@@ -287,7 +287,7 @@ class Restorer:
     async def _again(self, progress: ProgressCallback, consent: Consent | None) -> Collection[KnobName]:
         """Put in force what restarts took, then carry out again what is set and has no effect; answers what
         that was."""
-        lost = self._sight.lost_values(self._fleet.members)
+        lost = self._state.lost_values(self._fleet.members)
         if (unfit := self._roles.too_few_to_acknowledge()) is not None:
             progress(Progress(unfit))
             lost = {name: value for name, value in lost.items() if name.key != keys.SEMI_SYNC}
@@ -297,9 +297,9 @@ class Restorer:
             progress(Progress("re-applying what was requested"))
             await self._controls.turn(lost, _AGAIN, anyway=True)
             again |= lost
-        wanted = self._sight.requested.values
-        doubted = {name: wanted[name] for name in doubtful(self._sight) if name in wanted}
-        if unmet(self._sight, doubted) or (SEMI_SYNC in doubted and switched_off(self._sight)):
+        wanted = self._state.requested.values
+        doubted = {name: wanted[name] for name in doubtful(self._state) if name in wanted}
+        if unmet(self._state, doubted) or (SEMI_SYNC in doubted and switched_off(self._state)):
             progress(Progress("mending what was requested"))
             await self._controls.turn(doubted, "mended: ", anyway=True)
             again |= doubted

@@ -45,7 +45,7 @@ class RoleRun:
 
     def __init__(self, controls: Controls, load: Driving, under_way: UnderWay) -> None:
         self.load = load
-        self.sight = controls.sight
+        self.state = controls.state
         self.drift = controls.drift
         self.fleet = controls.fleet
         self.clock = controls.clock
@@ -82,7 +82,7 @@ class RoleRun:
 
     async def record(self, under_way: UnderWay | None) -> None:
         """Keep with the stack what is under way; None: nothing."""
-        await self.sight.write(lambda now: replace(now, role_change=under_way))
+        await self.state.write(lambda now: replace(now, role_change=under_way))
 
     @asynccontextmanager
     async def step(self, name: str, node: str, failure: str = "") -> AsyncIterator[list[str]]:
@@ -136,14 +136,14 @@ class RoleRun:
         """Look at the document and at every server; one whose process does not run, or is frozen, is not
         waited for."""
         await self.fleet.discover()
-        await self.sight.read_document()
+        await self.state.read_document()
         running = []
         for member in self.fleet.members.values():
             if member.address.server_running:
                 running.append(member.name)
             else:
-                self.sight.miss(member.name)
-        await asyncio.gather(*map(self.sight.look, running))
+                self.state.miss(member.name)
+        await asyncio.gather(*map(self.state.look, running))
 
     async def is_there(self, node: str) -> bool:
         """Whether a node's server runs and answers; a connection of its own waits behind nobody's."""
@@ -186,7 +186,7 @@ class RoleRun:
         return list(await asyncio.gather(*found))
 
     async def _candidate(self, member: Member, source: str, streaming: bool) -> Candidate:
-        name, view = member.name, self.sight.samples[member.name].view
+        name, view = member.name, self.state.samples[member.name].view
         if not view.reachable:
             return Candidate(name, "", "is down")
         try:
@@ -200,18 +200,18 @@ class RoleRun:
             trouble = f"has an applier that ended with an error ({view.replication_fault})"
         elif streaming and (view.io_thread, view.sql_thread) != ("on", "on"):
             trouble = f"does not replicate (IO thread {view.io_thread}, SQL thread {view.sql_thread})"
-        diverged = self.sight.requested.diverged.get(name)
+        diverged = self.state.requested.diverged.get(name)
         return Candidate(name, has, trouble, member.server_uuid or "", diverged)
 
     async def lineage(self, source: str) -> Lineage:
         """Which transactions are the source's; one that answers says what it has executed, of one that does
         not its replicas know the UUID, and the document what it had when it was promoted."""
-        member, history = self.fleet.member(source), self.sight.requested.history
-        if self.sight.reachable(source):
+        member, history = self.fleet.member(source), self.state.requested.history
+        if self.state.reachable(source):
             history = await member.executed()
         uuid = member.server_uuid
         for name in self.followers(source):
-            if uuid is None and self.sight.reachable(name):
+            if uuid is None and self.state.reachable(name):
                 threads = await self.fleet.member(name).threads()
                 uuid = None if threads is None else threads.source_uuid
         return Lineage(uuid or "", history)
@@ -224,9 +224,9 @@ class RoleRun:
     def may_lack_rows(self, source: str) -> bool:
         """Whether a source that ends may lose rows whose GTIDs it keeps, by the setting of its redo log."""
         key = keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT
-        sample = self.sight.samples.get(source)
-        asked = {key: self.sight.requested_value(KnobName(key, SOURCE))}
-        cut = any((each.kind, each.node) == ("power_cut", source) for each in self.sight.requested.faults)
+        sample = self.state.samples.get(source)
+        asked = {key: self.state.requested_value(KnobName(key, SOURCE))}
+        cut = any((each.kind, each.node) == ("power_cut", source) for each in self.state.requested.faults)
         return loses_rows("power_cut" if cut else "kill", {**asked, **(sample.values if sample else {})})
 
     # -- working on the nodes
@@ -252,7 +252,7 @@ class RoleRun:
         self.fleet.need(Ability.STOP_SERVERS)
         await self.fleet.server_process(node).start()
         await until_it_answers(self.fleet, node)
-        await self.sight.look(node)
+        await self.state.look(node)
         return self.fleet.member(node)
 
     async def keep_roles(self, source: str, following: Collection[str]) -> None:

@@ -56,9 +56,9 @@ class RoleChanges:
     def __init__(self, controls: Controls, load: Driving) -> None:
         self._controls = controls
         self._load = load
-        self._sight = controls.sight
+        self._state = controls.state
         self._turns = controls.turns
-        self._chronicle = controls.chronicle
+        self._event_log = controls.event_log
         self._fleet = controls.fleet
         self._clock = controls.clock
 
@@ -122,7 +122,7 @@ class RoleChanges:
             if self._fleet.system.is_group:
                 return self._done(await switchover_in_group(run, to))
             source, wanted = self._fleet.source_name, run.wanted(to)
-            if not self._sight.reachable(source):
+            if not self._state.reachable(source):
                 raise StackUnavailable(
                     f"{source} does not answer: a switchover needs it", "`replexplorer failover`"
                 )
@@ -156,14 +156,14 @@ class RoleChanges:
             source, name = self._fleet.source, run.node(node)
             if name == source.name:
                 raise UsageError(f"{name} is the source", f"one of {', '.join(self._fleet.replica_names)}")
-            if not self._sight.reachable(source.name):
+            if not self._state.reachable(source.name):
                 raise StackUnavailable(
                     f"the source {source.name} does not answer",
                     "`replexplorer up` or `replexplorer failover`",
                 )
             run.begin(name, source.name)
-            await self._sight.look_at_gtids()
-            differs = self._sight.errant_gtids.get(name) or self._sight.diverged(name)
+            await self._state.look_at_gtids()
+            differs = self._state.errant_gtids.get(name) or self._state.diverged(name)
             if self._follows(name) and not differs and not rebuild:
                 return run.done()
             async with self._or_back(run) as mark:
@@ -185,12 +185,12 @@ class RoleChanges:
 
     def _done(self, change: RoleChange) -> RoleChange:
         """A change of a group's roles, told in the log; an election is a mark of its own."""
-        self._chronicle.tell(Severity.GOOD, f"{change.kind} of {change.source_before} is done")
+        self._event_log.tell(Severity.GOOD, f"{change.kind} of {change.source_before} is done")
         return change
 
     def _follows(self, node: str) -> bool:
         """Whether a node replicates from the source as it should."""
-        sample = self._sight.samples.get(node)
+        sample = self._state.samples.get(node)
         if sample is None or not sample.view.reachable:
             return False
         runs = sample.view.io_thread in ("on", "connecting") and sample.view.sql_thread == "on"
@@ -202,13 +202,13 @@ class RoleChanges:
     async def _or_back(self, run: RoleRun) -> AsyncIterator[int]:
         """A change under the mark of this number; what fails in it is taken back, as far as can be."""
         began_s = self._clock.monotonic()
-        mark = self._chronicle.begin_change(str(run.under_way))
+        mark = self._event_log.begin_change(str(run.under_way))
         try:
             yield mark
         except BaseException as error:
             waited = f"; writes waited {(self._clock.monotonic() - began_s) * 1000:.0f} ms"
             is_blocking = run.under_way.kind is ChangeKind.SWITCHOVER
-            self._chronicle.change_failed(
+            self._event_log.change_failed(
                 mark, f"{run.under_way} failed: {error}{waited if is_blocking else ''}"
             )
             await to_the_end(self._give_up(run))
@@ -222,18 +222,18 @@ class RoleChanges:
             else:
                 await self._take_back(run)
         except ReplexplorerError as error:
-            self._chronicle.tell(Severity.BAD, f"{run.under_way} is not rolled back yet: {error}")
+            self._event_log.tell(Severity.BAD, f"{run.under_way} is not rolled back yet: {error}")
 
     async def settle(self) -> str | None:
         """End a change of roles that somebody was interrupted in, by what its nodes are now; answers what
         was done, in words, None where there was none. Whoever is still at it is waited for."""
-        await self._sight.read_document()
-        if self._sight.requested.role_change is None:
+        await self._state.read_document()
+        if self._state.requested.role_change is None:
             return None
         async with self._turns.change(anyway=True):
             run = role_run(self._controls, self._load, ChangeKind.REJOIN)
             await run.look()
-            change = self._sight.requested.role_change
+            change = self._state.requested.role_change
             if change is None:  # it was under way, and has ended meanwhile
                 return None
             run.under_way = change
@@ -242,14 +242,14 @@ class RoleChanges:
                 told += await to_the_end(self._end(run))
             except ReplexplorerError as error:
                 told += f", and cannot be ended yet: {error}"
-        self._chronicle.tell(Severity.WARN, told)
+        self._event_log.tell(Severity.WARN, told)
         return told
 
     async def _end(self, run: RoleRun) -> str:
         """Finish what somebody was interrupted in where the new source takes writes, else take it back;
         answers which, as the end of a sentence."""
         change = run.under_way
-        to = self._sight.samples.get(change.to)
+        to = self._state.samples.get(change.to)
         if self._fleet.system.is_group or change.kind is ChangeKind.REJOIN:
             await run.record(None)
             # A group's members have agreed on what they are.
@@ -258,7 +258,7 @@ class RoleChanges:
         if to is not None and to.refuses_writes is False:
             await self._finish(run)
             return f": finished, {change.to} is the source"
-        if not self._sight.reachable(change.source):
+        if not self._state.reachable(change.source):
             raise StackUnavailable(
                 f"{change.source} is down, and {change.to} was not promoted",
                 "`replexplorer failover` finishes it, `replexplorer up` rolls it back",
@@ -283,7 +283,7 @@ class RoleChanges:
         source = run.old
         follow = [*run.followers(source.name, but=run.under_way.to), run.under_way.to]
         await run.keep_roles(source.name, follow)
-        if self._sight.reachable(source.name):
+        if self._state.reachable(source.name):
             try:
                 await run.run(source, [], *source.dialect.open_for_writes())
             except ReplexplorerError:
@@ -319,15 +319,15 @@ class RoleChanges:
     async def _settle_down(self, run: RoleRun, mark: int) -> RoleChange:
         """What can wait until the roles have changed: links, knobs and what starts from now on; then the
         change is over."""
-        sight = self._sight
-        await sight.refresh()
+        state = self._state
+        await state.refresh()
         await self._until_replicating(run)
         await self._demote(run)
         await self._keep_roles(run)
         with contextlib.suppress(ReplexplorerError):
             await watch_links(self._fleet)
-        await sight.look_at_links(self._fleet.roster.pairs)
-        wanted = dict(not_so_yet(sight))
+        await state.look_at_links(self._fleet.roster.pairs)
+        wanted = dict(not_so_yet(state))
         if unfit := self.too_few_to_acknowledge():
             wanted.pop(KnobName(keys.SEMI_SYNC, SOURCE), None)
             run.warnings.append(unfit)
@@ -338,25 +338,25 @@ class RoleChanges:
                 said += [statement for each in result.changed for statement in each.statements]
                 run.warnings += result.warnings
         await run.record(None)
-        await sight.look_at_gtids()
-        self._chronicle.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
+        await state.look_at_gtids()
+        self._event_log.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
         for warning in run.warnings:
-            self._chronicle.tell(Severity.WARN, warning)
-        return run.done(errant_gtids={node: gtids for node, gtids in sight.errant_gtids.items() if gtids})
+            self._event_log.tell(Severity.WARN, warning)
+        return run.done(errant_gtids={node: gtids for node, gtids in state.errant_gtids.items() if gtids})
 
     async def _keep_roles(self, run: RoleRun) -> None:
         """Whoever follows the source now may do so again when it starts."""
         source = self._fleet.source_name
-        await run.keep_roles(source, list(filter(self._sight.reachable, run.followers(source))))
+        await run.keep_roles(source, list(filter(self._state.reachable, run.followers(source))))
 
     def too_few_to_acknowledge(self) -> str | None:
         """Why semi-sync that is asked for is not switched on; None where it is on, not asked for, or can
         be."""
-        sight = self._sight
-        wanted = sight.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
-        required = int(sight.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
+        state = self._state
+        wanted = state.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+        required = int(state.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
         follow = sum(map(self._follows, self._fleet.replica_names))
-        sample = sight.source_sample
+        sample = state.source_sample
         if not wanted or follow >= required or (sample and sample.values.get(keys.SEMI_SYNC) == "on"):
             return None
         return (
@@ -365,7 +365,7 @@ class RoleChanges:
 
     async def _until_replicating(self, run: RoleRun) -> None:
         """Wait until the nodes that were pointed at the source replicate; a late one is a warning."""
-        names = list(filter(self._sight.reachable, run.followers(self._fleet.source_name)))
+        names = list(filter(self._state.reachable, run.followers(self._fleet.source_name)))
         if run.under_way.kind is ChangeKind.REJOIN:
             names = [run.under_way.source]
         ends_s = self._clock.monotonic() + _REPLICATES_WITHIN_S
@@ -375,14 +375,14 @@ class RoleChanges:
                 await until_replicating(self._fleet, self._fleet.member(name), ends_s, run.warnings.append)
             except ReplexplorerError as error:
                 run.warnings.append(error.message)
-            await self._sight.look(name)
+            await self._state.look(name)
 
         await asyncio.gather(*map(wait_for, names))
 
     async def _demote(self, run: RoleRun) -> None:
         """A replica whose semi-sync source is on would let its applier wait for acknowledgements."""
         for member in self._fleet.replicas:
-            sample = self._sight.samples.get(member.name)
+            sample = self._state.samples.get(member.name)
             if sample is None or not sample.view.reachable or sample.values.get(keys.SEMI_SYNC) != "on":
                 continue
             async with run.step("wait for no acknowledgement", member.name, member.name) as said:

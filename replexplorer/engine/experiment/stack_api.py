@@ -84,8 +84,8 @@ class Findings:
 class MeasuredLoad:
     """Our load as an experiment drives and measures it."""
 
-    def __init__(self, sight: StackState, load: LoadDriver, driving: Driving) -> None:
-        self._sight = sight
+    def __init__(self, state: StackState, load: LoadDriver, driving: Driving) -> None:
+        self._state = state
         self._load = load
         self._driving = driving
 
@@ -106,7 +106,7 @@ class MeasuredLoad:
             return
         if table_size is not None:
             await self._load.resize(table_size)
-        await self._load.change(self._sight.wanted_load() if clients is None else {keys.CLIENTS: clients})
+        await self._load.change(self._state.wanted_load() if clients is None else {keys.CLIENTS: clients})
 
     async def stop(self) -> None:
         """End our load; nothing when none runs."""
@@ -122,7 +122,7 @@ class MeasuredLoad:
     async def client_log(self) -> RunLog:
         """All that the clients have noted in the run that `keep_ledger` began, up to now; raises
         StackUnavailable before it did."""
-        logs, run = self._sight.fleet.outside.client_logs, self._load.run
+        logs, run = self._state.fleet.outside.client_logs, self._load.run
         if logs is None or run is None:
             raise StackUnavailable("no load of this session kept a client log", "start the workload `ledger`")
         return await logs.read(run)
@@ -140,20 +140,20 @@ class MeasuredLoad:
         (None: with the next interval that begins), `into` what the caller keeps when it is cancelled. An
         open loop is drained at the end, and goes on with the next `follow`. Raises StackUnavailable when
         the load ends."""
-        clock, intervals = self._sight.fleet.outside.clock, list[Interval]()
+        clock, intervals = self._state.fleet.outside.clock, list[Interval]()
         exposures: list[Exposure] = []
 
         def take(interval: Interval) -> None:
             intervals.append(interval)
-            if (seen := self._sight.exposures.exposure()) is not None:
+            if (seen := self._state.exposures.exposure()) is not None:
                 exposures.append(seen)
             on_interval(interval)
 
         machine, first = (
-            await source_machine(self._sight.fleet),
-            await self._sight.look_closely(self._sight.fleet.source_name),
+            await source_machine(self._state.fleet),
+            await self._state.look_closely(self._state.fleet.source_name),
         )
-        cost = await sample_cost(self._sight.fleet)
+        cost = await sample_cost(self._state.fleet)
         measured = await measure(
             self._load,
             clock,
@@ -163,13 +163,13 @@ class MeasuredLoad:
             on_interval=take,
             into=into,
         )
-        costs = cost, await sample_cost(self._sight.fleet)
-        last = await self._sight.look_closely(self._sight.fleet.source_name)
+        costs = cost, await sample_cost(self._state.fleet)
+        last = await self._state.look_closely(self._state.fleet.source_name)
         return Findings(
             measured,
             SamplePair.of(first, last, intervals).anatomy(),
             over_time(exposures),
-            busy_percent(machine, await source_machine(self._sight.fleet)),
+            busy_percent(machine, await source_machine(self._state.fleet)),
             commit_cost(*costs, acknowledged=measured.commits),
         )
 
@@ -189,13 +189,13 @@ class StackApi:
     ) -> None:
         self._controls = controls
         self._fleet = controls.fleet
-        self._sight = controls.sight
+        self._state = controls.state
         self._turns = controls.turns
         self._faults = faults
         self._roles = roles
         self._restorer = restorer
-        self.load = MeasuredLoad(controls.sight, load, driving)
-        self.log = controls.chronicle
+        self.load = MeasuredLoad(controls.state, load, driving)
+        self.log = controls.event_log
         self.clock: Clock = controls.fleet.outside.clock
         self.forecast = predictor
         self._task: asyncio.Task[Any] | None = None
@@ -206,36 +206,36 @@ class StackApi:
     @property
     def seen(self) -> Snapshot:
         """What was last seen, with what was turned since."""
-        sight = self._sight
+        state = self._state
         capabilities = self._fleet.source.capabilities
         return Snapshot(
             source=self._fleet.source_name,
             server=capabilities.title if capabilities else UNKNOWN,
-            nodes=sight.node_views(),
+            nodes=state.node_views(),
             replicas=self._fleet.replica_names,
-            knobs=sight.views(),
-            version=sight.requested.version,
-            writer=sight.requested.writer,
-            is_ours=sight.requested.writer == self._turns.actor.writer,
-            protection=sight.protection(),
-            links=dict(sight.links),
-            disks=dict(sight.disks),
-            counters={name: sample.counters for name, sample in sight.samples.items()},
-            exposure=sight.exposures.exposure(),
+            knobs=state.views(),
+            version=state.requested.version,
+            writer=state.requested.writer,
+            is_ours=state.requested.writer == self._turns.actor.writer,
+            protection=state.protection(),
+            links=dict(state.links),
+            disks=dict(state.disks),
+            counters={name: sample.counters for name, sample in state.samples.items()},
+            exposure=state.exposures.exposure(),
             system=self._fleet.system,
-            driver=sight.driver if self._turns.actor.is_other(sight.driver) else None,
+            driver=state.driver if self._turns.actor.is_other(state.driver) else None,
         )
 
     async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Snapshot:
         """Look at everything now; what does not answer is unknown. With `probe` disks that were never
         probed are; what each server has executed is known only `with_gtids`."""
-        await self._sight.refresh(probe=probe, with_gtids=with_gtids)
+        await self._state.refresh(probe=probe, with_gtids=with_gtids)
         return self.seen
 
     def at_risk(self) -> tuple[float, Exposure] | None:
         """What the exposure meter found when the source last answered, and when on the monotonic clock; None
         before that. A fault is injected right after a look."""
-        return self._sight.exposures.last_whole
+        return self._state.exposures.last_whole
 
     async def cost(self) -> CostSample | None:
         """What the servers' work has cost so far: two of these around a load say what a commit costs
@@ -246,7 +246,7 @@ class StackApi:
         """The round trip that a commit waits for, as the agents measure it now; None where no probe is
         answered."""
         # How many acknowledgements are needed says which link counts, and may have just been turned.
-        await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_source())
+        await asyncio.gather(self._state.look_at_links(), self._state.look_at_source())
         return self.seen.rtt_ms
 
     # -- turning
@@ -257,7 +257,7 @@ class StackApi:
 
     def check(self, desired: Desired) -> None:
         """Raise what `turn` would refuse by what was last seen."""
-        make_plan(self._sight.observed(), desired)
+        make_plan(self._state.observed(), desired)
 
     async def turn(self, desired: Desired) -> None:
         """Turn knobs and wait until they are effective; raises UsageError, StackUnavailable, RolledBack."""
@@ -270,7 +270,7 @@ class StackApi:
     def lost(self, nodes: Iterable[str]) -> Desired:
         """What was requested of these nodes and went with their restart; empty where the user wants that
         left alone."""
-        return self._sight.lost_values(nodes) if self._restorer.reapplies else {}
+        return self._state.lost_values(nodes) if self._restorer.reapplies else {}
 
     # -- nodes
 
@@ -299,17 +299,17 @@ class StackApi:
             await self._leave_behind(gone)
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
-            self._sight.forget_gone()
+            self._state.forget_gone()
             await self._controls.forget_nodes(gone)
             if self._fleet.system.is_group:
                 await form_group(self._fleet, lambda text: report(text, None))
         elif replicas > len(self._fleet.replicas):
             raised = await bring_up(self._fleet, UpOptions(replicas=replicas), report)
-            await self._sight.refresh()
+            await self._state.refresh()
             await self._roles.seed(raised.to_copy, lambda text: report(text, None))
-            if shared := self._sight.for_joined(raised.joined):
+            if shared := self._state.for_joined(raised.joined):
                 await self._controls.set(shared)
-        await self._sight.refresh()
+        await self._state.refresh()
 
     async def _leave_behind(self, nodes: Sequence[str]) -> None:
         """Let members leave their group one after the other: removed at once they could be a majority of it,
@@ -332,7 +332,7 @@ class StackApi:
         members = self._fleet.replicas
         attached = {replica.name for replica in members[:replicas]}
         for replica in members:
-            sample = self._sight.samples.get(replica.name)
+            sample = self._state.samples.get(replica.name)
             runs = replica.name in attached
             if replica.probed is None or (sample and (sample.view.io_thread == "off") is not runs):
                 continue
@@ -340,11 +340,11 @@ class StackApi:
             await execute(replica.control, (dialect.start_io() if runs else dialect.stop_io(),))
         down = sum(map(self._is_down, attached))
         await self._until_registered(len(attached) - down, len(attached))
-        await self._sight.refresh()
+        await self._state.refresh()
 
     def _is_down(self, node: str) -> bool:
         """Whether a node's server did not answer when it was last looked at."""
-        sample = self._sight.samples.get(node)
+        sample = self._state.samples.get(node)
         return sample is not None and not sample.view.reachable
 
     async def _until_registered(self, least: int, most: int) -> None:
@@ -352,7 +352,7 @@ class StackApi:
         died, and one that is dead is not waited for."""
         ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
         while self.clock.monotonic() < ends_s:
-            clients = (await self._sight.look_at_source()).status.clients
+            clients = (await self._state.look_at_source()).status.clients
             if clients is None or least <= clients <= most:
                 return
             await self.clock.sleep(_LOOK_EVERY_S)
@@ -464,7 +464,7 @@ class StackApi:
         """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
         start does it. None: nothing any more."""
         signed = None if pending is None else replace(pending, writer=self._turns.actor.writer)
-        await self._sight.write(lambda now: replace(now, owed=signed))
+        await self._state.write(lambda now: replace(now, owed=signed))
 
     @asynccontextmanager
     async def reserved(self, kind: str, name: str) -> AsyncIterator[None]:

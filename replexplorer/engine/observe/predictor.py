@@ -30,7 +30,7 @@ _ROWS_A_CLIENT: Final = 10
 class Predictor:
     """Ceiling and prediction of each tick; keeps what the ceiling has learnt while async."""
 
-    sight: StackState
+    state: StackState
     calibration: Calibration | None = None
     """What the model was fitted to; None: no prediction."""
     _local_ms: float | None = None
@@ -46,7 +46,7 @@ class Predictor:
         self._learn(protection, load)
         if not self._in_force(load, protection).semi_sync:
             return None
-        if self._local_ms is None and not any(self.sight.asked_rtts_ms()):
+        if self._local_ms is None and not any(self.state.asked_rtts_ms()):
             return None
         rtt_ms = acknowledging_rtt_ms(self._rtts_ms(), protection.replicas_required or 1)
         return bound(load.clients, rtt_ms, self._local_ms)
@@ -85,7 +85,7 @@ class Predictor:
             return None
         if rtt_ms is not None:
             setting = replace(setting, rtt_ms=rtt_ms)
-        load = self.sight.wanted_load()
+        load = self.state.wanted_load()
         rate_tps = float(load[keys.RATE]) if load[keys.LOAD_MODE] == OPEN else None
         prediction = predict(replace(setting, fsync_ms=None), self.calibration, rate_tps=rate_tps)
         return None if prediction is None else prediction.tps
@@ -94,14 +94,14 @@ class Predictor:
         """The settings in force as the model sees them, and as requested what is not known; round trips
         and fsync are the measured ones."""
         values: dict[KnobName, Value | None] = {}
-        for name in self.sight.names():
-            effective = self.sight.effective_value(name)
-            values[name] = self.sight.requested_value(name) if effective is None else effective
-        fleet = self.sight.fleet
+        for name in self.state.names():
+            effective = self.state.effective_value(name)
+            values[name] = self.state.requested_value(name) if effective is None else effective
+        fleet = self.state.fleet
         setting = operating_point_of(
             values, fleet.replica_names, rtts_ms=self._rtts_ms(), system=fleet.system
         )
-        disk = self.sight.source_disk
+        disk = self.state.source_disk
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 
     def _in_force(self, load: LoadView, protection: Protection) -> OperatingPoint:
@@ -112,20 +112,20 @@ class Predictor:
     def _can_tell(self, setting: OperatingPoint, protection: Protection) -> bool:
         """Whether the primary commits, enough links that are waited for are whole and measured, and clients
         do not wait for each other's row locks, which the model does not know."""
-        whole = [link for link in self.sight.links.values() if _is_whole(link)]
-        rows = int(self.sight.effective_value(_KEY_SPREAD) or self.sight.requested_value(_KEY_SPREAD))
+        whole = [link for link in self.state.links.values() if _is_whole(link)]
+        rows = int(self.state.effective_value(_KEY_SPREAD) or self.state.requested_value(_KEY_SPREAD))
         if protection.state is ProtectionState.DOWN or 0 < rows < _ROWS_A_CLIENT * setting.clients:
             return False
         return not setting.semi_sync or len(whole) >= (protection.replicas_required or 1)
 
     def _rtts_ms(self) -> list[float | None]:
-        return [link.rtt_measured_ms for link in self.sight.links.values()]
+        return [link.rtt_measured_ms for link in self.state.links.values()]
 
     def _learn(self, protection: Protection, load: LoadView) -> None:
         """Remember what a commit costs while nothing waits for the link."""
         settings = [
-            (name, self.sight.effective_value(name))
-            for name in self.sight.names()
+            (name, self.state.effective_value(name))
+            for name in self.state.names()
             if name.node == SOURCE and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
         ]
         settings.append((KnobName(keys.WORKLOAD, Place.LOAD), load.workload))

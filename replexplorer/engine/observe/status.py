@@ -45,51 +45,51 @@ def state_word(nodes: Sequence[NodeView]) -> str:
     return "partial" if any(reachable) else "down"
 
 
-async def take_status(sight: StackState, *, patient: bool = False) -> Status:
+async def take_status(state: StackState, *, patient: bool = False) -> Status:
     """Look at everything now: what is silent beside the rest is not waited for, unless one is `patient`.
 
     Raises StackUnavailable when there is no stack.
     """
-    await sight.fleet.discover()
-    footprint_bytes = await _look(sight, patient=patient)
-    await sight.look_twice_if_waiting()
-    if sight.source_sample is not None and sight.source_sample.view.reachable:
-        replicas = [each for each in sight.fleet.replicas if each.name in sight.samples]
+    await state.fleet.discover()
+    footprint_bytes = await _look(state, patient=patient)
+    await state.look_twice_if_waiting()
+    if state.source_sample is not None and state.source_sample.view.reachable:
+        replicas = [each for each in state.fleet.replicas if each.name in state.samples]
         await asyncio.gather(
-            sight.exposures.look_until_known(), *(_look_how_late(sight, each) for each in replicas)
+            state.exposures.look_until_known(), *(_look_how_late(state, each) for each in replicas)
         )
-    oldest_commit_s = await _oldest_commit_s(sight)
-    nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
-    nodes = sight.node_views()
-    state = state_word(nodes)
-    if state == "down":
-        ages_s = await asyncio.gather(*(_age_s(sight, node.name) for node in nodes))
-        state = "starting" if min(ages_s) < STARTS_WITHIN_S else state
+    oldest_commit_s = await _oldest_commit_s(state)
+    nobody: Mapping[str, Value] | None = {} if state.driver_is_known else None
+    nodes = state.node_views()
+    word = state_word(nodes)
+    if word == "down":
+        ages_s = await asyncio.gather(*(_age_s(state, node.name) for node in nodes))
+        word = "starting" if min(ages_s) < STARTS_WITHIN_S else word
     return Status(
-        stack=sight.fleet.outside.provider.name,
-        system=sight.fleet.system.name,
-        state=state,
+        stack=state.fleet.outside.provider.name,
+        system=state.fleet.system.name,
+        state=word,
         nodes=nodes,
-        protection=sight.protection(),
+        protection=state.protection(),
         links=tuple(
-            replace(link, source=sight.fleet.source_name)
-            for link in (*sight.links.values(), *sight.pairs.values())
+            replace(link, source=state.fleet.source_name)
+            for link in (*state.links.values(), *state.pairs.values())
         ),
-        disks=tuple(sight.disks.values()),
-        load=DrivenLoad.of(sight.driver, sight.driver.load if sight.driver is not None else nobody),
+        disks=tuple(state.disks.values()),
+        load=DrivenLoad.of(state.driver, state.driver.load if state.driver is not None else nobody),
         footprint_bytes=footprint_bytes,
-        knobs=sight.views(),
-        faults=sight.faults,
-        interrupted=await _interrupted(sight),
-        exposure=_exposure(sight),
+        knobs=state.views(),
+        faults=state.faults,
+        interrupted=await _interrupted(state),
+        exposure=_exposure(state),
         oldest_commit_s=oldest_commit_s,
-        hosts=tuple(await sight.fleet.outside.provider.hosts()),
+        hosts=tuple(await state.fleet.outside.provider.hosts()),
     )
 
 
-async def _interrupted(sight: StackState) -> str | None:
+async def _interrupted(state: StackState) -> str | None:
     """The experiment that still has something to give back though nobody runs it any more."""
-    owed, keeper = sight.requested.owed, sight.fleet.keeper
+    owed, keeper = state.requested.owed, state.fleet.keeper
     if owed is None:
         return None
     try:
@@ -101,19 +101,19 @@ async def _interrupted(sight: StackState) -> str | None:
     return None if isinstance(holder, Experiment) else f"{owed.kind} {owed.name}"
 
 
-def _exposure(sight: StackState) -> Exposure:
+def _exposure(state: StackState) -> Exposure:
     """What a failure would lose. One moment cannot tell since when no replica answers: where nobody has kept
     that, what went unprotected since the first look is a number that says nothing."""
-    found = sight.exposures.exposure() or NOT_REACHED
-    if sight.exposures.is_alone and sight.exposures.alone is None:
+    found = state.exposures.exposure() or NOT_REACHED
+    if state.exposures.is_alone and state.exposures.alone is None:
         return replace(found, source_lost=Unknown(_SINCE_WHEN))
     return found
 
 
-async def _oldest_commit_s(sight: StackState) -> float | None:
+async def _oldest_commit_s(state: StackState) -> float | None:
     """How long the oldest commit on the source is under way; one that a full disk holds says no more."""
-    sample, source = sight.source_sample, sight.fleet.source
-    if sample is None or not sample.view.reachable or source.probed is None or sight.fleet.system.is_group:
+    sample, source = state.source_sample, state.fleet.source
+    if sample is None or not sample.view.reachable or source.probed is None or state.fleet.system.is_group:
         return None
     try:
         return (await ask(source.poll, source.dialect.waits())).oldest_commit_s
@@ -121,16 +121,16 @@ async def _oldest_commit_s(sight: StackState) -> float | None:
         return None
 
 
-async def _look_how_late(sight: StackState, replica: Member) -> None:
+async def _look_how_late(state: StackState, replica: Member) -> None:
     """Its lag by what its source has and it has not: by its own word one that gets nothing is not behind.
 
     What was on its way is asked for again a while later. The age of the newest that it has applied is then
     at least its lag, and unknown where transactions carry no time.
     """
-    if sight.samples[replica.name].view.io_thread is None:
+    if state.samples[replica.name].view.io_thread is None:
         return
-    clock = sight.fleet.outside.clock
-    applied = await sample_applied(sight.fleet.source, replica, clock)
+    clock = state.fleet.outside.clock
+    applied = await sample_applied(state.fleet.source, replica, clock)
     if applied is None or not applied.missing_gtids:
         return
     await clock.sleep(_ON_ITS_WAY_S)
@@ -142,8 +142,8 @@ async def _look_how_late(sight: StackState, replica: Member) -> None:
         return
     age_us = later.applied_us if later.applying_us is None else later.applying_us
     lag_s = None if age_us is None or later.by_heartbeat else round(age_us / 1e6, 1)
-    sample = sight.samples[replica.name]
-    sight.samples[replica.name] = replace(sample, view=replace(sample.view, lag_s=lag_s))
+    sample = state.samples[replica.name]
+    state.samples[replica.name] = replace(sample, view=replace(sample.view, lag_s=lag_s))
 
 
 async def _look(state: StackState, *, patient: bool) -> int | None:
