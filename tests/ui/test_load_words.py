@@ -90,9 +90,9 @@ async def test_the_title_says_that_the_load_is_the_limit_in_amber() -> None:
 @pytest.mark.parametrize(
     ("width", "mode", "words"),
     [
-        (160, "closed", "a stall is 8 slow commits"),
+        (160, "closed", "a stall shows as 8 slow commits"),
         (260, "closed", HIDES["closed"]),
-        (120, "closed", "a stall is 8 slow commits"),
+        (120, "closed", "a stall shows as 8 slow commits"),
         (160, "open", "open: watch the backlog"),
         (300, "open", HIDES["open"]),
         (120, "open", "open: watch the backlog"),
