@@ -227,8 +227,9 @@ def latency_notes(load: LoadView | None, recent: Recent) -> Notes:
     """Backlog and what is dropped, while there is any; what the load's mode hides."""
     if load is None or load.state not in ("running", "viewer") or not load.clients:
         return (), "muted"
-    slow = f"a stall shows as {load.clients} slow commit{'' if load.clients == 1 else 's'}"
-    hidden = (HIDES[load.mode], slow if load.mode == CLOSED else "open: watch the backlog")
+    slow = f"{load.clients} slow commit{'' if load.clients == 1 else 's'}"
+    closed = (f"a stall shows as {slow}", f"a stall is {slow}")
+    hidden = (HIDES[load.mode], *(closed if load.mode == CLOSED else ("open: watch the backlog",)))
     dropped = recent.per_second("dropped")
     found = [f"backlog {figures.count(load.backlog)}"] * bool(load.backlog)
     found += [f"dropped {rate(dropped)}/s"] * bool(dropped)
