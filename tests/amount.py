@@ -11,8 +11,9 @@ from hypothesis import settings
 
 # A busy machine makes an example slow and not wrong. The same tree has the same answer everywhere, but where
 # every repetition is asked for: there new examples are looked for.
+FEWEST_EXAMPLES: Final = 25
 PROFILES: Final = {
-    "fast": settings(deadline=None, derandomize=True, max_examples=25),
+    "fast": settings(deadline=None, derandomize=True, max_examples=FEWEST_EXAMPLES),
     "usual": settings(deadline=None, derandomize=True, max_examples=100),
     "full": settings(deadline=None, derandomize=False, max_examples=1000, print_blob=True),
 }

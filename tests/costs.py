@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import time
 from collections import defaultdict
@@ -14,6 +15,9 @@ from statistics import median
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
+
+from tests.amount import FEWEST_EXAMPLES
 
 MOST_CPU_S: Final = 2.0
 """What a test without a real server may take: an idle machine needs half of that for the dearest."""
@@ -29,10 +33,27 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addoption("--costs", metavar="FILE", help="keep the processor's time of each test in this file")
 
 
+class _Collector:
+    """What the garbage collector took: it clears up after all tests before, so that it is no test's."""
+
+    began_s = 0.0
+    took_s = 0.0
+
+    def __call__(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self.began_s = time.process_time()
+        else:
+            self.took_s += time.process_time() - self.began_s
+
+
+_collector = _Collector()
+gc.callbacks.append(_collector)
+
+
 def spent_s() -> float:
-    """Processor's time of this process and of those that it has waited for."""
+    """Processor's time of this process and of those that it has waited for, without the collector's."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    return time.process_time() - _collector.took_s + children.ru_utime + children.ru_stime
 
 
 def _slowness() -> float:
@@ -49,9 +70,12 @@ def _slowness() -> float:
 def too_dear(item: pytest.Item, took_s: float) -> str | None:
     """Why this test may not take so long; None where it may."""
     marks = ("docker", "costly")
-    if took_s <= MOST_CPU_S or any(map(item.get_closest_marker, marks)) or item.config.getoption("--in-full"):
+    most_s = MOST_CPU_S
+    if item.get_closest_marker("hypothesis"):  # a law costs as much as it has examples
+        most_s *= max(1.0, settings.default.max_examples / FEWEST_EXAMPLES)  # type: ignore[union-attr]
+    if took_s <= most_s or any(map(item.get_closest_marker, marks)) or item.config.getoption("--in-full"):
         return None
-    if took_s <= MOST_CPU_S * _slowness():
+    if took_s <= most_s * _slowness():
         return None
     return (
         f"it takes {took_s:.1f} s of the processor, and a test without servers may take {MOST_CPU_S:g}:"
