@@ -8,6 +8,7 @@ from replexplorer.core.dialect.schema import counted_digests
 from replexplorer.engine.asking import ask
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
+from tests.waiting import until
 
 DATABASE: Final = "ranged"
 ROWS: Final = 100
@@ -39,10 +40,14 @@ async def each_examines_its_range(live: LiveStack, session: Session) -> None:
         async with live.session(node) as cursor:
             for statement in (*MADE, *STATEMENTS):
                 await cursor.execute(statement)
-        counted = await ask(source.control, counted_digests(source.dialect.capabilities.flavor))
-        found = {key.text: count.examined for key, count in counted.counts.items() if "BETWEEN" in key.text
-                 and DATABASE in key.text}  # fmt: skip
-        assert len(found) == len(STATEMENTS), found
+
+        async def examined() -> dict[str, int]:
+            counted = await ask(source.control, counted_digests(source.dialect.capabilities.flavor))
+            ours = [key for key in counted.counts if "BETWEEN" in key.text and DATABASE in key.text]
+            return {key.text: counted.counts[key].examined for key in ours}
+
+        # A server counts a statement after it has answered it.
+        found = await until(examined, "all are counted", holds=lambda all_: len(all_) == len(STATEMENTS))
         assert set(found.values()) == {ROWS}, found
     finally:
         async with live.session(node) as cursor:
