@@ -22,10 +22,9 @@ _BAR_LEFT, _BAR_ROOM, _BAR_HEIGHT, _BAR_GAP = 220, 470, 15, 12
 _LABEL_HEIGHT = 13
 _LETTER_WIDTH = 6.5
 """Of a label, about: the fonts of systems differ."""
-_SECONDS: Final = "seconds"
 
 Points = Sequence[tuple[float, float | None]]
-"""(seconds, or what the axis is of, and value) in order; None is a gap."""
+"""(seconds, value) in order; None is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,6 @@ class Series:
     style: str
     """Class of its colour."""
     points: Points
-    has_dots: bool = False
-    """Each value was measured by itself, and is a dot on the line."""
 
 
 class Window(NamedTuple):
@@ -89,18 +86,16 @@ def line_chart(
     *,
     log: bool = False,
     windows: Iterable[Window] = (),
-    over: str = _SECONDS,
 ) -> str:
-    """Lines over seconds, or `over` another figure from 0 on; an unknown value is a gap; marks are dashed
-    with their label beside, windows are shaded. Where the axis is on the drawing stands in its data
-    attributes. Empty where nothing is known."""
+    """Lines over seconds; an unknown value is a gap; marks are dashed with their label next to them, windows
+    are shaded. Where the axis is on the drawing is in its data attributes. Empty where nothing is known."""
     values = [value for each in series for _, value in each.points if value is not None]
     places = [at for each in series for at, _ in each.points]
     if not values:
         return ""
     positive = [value for value in values if value > 0]
     log = log and bool(positive)
-    first = min(places) if over == _SECONDS else 0.0
+    first = min(places)
     x = _Scale(first, max(max(places), first + 1), _LEFT, _RIGHT - _LEFT)
     bottom = min(positive) * 0.9 if log else 0.0
     y = _Scale(bottom, max(values) * 1.08 or 1.0, _FOOT, _TOP - _FOOT, log)
@@ -120,10 +115,9 @@ def line_chart(
     for each in series:
         last = next((value for _, value in reversed(each.points) if value is not None), None)
         label_y = None if last is None else _apart(y.at(last) + 4, taken)
-        dots = [(x.at(at), y.at(value)) for at, value in each.points if each.has_dots and value is not None]
-        lines.append((each, _path(each.points, x, y), dots, label_y))
+        lines.append((each, _path(each.points, x, y), label_y))
     return _drawn(
-        kind="line", title=title, unit=unit, over=over, x=x, y=y, windows=bands, marks=marked, lines=lines,
+        kind="line", title=title, unit=unit, x=x, y=y, windows=bands, marks=marked, lines=lines,
         left=_LEFT, right=_RIGHT, top=_TOP, foot=_FOOT,
     )  # fmt: skip
 
