@@ -124,7 +124,7 @@ $(STAMP): pyproject.toml
 
 .PHONY: bench
 bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1: eight minutes, without failures; HOUR=1: memory over an hour, too
-	@exec $(BIN)/python -m tests.bench
+	@exec $(BIN)/python -m bench
 
 .PHONY: pictures
 pictures: $(STAMP) ## draw the README's picture and cast again: docs/tour.play over the recorded tour

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from bench import dashboard, semi_sync
+from bench.load_parity import DURABILITY, TABLE_SIZE, our_run, sysbench_of
 from replexplorer.ports import LoadSettings
-from tests.bench import dashboard, semi_sync
-from tests.bench.load_parity import DURABILITY, TABLE_SIZE, our_run, sysbench_of
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached
 from tests.turning import turn

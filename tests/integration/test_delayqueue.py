@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.link_loop import PORT, Pair, pace, pair
+from bench.link_loop import PORT, Pair, pace, pair
 from tests.waiting import patience
 
 pytestmark = pytest.mark.docker

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.exposure import cut
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
-from tests.bench.exposure import cut
 from tests.integration.conftest import LiveStack, bring_up
 from tests.integration.sessions import attached, connected
 from tests.turning import turn

@@ -8,9 +8,9 @@ from math import exp, log
 
 import pytest
 
-from tests.bench import paired
-from tests.bench.figure import Figure, shift_figure
-from tests.bench.page import page
+from bench import paired
+from bench.figure import Figure, shift_figure
+from bench.page import page
 
 
 def test_the_interval_has_the_truth_19_times_of_20() -> None:

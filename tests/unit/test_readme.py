@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.prediction_tables import validation_markdown
 from replexplorer.cli.arguments import VERBS
 from replexplorer.core.fault import KINDS
 from replexplorer.core.knobs.names import BY_KEY, describe_default, describe_range
 from replexplorer.formats.calibration import shipped_calibration
 from replexplorer.ui.actions import keys_markdown
-from tests.bench.prediction_tables import validation_markdown
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> 
     _, _, rest = page("model.md").partition("<!-- prediction: drawn from the shipped calibration -->\n")
     table, _, _ = rest.partition("<!-- end of prediction -->")
     assert table.strip() == validation_markdown(shipped_calibration()), (
-        "`python -m tests.bench.calibration` writes tests.bench.prediction_tables.validation_markdown()"
+        "`python -m bench.calibration` writes bench.prediction_tables.validation_markdown()"
     )
     assert str(shipped_calibration().calibration.validation) in README
 

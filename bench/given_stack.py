@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from bench.figure import Figure, table
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.engine.session import Session, SessionOptions
-from tests.bench.figure import Figure, table
 
 
 def print_figures(name: str, measure: Callable[[Session], Awaitable[list[Figure]]]) -> None:

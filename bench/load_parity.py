@@ -27,15 +27,15 @@ from pathlib import Path
 
 import docker
 
+from bench.figure import Figure, shift_figure
+from bench.given_stack import print_figures
+from bench.paired import differing
 from replexplorer.adapters.load import LoadGroup
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.session import Session
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import LoadSettings, LoadTarget
-from tests.bench.figure import Figure, shift_figure
-from tests.bench.given_stack import print_figures
-from tests.bench.paired import differing
 from tests.turning import turn
 
 TABLE_SIZE = 10_000
@@ -182,7 +182,7 @@ async def open_parity(target: LoadTarget, sysbench: Sysbench, *, blocks: int, le
 _HOST = """
 import asyncio, json, sys
 from replexplorer.ports import LoadSettings, LoadTarget
-from tests.bench.load_parity import merged
+from bench.load_parity import merged
 async def main():
     asked = json.loads(sys.stdin.readline())
     target, settings = LoadTarget(**asked["target"]), LoadSettings(**asked["settings"])
@@ -211,7 +211,7 @@ async def hosted(target: LoadTarget, length_s: float, *, is_stalled: bool) -> fl
         _HOST,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[1],
     )
     assert host.stdin is not None
     assert host.stdout is not None
@@ -441,7 +441,7 @@ async def sysbench_of(target: LoadTarget, *, prepares: bool = True) -> AsyncIter
 
 
 def main() -> None:
-    """Measure on a stack that runs already: `python -m tests.bench.load_parity STACK`."""
+    """Measure on a stack that runs already: `python -m bench.load_parity STACK`."""
     print_figures(sys.argv[1], _all)
 
 

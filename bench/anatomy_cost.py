@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from bench import paired
+from bench.figure import Figure, ratio_figure
+from bench.paired import LIMIT_S, QUICK_LIMIT_S
 from replexplorer.adapters.docker.client import connect
 from replexplorer.core.dialect.dialect import MYSQL_TIMED
 from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
-from tests.bench import paired
-from tests.bench.figure import Figure, ratio_figure
-from tests.bench.paired import LIMIT_S, QUICK_LIMIT_S
 from tests.turning import turn as turn_knobs
 
 CLIENTS = (1, 16)

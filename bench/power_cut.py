@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.figure import Figure, Wanted, tell
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN
@@ -23,7 +24,6 @@ from replexplorer.core.server.gtid import Spans, gtid_count, subtract_gtids
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, Wanted, tell
 from tests.turning import turn
 
 CLIENTS: Final = 8

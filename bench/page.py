@@ -1,6 +1,6 @@
 """The page of `docs/benchmarks.md`: what one or more runs of the benchmarks wrote down, as Markdown.
 
-`python -m tests.bench.page build/bench.json [FILE...] > docs/benchmarks.md`
+`python -m bench.page build/bench.json [FILE...] > docs/benchmarks.md`
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figure import HOLDS, Figure, by_number
+from bench.figure import HOLDS, Figure, by_number
 
 _BEGINNING = """# Benchmarks
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 
+from bench.figure import Figure
+from bench.load_parity import DEFAULTS, TABLE_SIZE, merged
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, LoadTarget
-from tests.bench.figure import Figure
-from tests.bench.load_parity import DEFAULTS, TABLE_SIZE, merged
 from tests.turning import turn
 
 RTT_MS = 85

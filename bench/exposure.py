@@ -20,15 +20,15 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from bench import paired
+from bench.anatomy_cost import ServerCpu
+from bench.anatomy_cost import turn as turn_of_load
+from bench.figure import Figure, Wanted, ratio_figure, tell
+from bench.paired import LIMIT_S, QUICK_LIMIT_S
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.exposure import Loss
 from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
 from replexplorer.engine.session import Session
-from tests.bench import paired
-from tests.bench.anatomy_cost import ServerCpu
-from tests.bench.anatomy_cost import turn as turn_of_load
-from tests.bench.figure import Figure, Wanted, ratio_figure, tell
-from tests.bench.paired import LIMIT_S, QUICK_LIMIT_S
 from tests.turning import turn
 
 CLIENTS = 8

@@ -12,9 +12,9 @@ from typing import Any
 
 from docker import DockerClient
 
+from bench.figure import Figure, spread
 from replexplorer.adapters.docker import inventory
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, spread
 from tests.turning import turn
 
 ASKED_MS = (1, 2, 5, 10, 25, 85, 200)

@@ -11,13 +11,13 @@ import sys
 from dataclasses import replace
 from typing import Final
 
+from bench.figure import Figure, spread
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
-from tests.bench.figure import Figure, spread
 from tests.waiting import until
 
 CLIENTS: Final = 8

@@ -1,7 +1,7 @@
 """`make bench`: the targets, measured side by side in one run on stacks of its own.
 
 QUICK=1 shortens it and leaves the failures out, HOUR=1 adds the hour of P12, WHOLE=1 makes every power cut
-and failure; `python -m tests.bench NAME...` measures these only, `NAME:PATTERN` those failures of a section
+and failure; `python -m bench NAME...` measures these only, `NAME:PATTERN` those failures of a section
 whose titles are like that (`exposure:power_cut 0/* 85`, `power_cut:1/2 *`, `lossless:failover`), and
 `faults:50` so many rounds of failures drawn at random. Prints one table; every raw figure goes to
 build/bench.json, those of a part to build/bench-NAME-PATTERN.json.
@@ -23,13 +23,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.cli.wiring import outside_of
-from replexplorer.core.errors import ReplexplorerError
-from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.formats.documents import plain
-from replexplorer.reports.conditions import machine
-from tests.bench import (
+from bench import (
     anatomy_cost,
     dashboard,
     effect,
@@ -46,9 +40,15 @@ from tests.bench import (
     semi_sync,
     truth_of_the_link,
 )
-from tests.bench.figure import Figure, Wanted, by_number, table, tell
+from bench.figure import Figure, Wanted, by_number, table, tell
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli.wiring import outside_of
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.formats.documents import plain
+from replexplorer.reports.conditions import machine
 
-RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
+RESULTS = Path(__file__).parents[1] / "build" / "bench.json"
 
 _BUSY_A_CORE = 0.5
 """Load average a core above which a comparison in turns is mostly noise."""

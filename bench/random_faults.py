@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from bench.figure import Figure, Wanted, tell
+from bench.lossless import CLIENTS
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.ledger import LossLedger
@@ -24,8 +26,6 @@ from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.topology import link_between
 from replexplorer.engine.asking import execute
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, Wanted, tell
-from tests.bench.lossless import CLIENTS
 from tests.turning import turn
 from tests.waiting import until
 

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.calibration [FILE...]`: ship a calibration, by default this machine's last sweep's.
+"""`python -m bench.calibration [FILE...]`: ship a calibration, by default this machine's last sweep's.
 
 FILE is a calibration, or the journal of a sweep (`$XDG_STATE_HOME/replexplorer/sweeps`); of several the runs
 are taken together. They are fitted again, so that what ships is what this fit makes of them; docs/model.md
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from bench.prediction_tables import validation_markdown
 from replexplorer.cli.sweep import calibration_run
 from replexplorer.core.experiment.sweep_result import SweptRun
 from replexplorer.core.model.fit import Origin, fit
@@ -28,9 +29,8 @@ from replexplorer.formats.calibration import (
     shipped_file,
     this_machine,
 )
-from tests.bench.prediction_tables import validation_markdown
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "model.md"
 README = ROOT / "README.md"
 SAID = re.compile(r"median error \d+ % over \d+ cells, cross-validated")

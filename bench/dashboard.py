@@ -1,6 +1,6 @@
 """P6, P7, P12: what the dashboard costs, how soon it shows commits, and what an hour of it holds and writes.
 
-It runs in a real terminal. `python -m tests.bench.dashboard STACK [SECONDS]` measures P6 on a stack that
+It runs in a real terminal. `python -m bench.dashboard STACK [SECONDS]` measures P6 on a stack that
 runs, or with a time P12 over so long.
 """
 
@@ -14,13 +14,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bench import paired
+from bench.figure import Figure, ratio_figure, spread
+from bench.given_stack import print_figures
+from bench.paired import LIMIT_S, QUICK_LIMIT_S
+from bench.terminal import Terminal, dashboard
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.engine.session import Session
-from tests.bench import paired
-from tests.bench.figure import Figure, ratio_figure, spread
-from tests.bench.given_stack import print_figures
-from tests.bench.paired import LIMIT_S, QUICK_LIMIT_S
-from tests.bench.terminal import Terminal, dashboard
 from tests.turning import turn
 
 WIDE, SMALL = (120, 36), (80, 24)

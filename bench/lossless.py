@@ -13,12 +13,12 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bench.figure import Figure, Wanted, tell
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, Wanted, tell
 from tests.turning import turn
 from tests.waiting import until
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
+from bench.figure import Figure, spread
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, wanted
 from replexplorer.core.wire import SetDisk
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, spread
 from tests.turning import turn
 
 

@@ -1,6 +1,6 @@
 """What the packet loop of the NFQUEUE backend costs and how true it is: two containers, one sends datagrams.
 
-`python -m tests.bench.link_loop` prints the figures as JSON; `figures()` answers them. The containers run
+`python -m bench.link_loop` prints the figures as JSON; `figures()` answers them. The containers run
 the sidecar's image without its agent, so nothing else is in the way.
 """
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
-from tests.bench.paired import Compared, shift_of_blocks
+from bench.paired import Compared, shift_of_blocks
 
 
 @dataclass

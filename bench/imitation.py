@@ -19,6 +19,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from bench.figure import Figure, spread, tell
+from bench.given_stack import print_figures
+from bench.load_parity import DURABILITY, TABLE_SIZE, Run, median, our_run, sysbench_of
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.dialect.dialect import MARIADB_TIMED, MYSQL_TIMED, Timed
 from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
@@ -27,9 +30,6 @@ from replexplorer.engine.session import Session
 from replexplorer.engine.workload_capture.watch import capture
 from replexplorer.engine.workload_capture.workload_file import write_workload
 from replexplorer.ports import LoadSettings, LoadTarget
-from tests.bench.figure import Figure, spread, tell
-from tests.bench.given_stack import print_figures
-from tests.bench.load_parity import DURABILITY, TABLE_SIZE, Run, median, our_run, sysbench_of
 from tests.turning import turn
 
 CLIENTS = 8
@@ -196,7 +196,7 @@ def _mean(found: list[Anatomy]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure on a stack that runs already: `python -m tests.bench.imitation STACK`."""
+    """Measure on a stack that runs already: `python -m bench.imitation STACK`."""
     print_figures(sys.argv[1], lambda session: figures(session, quick=bool(os.environ.get("QUICK"))))
 
 

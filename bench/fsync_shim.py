@@ -1,6 +1,6 @@
 """P11: what the fsync shim costs at 0 ms: two servers side by side, one of them without it, loaded in turns.
 
-`python -m tests.bench.fsync_shim` prints the figures as JSON; `measure()` answers them. The volumes are in
+`python -m bench.fsync_shim` prints the figures as JSON; `measure()` answers them. The volumes are in
 memory: an fsync costs nothing there, so the shim's share is the largest that it can be, and a disk's
 noise, which is greater than what is looked for, stays out. Turns are short and alternate within a
 pair, so that what the machine does meanwhile falls on both; half way the servers swap.
@@ -22,11 +22,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bench.figure import Figure, ratio_figure
+from bench.paired import Compared, compared
 from replexplorer.adapters.docker import images
 from replexplorer.engine.session import Session
 from replexplorer.formats.paths import shipped
-from tests.bench.figure import Figure, ratio_figure
-from tests.bench.paired import Compared, compared
 
 DATA, TOOLS = "/var/lib/replexplorer/data", "/var/lib/replexplorer/tools"
 USER, PASSWORD, DATABASE = "bench", "of-this-bench-only", "sbtest"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
+from bench.figure import Figure, spread
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, spread
 
 CLIENTS = (1, 8, 64)
 PAIRS, QUICK_PAIRS, TURN_S, SETTLE_S = 5, 2, 4.0, 1.0
