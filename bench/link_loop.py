@@ -57,7 +57,7 @@ RECEIVER = """
 import asyncio, json, socket, statistics, struct, sys, time
 sys.path.insert(0, "/opt/replexplorer")
 import queueing
-from wire import Shape
+from replexplorer.core.wire import Shape
 
 HEAD = struct.Struct("=Qq")
 

@@ -19,7 +19,8 @@ from typing import Literal
 import fsyncpage
 from fsyncpage import COMMIT_KINDS, Figures
 from tool import Refused
-from wire import DiskProbe, DiskState, SetDisk
+
+from replexplorer.core.wire import DiskProbe, DiskState, SetDisk
 
 DATA_PATH, TCP_TABLE = Path("/var/lib/replexplorer/data"), Path("/proc/net/tcp")
 PAGE_NAME, PROBE_NAME = "disk.page", "disk.probe"

@@ -25,7 +25,8 @@ from netem import Netem
 from queueing import Nfqueue
 from shared import write_durably
 from tool import Refused
-from wire import Flap, LinkCost, LinkState, Shape
+
+from replexplorer.core.wire import Flap, LinkCost, LinkState, Shape
 
 CONGESTION_PATH = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tool import Refused, run
-from wire import Shape
+
+from replexplorer.core.wire import Shape
 
 DRAIN_POLLS, SHORTEST_POLL_S = 10, 0.002
 """A release is waited for with about this many looks at the counters."""

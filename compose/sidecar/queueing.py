@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tool import Refused, must
-from wire import Shape
+
+from replexplorer.core.wire import Shape
 
 TABLES = ("iptables-nft", "iptables-legacy", "iptables")
 """In this order: the legacy binary opens a raw socket, which needs NET_RAW; the nft one does not."""

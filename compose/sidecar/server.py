@@ -19,12 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import wire
 from disk import Disk
 from links import Links
 from shared import EXPERIMENT, LEASE, LOOK_EVERY_S, TURN, DocumentFile, Holder, Places
 from tool import Refused
-from wire import (
+
+from replexplorer.core import wire
+from replexplorer.core.wire import (
     PROTOCOL_VERSION,
     Document,
     Experiment,

@@ -55,14 +55,6 @@ class Mount(_Strict):
         return {"volume": volume, "path": path, "read_only": mode == "ro"}
 
 
-class Build(_Strict):
-    """How an image is built; paths are relative to stack.yaml."""
-
-    context: str
-    dockerfile: str
-    args: dict[str, str] = {}
-
-
 class OnNetwork(_Strict):
     """How a service is on a network."""
 
@@ -73,7 +65,6 @@ class Service(_Strict):
     """One container."""
 
     image: str
-    build: Build | None = None
     hostname: str | None = None
     user: str | None = None
     entrypoint: tuple[str, ...] | None = None

@@ -43,7 +43,7 @@ Fields = dict[str, Any]
 def protocol_version() -> int:
     """What the image's own agent speaks: links are looked at here, not versions."""
     sys.path.append(AGENT)
-    version: int = importlib.import_module("wire").PROTOCOL_VERSION
+    version: int = importlib.import_module("replexplorer.core.wire").PROTOCOL_VERSION
     return version
 
 

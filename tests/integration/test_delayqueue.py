@@ -21,7 +21,7 @@ PRELUDE = """
 import asyncio, json, os, signal, socket, struct, sys, time
 sys.path.insert(0, "/opt/replexplorer")
 import queueing
-from wire import Shape
+from replexplorer.core.wire import Shape
 peer = sys.argv[1]
 
 def ask(per_s, packets, quiet_s):

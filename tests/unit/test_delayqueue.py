@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.core import wire
 from tests.sidecar import DIRECTORY, load
 
-queueing, wire = load("queueing"), load("wire")
+queueing = load("queueing")
 
 SOURCE = DIRECTORY / "delayqueue.c"
 COMPILER = shutil.which("gcc") or shutil.which("cc")

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from replexplorer.core import wire
 from tests.sidecar import load
 from tests.waiting import patience
 
-disk, fsyncpage, tool, wire = load("disk"), load("fsyncpage"), load("tool"), load("wire")
+disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
 
 
 class Page:

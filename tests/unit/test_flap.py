@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.core import wire
 from replexplorer.core.wire import Flap, Malformed
 from tests.fakes.clock import virtual
 from tests.sidecar import load
 
-links, wire, tool = load("links"), load("wire"), load("tool")
+links, tool = load("links"), load("tool")
 Shape = wire.Shape
 PEER, ADDRESS = "db2", "172.18.0.3"
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from replexplorer.core.wire import Shape
 from tests.sidecar import load
 
 netem = load("netem")
-Shape = load("wire").Shape
 
 PRIO = {"kind": "prio", "handle": "1:", "root": True, "packets": 9, "drops": 3, "qlen": 2}
 DELAYED = {

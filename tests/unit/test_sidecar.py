@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from replexplorer.core.wire import Shape
 from tests.sidecar import load
 
 netem, probe, queueing = load("netem"), load("probe"), load("queueing")
-shared, Shape = load("shared"), load("wire").Shape
+shared = load("shared")
 server = load("server")
 
 

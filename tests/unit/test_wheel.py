@@ -79,13 +79,6 @@ def test_the_wheel_carries_compose_themes_and_scenes(wheel: Path) -> None:
     assert not [name for name in names if name.startswith("tests/")]
 
 
-def test_the_wheel_has_what_crosses_to_the_sidecar_on_both_sides(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        of_app = archive.read("replexplorer/core/wire.py")
-        of_agent = archive.read("replexplorer/_shipped/compose/sidecar/wire.py")
-    assert of_app == of_agent == (CHECKOUT / "compose/sidecar/wire.py").read_bytes()
-
-
 def test_the_installed_program_runs(scripts: Path) -> None:
     assert run(scripts, "replexplorer", "--version") == f"replexplorer {__version__}\n"
 

@@ -1,4 +1,4 @@
-"""What crosses to the sidecar: one declaration, the same file on both sides."""
+"""What crosses to the sidecar: one declaration for both sides."""
 
 from __future__ import annotations
 
@@ -15,18 +15,12 @@ from replexplorer.core import wire
 from replexplorer.core.knobs.catalogue import BY_KEY, Backing
 from replexplorer.core.link import PLAIN_FIELDS
 from replexplorer.core.server.disk import DISK_KNOBS
-from tests.sidecar import DIRECTORY, load
+from tests.sidecar import load
 
 SET_LINK = {
     "op": "set_link", "peer": "db2", "address": "172.18.0.3",
     "shape": asdict(wire.Shape(42.5, 3.0, cut=True, loss_percent=1.0, bandwidth_bps=20_000)),
 }  # fmt: skip
-
-
-def test_app_and_agent_have_the_same_file() -> None:
-    app, agent = Path(wire.__file__), DIRECTORY / "wire.py"
-    assert app.read_bytes() == agent.read_bytes()
-    assert app.resolve() == agent.resolve()
 
 
 def test_it_needs_the_standard_library_alone() -> None:

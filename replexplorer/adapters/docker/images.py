@@ -53,6 +53,8 @@ class Recipe:
     """What is being built, for the progress line."""
     target: str | None = None
     """The Dockerfile's stage that is the image; None: its last."""
+    modules: tuple[str, ...] = ()
+    """Files of this package that go into it too."""
 
 
 MYSQL: Final = Recipe(
@@ -83,6 +85,7 @@ SIDECAR: Final = Recipe(
         "mysql/my.cnf",
     ),
     "sidecar",
+    modules=("replexplorer/core/wire.py",),
 )
 
 
@@ -108,8 +111,11 @@ def digest(files: Iterable[tuple[str, bytes]]) -> str:
 
 
 def _files(recipe: Recipe, compose: Path) -> list[tuple[str, bytes]]:
-    found = sorted({file for pattern in recipe.patterns for file in compose.glob(pattern)})
-    return [(file.relative_to(compose).as_posix(), file.read_bytes()) for file in found]
+    found = {
+        file.relative_to(compose).as_posix(): file for each in recipe.patterns for file in compose.glob(each)
+    }
+    found |= {name: Path(replexplorer.__file__).parents[1] / name for name in recipe.modules}
+    return [(name, file.read_bytes()) for name, file in sorted(found.items())]
 
 
 def reference(recipe: Recipe, compose: Path) -> str:
