@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from replexplorer.core import wire
 from replexplorer.core.dialect.question import Row
@@ -313,32 +313,73 @@ class Bridge(Protocol):
         ...
 
 
-class DocumentKeeper(Protocol):
-    """Has the requested document: an agent, or whichever agent of a stack answers."""
-
-    async def document(self) -> Document:
-        """The requested document."""
-        ...
-
-    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """Compare and set; None when somebody else wrote meanwhile."""
-        ...
-
-
-class Agent(ABC):
-    """What can be asked of the agent in one node's sidecar; it reconnects its bridge when a call finds it
-    gone. What all apps of a stack share - the requested document, and who drives, changes and measures - each
-    agent keeps; what was taken through one may be released through another.
+class SharedPlaces(ABC):
+    """What all apps of a stack share: the requested document, and who drives, changes and measures. An agent
+    keeps it, or whichever agent of a stack answers.
 
     Who died holding something loses it seconds later; until then a taker waits, so that nobody comes in
     between when an app only lost its way to the stack.
     """
 
-    node: str
-
     @abstractmethod
     async def ask(self, request: Request[Answered]) -> Answered:
         """What answers a request."""
+
+    async def document(self) -> Document:
+        """The requested document."""
+        return await self.ask(wire.AskDocument())
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """Compare and set; None when somebody else wrote meanwhile. A bridge lost midway is an error: whether
+        it was written, `document` says."""
+        return (await self.ask(wire.WriteDocument(dict(content), expect_version))).document
+
+    async def take_lease(
+        self,
+        holder: str,
+        *,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
+    ) -> Lease | None:
+        """Take the driver's lease, or say again which `load` is driven (its knobs by key) and which knob
+        is `selected`; None when it is ours now, else the holder that has it."""
+        driven = None if load is None else dict(load)
+        wish = Lease(holder, os.getpid(), socket.gethostname(), driven, selected)
+        return cast(Lease | None, await self._take(wire.Take(wire.LEASE, wish)))
+
+    async def lease(self) -> Lease | None:
+        """Who drives now."""
+        return cast(Lease | None, (await self.ask(wire.AskHolder(wire.LEASE))).holder)
+
+    async def take_turn(
+        self, holder: str, *, within_s: float, anyway: bool = False
+    ) -> Lease | Experiment | None:
+        """Wait for our turn to change knobs: None when it is ours, else who has it still, or at once
+        another's experiment that runs, unless `anyway`."""
+        wish = Lease(holder, os.getpid(), socket.gethostname())
+        return await self._take(wire.Take(wire.TURN, wish, within_s, anyway))
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """Refuse turns to all others from now on: None when that is so, else whose experiment runs already;
+        harmless twice."""
+        wish = Experiment(kind, name, holder, os.getpid(), socket.gethostname())
+        return cast(Experiment | None, await self._take(wire.Take(wire.EXPERIMENT, wish)))
+
+    async def leave(self, place: wire.Place) -> None:
+        """Give the lease, our turn or our waiting for it, or our experiment back; nothing when it is not
+        ours."""
+        await self.ask(wire.Leave(place))
+
+    async def _take(self, wish: wire.Take) -> Lease | Experiment | None:
+        found = await self.ask(wish)
+        return None if found.ours else found.holder
+
+
+class Agent(SharedPlaces):
+    """What can be asked of the agent in one node's sidecar; it reconnects its bridge when a call finds it
+    gone. What was taken through one may be released through another."""
+
+    node: str
 
     @abstractmethod
     async def until_lost(self) -> None:
@@ -379,61 +420,6 @@ class Agent(ABC):
     async def health(self) -> Health:
         """Backend, CPU seconds, packets, packets of clients under the rule, disk facts."""
         return await self.ask(wire.AskHealth())
-
-    async def document(self) -> Document:
-        """The requested document."""
-        return await self.ask(wire.AskDocument())
-
-    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """Compare and set; None when somebody else wrote meanwhile. A bridge lost midway is an error: whether
-        it was written, `document` says."""
-        return (await self.ask(wire.WriteDocument(dict(content), expect_version))).document
-
-    async def take_lease(
-        self,
-        holder: str,
-        *,
-        load: Mapping[str, int | float | str] | None = None,
-        selected: str | None = None,
-    ) -> Lease | None:
-        """Take the driver's lease, or say again which `load` is driven (its knobs by key) and which knob
-        is `selected`; None when it is ours now, else the holder that has it."""
-        told = None if load is None else dict(load)
-        wish = Lease(holder, os.getpid(), socket.gethostname(), told, selected)
-        found = await self.ask(wire.TakeLease(wish))
-        return None if found.ours else found.lease
-
-    async def lease(self) -> Lease | None:
-        """Who drives now."""
-        return (await self.ask(wire.AskLease())).lease
-
-    async def release_lease(self) -> None:
-        """Give it back; nothing when it is not ours."""
-        await self.ask(wire.ReleaseLease())
-
-    async def take_turn(
-        self, holder: str, *, within_s: float, anyway: bool = False
-    ) -> Lease | Experiment | None:
-        """Wait for our turn to change knobs: None when it is ours, else who has it still, or at once
-        another's experiment that runs, unless `anyway`."""
-        wish = Lease(holder, os.getpid(), socket.gethostname())
-        found = await self.ask(wire.TakeTurn(wish, within_s, anyway))
-        return found.experiment or (None if found.ours else found.lease)
-
-    async def leave_turn(self) -> None:
-        """End our turn, or our waiting for it."""
-        await self.ask(wire.LeaveTurn())
-
-    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """Refuse turns to all others from now on: None when that is so, else whose experiment runs already;
-        harmless twice."""
-        wish = Experiment(kind, name, holder, os.getpid(), socket.gethostname())
-        found = await self.ask(wire.BeginExperiment(wish))
-        return None if found.ours else found.experiment
-
-    async def end_experiment(self) -> None:
-        """Our experiment is over; nothing when there is none."""
-        await self.ask(wire.EndExperiment())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 from disk import Disk
 from links import Links
-from shared import EXPERIMENT, LEASE, LOOK_EVERY_S, TURN, DocumentFile, Holder, Places
+from shared import LOOK_EVERY_S, DocumentFile, Holder, Places
 from tool import Refused
 
 from replexplorer.core import wire
@@ -29,10 +29,9 @@ from replexplorer.core.wire import (
     PROTOCOL_VERSION,
     Document,
     Experiment,
-    ExperimentState,
     Health,
+    Held,
     Lease,
-    LeaseState,
     Malformed,
     Request,
     Volume,
@@ -106,13 +105,9 @@ class Server:
             wire.SetDisk: lambda _, asked: disk.change(asked),
             wire.AskDocument: self._read_document,
             wire.WriteDocument: self._write_document,
-            wire.TakeLease: self._take_lease,
-            wire.AskLease: self._lease,
-            wire.ReleaseLease: self._release_lease,
-            wire.TakeTurn: self._take_turn,
-            wire.LeaveTurn: self._leave_turn,
-            wire.BeginExperiment: self._begin_experiment,
-            wire.EndExperiment: self._end_experiment,
+            wire.Take: self._take,
+            wire.AskHolder: self._holder,
+            wire.Leave: self._leave,
             wire.AskHealth: self._health,
         }
         """What carries out each request."""
@@ -174,72 +169,45 @@ class Server:
         written = await asyncio.to_thread(self._document.write, asked.expect_version, content)
         return wire.Written(None if written is None else Document(*written))
 
-    async def _take_lease(self, bridge: Bridge, asked: wire.TakeLease) -> LeaseState:
-        return _lease_of(bridge, await self._hold(bridge, LEASE, asdict(asked.wish)))
-
-    async def _lease(self, bridge: Bridge, _asked: Request[LeaseState]) -> LeaseState:
-        return _lease_of(bridge, self._places.holder(LEASE))
-
-    async def _release_lease(self, bridge: Bridge, asked: wire.ReleaseLease) -> LeaseState:
-        self._places.leave(LEASE, str(bridge.token))
-        return await self._lease(bridge, asked)
-
-    async def _take_turn(self, bridge: Bridge, asked: wire.TakeTurn) -> LeaseState:
-        began_s, found = time.monotonic(), None
-        self._waiting.add(bridge)
-        while bridge in self._waiting:
-            if refused := self._refused_turn(bridge, asked.anyway):
-                return refused
-            found = self._take(bridge, TURN, asdict(asked.wish), since_s=began_s)
-            is_late = time.monotonic() - began_s >= asked.within_s
-            if self._has(bridge, TURN) or (is_late and found is not None and found.token != bridge.token):
+    async def _take(self, bridge: Bridge, asked: wire.Take) -> Held:
+        """Have what is free, or say who has it. One that is away may come back: that is waited for, and a
+        turn as long as is asked."""
+        place, token, began_s, found = asked.place, str(bridge.token), time.monotonic(), None
+        is_turn = place == wire.TURN
+        if is_turn:
+            self._waiting.add(bridge)
+        while not is_turn or bridge in self._waiting:
+            if bridge not in self._bridges:
+                raise Rejected("absent", "the bridge has ended")
+            if is_turn and not asked.anyway:
+                running = self._places.holder(wire.EXPERIMENT)
+                if running is not None and running.token != token:
+                    self._waiting.discard(bridge)
+                    return _held(bridge, wire.EXPERIMENT, running)
+            found = self._places.take(place, bridge, token, asdict(asked.wish))
+            waited_s = time.monotonic() - began_s
+            if self._places.has(place, token):
                 break
-            await asyncio.sleep(LOOK_EVERY_S)
-        self._waiting.discard(bridge)
-        return _lease_of(bridge, found)
-
-    def _refused_turn(self, bridge: Bridge, anyway: bool) -> LeaseState | None:
-        """The answer to who may turn nothing, because another app's experiment runs."""
-        found = None if anyway else self._places.holder(EXPERIMENT)
-        if found is None or found.token == bridge.token:
-            return None
-        return LeaseState(None, False, Experiment(**found.wish))
-
-    async def _leave_turn(self, bridge: Bridge, _asked: wire.LeaveTurn) -> LeaseState:
-        self._waiting.discard(bridge)
-        self._places.leave(TURN, str(bridge.token))
-        return LeaseState(None, False)
-
-    async def _begin_experiment(self, bridge: Bridge, asked: wire.BeginExperiment) -> ExperimentState:
-        return _experiment_of(bridge, await self._hold(bridge, EXPERIMENT, asdict(asked.wish)))
-
-    async def _end_experiment(self, bridge: Bridge, _asked: wire.EndExperiment) -> ExperimentState:
-        self._places.leave(EXPERIMENT, str(bridge.token))
-        return _experiment_of(bridge, self._places.holder(EXPERIMENT))
-
-    def _has(self, bridge: Bridge, slot: str) -> bool:
-        return self._places.has(slot, str(bridge.token))
-
-    def _take(self, bridge: Bridge, slot: str, wish: Fields, *, since_s: float) -> Holder | None:
-        """Have a place for the bridge's app, or say who has it; None: look again."""
-        if bridge.token is None or bridge not in self._bridges:
-            raise Rejected("absent", "the bridge has ended")
-        found = self._places.take(slot, bridge, bridge.token, wish)
-        is_own = found is not None and found.token == bridge.token and not self._has(bridge, slot)
-        if is_own and time.monotonic() - since_s > ENDS_WITHIN_S:
-            raise Rejected("absent", "it is held through another agent, which hangs")
-        return found
-
-    async def _hold(self, bridge: Bridge, slot: str, wish: Fields) -> Holder:
-        """Have what is free, or say who has it. One that is away may come back: that is waited for."""
-        began_s = time.monotonic()
-        while True:
-            found = self._take(bridge, slot, wish, since_s=began_s)
-            if found is not None and (
-                self._has(bridge, slot) or (found.held and found.token != bridge.token)
+            if (
+                found is not None
+                and found.token != token
+                and (waited_s >= asked.within_s if is_turn else found.held)
             ):
-                return found
+                break
+            if found is not None and found.token == token and waited_s > ENDS_WITHIN_S:
+                raise Rejected("absent", "it is held through another agent, which hangs")
             await asyncio.sleep(LOOK_EVERY_S)
+        self._waiting.discard(bridge)
+        return _held(bridge, place, found)
+
+    async def _holder(self, bridge: Bridge, asked: wire.AskHolder) -> Held:
+        return _held(bridge, asked.place, self._places.holder(asked.place))
+
+    async def _leave(self, bridge: Bridge, asked: wire.Leave) -> Held:
+        if asked.place == wire.TURN:
+            self._waiting.discard(bridge)
+        self._places.leave(asked.place, str(bridge.token))
+        return Held(None, ours=False)
 
     async def _count(self) -> int | None:
         """The footprint, counted at most once in FOOTPRINT_KEPT_S, whoever asks, in a thread of its own."""
@@ -306,17 +274,12 @@ def _check_version(spoken: object) -> None:
         raise Rejected("version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}")
 
 
-def _lease_of(bridge: Bridge, found: Holder | None) -> LeaseState:
-    """Who has the lease or the turn."""
+def _held(bridge: Bridge, place: wire.Place, found: Holder | None) -> Held:
+    """Who has it."""
     if found is None:
-        return LeaseState(None, False)
-    return LeaseState(Lease(**found.wish), found.token == bridge.token)
-
-
-def _experiment_of(bridge: Bridge, found: Holder | None) -> ExperimentState:
-    if found is None:
-        return ExperimentState(None, False)
-    return ExperimentState(Experiment(**found.wish), found.token == bridge.token)
+        return Held(None, ours=False)
+    kind = Experiment if place == wire.EXPERIMENT else Lease
+    return Held(kind(**found.wish), found.token == bridge.token)
 
 
 async def _main(node: str) -> None:

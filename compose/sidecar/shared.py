@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LEASE, TURN, EXPERIMENT = "lease", "turn", "experiment"
 GRACE_S = 5.0
 LOOK_EVERY_S = 0.05
 _MOST_BYTES = 1 << 16

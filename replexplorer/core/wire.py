@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 9
+PROTOCOL_VERSION: Final = 10
 """Both sides must speak the same; `hello` says which."""
 LONGEST_DELAY_MS: Final = 60_000
 SHORTEST_FLAP_S: Final = 0.1
@@ -302,22 +302,20 @@ class Written:
     document: Document | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseState:
-    """The lease, or the turn, now."""
-
-    lease: Lease | None
-    ours: bool
-    """It belongs to the app that asked."""
-    experiment: Experiment | None = None
-    """Because of which a turn was refused."""
+Place = Literal["lease", "turn", "experiment"]
+"""What one app of a stack has at a time: it drives the load, it changes knobs, it measures. Who has the
+experiment also keeps all others from their turns."""
+LEASE: Final = "lease"
+TURN: Final = "turn"
+EXPERIMENT: Final = "experiment"
 
 
 @dataclass(frozen=True, slots=True)
-class ExperimentState:
-    """The experiment now."""
+class Held:
+    """Who has a place now."""
 
-    experiment: Experiment | None
+    holder: Experiment | Lease | None
+    """None: nobody. Of a turn that an experiment forbids, that experiment."""
     ours: bool
     """It belongs to the app that asked."""
 
@@ -474,55 +472,35 @@ class WriteDocument(Request[Written], op="write_document", repeatable=False):
 
 
 @dataclass(frozen=True)
-class TakeLease(Request[LeaseState], op="take_lease", takes_s=COMING_BACK_S):
-    """Become the driver of the load, or say again what one drives. Some seconds after the bridge ended, in
-    which the app can come back through any agent, the lease ends."""
+class Take(Request[Held], op="take", takes_s=COMING_BACK_S):
+    """Have a place, or say again what it is had for; answered with the holder when it is another's. Some
+    seconds after the bridge ended, in which the app can come back through any agent, the place is free."""
 
-    wish: Lease
-
-
-@dataclass(frozen=True)
-class AskLease(Request[LeaseState], op="lease"):
-    """Who drives."""
-
-
-@dataclass(frozen=True)
-class ReleaseLease(Request[LeaseState], op="release_lease"):
-    """Give the lease back, when it is ours."""
-
-
-@dataclass(frozen=True)
-class TakeTurn(Request[LeaseState], op="take_turn"):
-    """Wait for our turn to change knobs; answered with the holder when it did not come in time, and with
-    the experiment of another app, while which nobody else may turn anything. The turn ends as the lease
-    does."""
-
-    wish: Lease
-    within_s: float = _ranged(3600)
+    place: Place
+    wish: Experiment | Lease
+    within_s: float = _ranged(3600, 0.0)
+    """A turn is waited for so long."""
     anyway: bool = False
-    """Though somebody's experiment runs."""
+    """A turn though somebody's experiment runs."""
 
     @property
     def deadline_s(self) -> float:
         """It is waited for."""
-        return ANSWERS_WITHIN_S + self.within_s
+        return ANSWERS_WITHIN_S + self.takes_s + self.within_s
 
 
 @dataclass(frozen=True)
-class LeaveTurn(Request[LeaseState], op="leave_turn"):
-    """End our turn, or our waiting for it."""
+class AskHolder(Request[Held], op="holder"):
+    """Who has a place."""
+
+    place: Place
 
 
 @dataclass(frozen=True)
-class BeginExperiment(Request[ExperimentState], op="begin_experiment", takes_s=COMING_BACK_S):
-    """Run an experiment from now on: nobody else turns a knob meanwhile. It ends as the lease does."""
+class Leave(Request[Held], op="leave"):
+    """Give a place back, when it is ours, or end our waiting for it."""
 
-    wish: Experiment
-
-
-@dataclass(frozen=True)
-class EndExperiment(Request[ExperimentState], op="end_experiment"):
-    """Our experiment is over."""
+    place: Place
 
 
 @dataclass(frozen=True)

@@ -596,8 +596,9 @@ class Driving:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""
         running = self._news()
         holder = await self._fleet.keeper.take_lease(
-            self._driver.holder, beside=self._driver.beside, load=running, selected=self._selected
+            self._driver.holder, load=running, selected=self._selected
         )
+        holder = None if self._driver.beside else holder
         self._published = running if holder is None else None
         return holder
 

@@ -22,7 +22,7 @@ from replexplorer.core.role_change import UnderWay
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import Roster, ends_of, in_order, is_pair, link_between
 from replexplorer.core.wire import Document
-from replexplorer.ports import DocumentKeeper
+from replexplorer.ports import SharedPlaces
 
 MOST_MARKS: Final = 20
 """The newest ones: whoever comes later has not seen the others' charts."""
@@ -184,7 +184,7 @@ def _moved(written: str, source: str, before: str) -> str:
     return f"{key}{at}{place}"
 
 
-async def claim_run(keeper: DocumentKeeper, roster: Roster, least: int) -> int:
+async def claim_run(keeper: SharedPlaces, roster: Roster, least: int) -> int:
     """A number for a run of the `ledger` load, `least` or later, that no other load of this stack ever gets:
     its rows are told from those of all others by it. Raises StackUnavailable."""
 
@@ -194,7 +194,7 @@ async def claim_run(keeper: DocumentKeeper, roster: Roster, least: int) -> int:
     return (await write_document(keeper, roster, merge)).ledger_run or least
 
 
-async def write_document(keeper: DocumentKeeper, roster: Roster, merge: Merge) -> Requested:
+async def write_document(keeper: SharedPlaces, roster: Roster, merge: Merge) -> Requested:
     """Write what `merge` makes of the document. A write whose answer was lost may have been done: it is
     made again, which merges to the same. Raises StackUnavailable when the document changes faster than it can
     be written, or when no agent answers."""

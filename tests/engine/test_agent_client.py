@@ -66,12 +66,12 @@ class FakeSidecar:
                 return {"ok": {"document": None}}
             self.document = (self.document[0] + 1, request["content"])
             return {"ok": {"document": {"version": self.document[0], "content": self.document[1]}}}
-        if op == "take_lease" and self.driver is None:
+        if op == "take" and self.driver is None:
             self.driver = (bridge, request["wish"])
-        if op == "release_lease" and self.driver is not None and self.driver[0] is bridge:
+        if op == "leave" and self.driver is not None and self.driver[0] is bridge:
             self.driver = None
         ours = self.driver is not None and self.driver[0] is bridge
-        return {"ok": {"lease": self.driver[1] if self.driver else None, "ours": ours}}
+        return {"ok": {"holder": self.driver[1] if self.driver else None, "ours": ours}}
 
 
 class FakeBridge:
@@ -152,7 +152,7 @@ async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -
     assert isinstance(other, Lease)
     assert other.holder == "tui"
     assert await second.lease() == other
-    await second.release_lease()
+    await second.leave("lease")
     assert await second.lease() == other
     await first.close()
     assert await second.take_lease("load") is None

@@ -141,7 +141,7 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
         waiting = asyncio.create_task(turn(other, "sync_binlog=0"))
         await until(lambda: len(world.claims.queue("turn")) == 2)
         async with lab.turns.measuring("lab", "tour"):
-            await keeper.leave_turn()
+            await keeper.leave("turn")
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await waiting
             await lab.controls.set(dict.fromkeys(lab.console.parse("sync_binlog=0").names, 0))

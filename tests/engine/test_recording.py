@@ -150,7 +150,7 @@ async def test_a_refused_load_leaves_no_session() -> None:
                     await load.drive(load.load_settings())
         assert (recorder.closed, recorder.discarded) == (1, True)
         await tui.console.toggle_load()
-        await tui.fleet.keeper.release_lease()
+        await tui.fleet.keeper.leave("lease")
         recorder = world.recorder = FakeRecorder()
         async with world.attached("load") as load:
             with contextlib.suppress(StackUnavailable):

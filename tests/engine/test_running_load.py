@@ -54,7 +54,7 @@ async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
     async with world.attached("load") as driver, world.started(calibration=CALIBRATION) as viewer:
         await turn(viewer, "semi_sync=on", "rtt=85")
         await viewer.console.toggle_load()  # the dashboard gives the load to the verb
-        await viewer.fleet.keeper.release_lease()
+        await viewer.fleet.keeper.leave("lease")
         settings = replace(driver.load_settings(), clients=3, mode="open", rate_tps=20.0)
         await driver.drive(settings)
         viewer.driving.begin()

@@ -87,7 +87,7 @@ async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
         assert await mine.take_turn("tui", within_s=1) is None
         world.sidecars["db1"].stop()
         await asyncio.sleep(at_ms / 1000)
-        await mine.leave_turn()
+        await mine.leave("turn")
         assert await other.take_turn("set", within_s=0.1) is None
         await other.close()
         assert tasks_left() == []
@@ -117,5 +117,5 @@ async def test_a_call_that_no_agent_can_take_is_the_first_ones_error() -> None:
     agents.clear()
     with pytest.raises(StackUnavailable, match="no stack is attached"):
         await mine.lease()
-    await mine.leave_turn()
+    await mine.leave("turn")
     await mine.close()

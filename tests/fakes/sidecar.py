@@ -424,37 +424,34 @@ class FakeAgent(Agent):
                 return await self._call(op, box.read)
             case wire.WriteDocument(content, expected):
                 return wire.Written(await self._call(op, lambda: box.write(expected, content)))
-            case wire.TakeLease(wish):
-                return wire.LeaseState(*await self._hold(op, "lease", wish))
-            case wire.AskLease():
-                return wire.LeaseState(await self._call(op, lambda: box.claims.first("lease")), ours=False)
-            case wire.TakeTurn():
+            case wire.Take("turn"):
                 return await self._take_turn(request)
-            case wire.BeginExperiment(wish):
-                return wire.ExperimentState(*await self._hold(op, "experiment", wish))
-            case wire.ReleaseLease() | wire.LeaveTurn() | wire.EndExperiment():
-                slot = op.partition("_")[2]
-                return await self._call(op, lambda: box.claims.leave(slot, self))
+            case wire.Take(place, wish):
+                return wire.Held(*await self._hold(op, place, wish))
+            case wire.AskHolder(place):
+                return wire.Held(await self._call(op, lambda: box.claims.first(place)), ours=False)
+            case wire.Leave(place):
+                return await self._call(op, lambda: box.claims.leave(place, self))
         return await self._health()
 
-    async def _take_turn(self, asked: wire.TakeTurn) -> wire.LeaseState:
+    async def _take_turn(self, asked: wire.Take) -> wire.Held:
         wish, claims = replace(asked.wish, pid=self.pid), self.sidecar.claims
         if not asked.anyway and (found := await self._call("forbids", lambda: self.sidecar.forbids(self))):
-            return wire.LeaseState(None, ours=False, experiment=found)
-        first = await self._call("take_turn", lambda: claims.take("turn", self, wish, wait=True))
+            return wire.Held(found, ours=False)
+        first = await self._call("take", lambda: claims.take("turn", self, wish, wait=True))
         until_s = asyncio.get_running_loop().time() + asked.within_s
         while first.pid != self.pid:
             if asyncio.get_running_loop().time() > until_s:
                 claims.leave("turn", self)
-                return wire.LeaseState(first.wish, ours=False)
+                return wire.Held(first.wish, ours=False)
             await asyncio.sleep(LOOK_EVERY_S)
             if self.ended.is_set():
                 raise StackUnavailable(f"the bridge to {self.node} was lost")
             first = claims.queue("turn")[0]
         if not asked.anyway and (found := self.sidecar.forbids(self)):
             claims.leave("turn", self)
-            return wire.LeaseState(None, ours=False, experiment=found)
-        return wire.LeaseState(wish, ours=True)
+            return wire.Held(found, ours=False)
+        return wire.Held(wish, ours=True)
 
     async def _hold(self, op: str, slot: str, wish: Any) -> tuple[Any, bool]:
         """Take it, or answer who has it; whoever may come back is waited for."""

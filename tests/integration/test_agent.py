@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import docker
@@ -459,7 +460,7 @@ async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_brid
     lab = BridgedAgent("db1", pair.open_bridge)
     other = BridgedAgent("db1", pair.open_bridge)
     try:
-        for end in (lab.end_experiment, lab.close):
+        for end in (partial(lab.leave, "experiment"), lab.close):
             assert await lab.begin_experiment("lab", "tour", "lab tour") is None
             assert await lab.begin_experiment("lab", "tour", "lab tour") is None
             refusal = await other.take_turn("set", within_s=5)
@@ -468,10 +469,10 @@ async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_brid
             assert await other.begin_experiment("sweep", "rtt=0,10", "sweep") == refusal
             for agent, anyway in ((lab, False), (other, True)):
                 assert await agent.take_turn("set", within_s=5, anyway=anyway) is None
-                await agent.leave_turn()
+                await agent.leave("turn")
             await end()
             await until(lambda: other.take_turn("set", within_s=5), holds=lambda refused: refused is None)
-            await other.leave_turn()
+            await other.leave("turn")
     finally:
         await lab.close()
         await other.close()

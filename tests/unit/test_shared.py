@@ -131,14 +131,14 @@ async def test_what_one_app_has_no_other_gets_whichever_agent_it_asks(agents: Ag
         experiment = await refused.take_turn("set", within_s=1)
         assert experiment == await refused.begin_experiment("sweep", "rtt=1", "sweep") is not None
         assert await refused.take_turn("set", within_s=1, anyway=True) is None
-        await refused.leave_turn()
+        await refused.leave("turn")
     assert await mine_too.take_turn("tui", within_s=1) is None
     assert await mine.take_lease("tui", load={"clients": 4}) is None
     assert (holder := await other.lease()) is not None
     assert holder.load == {"clients": 4}
-    await mine_too.leave_turn()
-    await mine.release_lease()
-    await mine.end_experiment()
+    await mine_too.leave("turn")
+    await mine.leave("lease")
+    await mine.leave("experiment")
     assert await other.take_lease("load") is None
     assert await other_too.take_turn("load", within_s=1) is None
 
@@ -156,7 +156,7 @@ async def test_two_never_have_the_turn_at_once(agents: Agents) -> None:
             await asyncio.sleep(0.001)
             assert inside == 1
             inside -= 1
-            await app.leave_turn()
+            await app.leave("turn")
 
     await asyncio.gather(*(turn(number) for number in range(6)))
 
@@ -168,8 +168,8 @@ async def test_who_waits_for_a_turn_and_goes_leaves_its_place(agents: Agents) ->
     await asyncio.sleep(0.2)
     waiting.cancel()
     await asyncio.wait({waiting})
-    await gone.leave_turn()
-    await first.leave_turn()
+    await gone.leave("turn")
+    await first.leave("turn")
     assert await last.take_turn("last", within_s=0) is None
 
 

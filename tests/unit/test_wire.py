@@ -60,7 +60,10 @@ def test_it_needs_the_standard_library_alone() -> None:
         {"op": "watch", "peer": "db2", "address": "172.18.0.3"},
         {"op": "write_document", "expect_version": 3, "content": {"rtt@db2": 85}},
         {
-            "op": "take_lease",
+            "op": "take",
+            "place": "lease",
+            "within_s": 0.0,
+            "anyway": False,
             "wish": {"holder": "tui", "pid": 7, "host": "box", "load": {"rate": 9.5}, "selected": "rtt@db2"},
         },
         {"op": "health"},

@@ -35,7 +35,7 @@ from replexplorer.core.errors import (
     UsageError,
 )
 from replexplorer.core.system import System
-from replexplorer.core.wire import Document, LeaseState
+from replexplorer.core.wire import Document, Held
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
 from replexplorer.ports import (
     Ability,
@@ -369,17 +369,16 @@ class NoSidecar(Agent):
                     return wire.Written(None)
                 self._kept["requested"] = Document(expected + 1, dict(content))
                 return wire.Written(self._kept["requested"])
-            case wire.TakeLease(wish):  # these servers take no load
-                return LeaseState(replace(wish, holder="the servers' own clients"), ours=False)
-            case wire.TakeTurn(wish):  # who changes these servers holds their journal
-                return LeaseState(wish, ours=True)
-            case wire.AskLease() | wire.ReleaseLease() | wire.LeaveTurn() | wire.EndExperiment():
-                return LeaseState(None, ours=False)
-            case wire.BeginExperiment(wish):
+            case wire.Take(wire.EXPERIMENT):
                 raise MissingPiece(
-                    f"no {wish.kind} runs on servers that `up` did not make",
-                    "`replexplorer up` makes a stack",
+                    "nothing is measured on servers that `up` did not make", "`replexplorer up` makes a stack"
                 )
+            case wire.Take(wire.LEASE, wish):  # these servers take no load
+                return Held(replace(wish, holder="the servers' own clients"), ours=False)
+            case wire.Take(_, wish):  # who changes these servers holds their journal
+                return Held(wish, ours=True)
+            case wire.AskHolder() | wire.Leave():
+                return Held(None, ours=False)
         raise MissingPiece(
             f"no sidecar stands beside {self.node}", "links and disks are known in a stack that `up` made"
         )

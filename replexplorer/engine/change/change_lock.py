@@ -20,7 +20,7 @@ from typing import Any, Final
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
-from replexplorer.core.wire import Experiment, Lease
+from replexplorer.core.wire import EXPERIMENT, TURN, Experiment, Lease
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import ExperimentUnderWay
@@ -118,7 +118,7 @@ class ChangeLock:
                 )
             yield
         finally:
-            await to_the_end(keeper.leave_turn())
+            await to_the_end(keeper.leave(TURN))
 
     async def abandon(self) -> None:
         """Cancel the change that is under way, if there is one, and wait until it is rolled back."""
@@ -142,7 +142,7 @@ class ChangeLock:
             yield
         finally:
             self._own = None
-            await to_the_end(keeper.end_experiment())
+            await to_the_end(keeper.leave(EXPERIMENT))
 
     def refuse_meanwhile(self) -> None:
         """Raise ExperimentUnderWay while this app's own lab or sweep runs; of others' the agent knows."""
@@ -159,7 +159,7 @@ class ChangeLock:
             except ReplexplorerError:
                 return
             finally:
-                await to_the_end(keeper.leave_turn())
+                await to_the_end(keeper.leave(TURN))
         if isinstance(holder, Experiment):
             raise ExperimentUnderWay(holder)
 

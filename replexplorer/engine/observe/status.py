@@ -14,7 +14,7 @@ from replexplorer.core.link import LinkView
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Unknown
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.wire import Experiment
+from replexplorer.core.wire import TURN, Experiment
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.observe.samples import (
@@ -97,7 +97,7 @@ async def _interrupted(state: StackState) -> str | None:
     except ReplexplorerError:
         return None
     finally:
-        await to_the_end(keeper.leave_turn())
+        await to_the_end(keeper.leave(TURN))
     return None if isinstance(holder, Experiment) else f"{owed.kind} {owed.name}"
 
 
