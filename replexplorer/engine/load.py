@@ -661,7 +661,6 @@ EVERY_S: Final = 1.0
 _NO_SUCH_TABLE: Final = 1146
 _WAITS_S: Final = 86_400.0
 """As long as semi-sync lets it wait: who gives up leaves a transaction in the server that still waits."""
-_KEPT: Final = 64
 
 
 class Heartbeat:
@@ -671,8 +670,6 @@ class Heartbeat:
         self._fleet = fleet
         self._sql: Sql | None = None
         self._member: Member | None = None
-        self.beats_s: deque[float] = deque(maxlen=_KEPT)
-        """When the last ones were acknowledged, on the monotonic clock."""
 
     async def beat(self) -> None:
         """Write one and wait for its acknowledgement; raises ReplexplorerError."""
@@ -687,8 +684,6 @@ class Heartbeat:
             if refused.number != _NO_SUCH_TABLE:
                 raise
             await execute(sql, (dialect.heartbeat_table(),), deadline_s=_WAITS_S)
-            return
-        self.beats_s.append(self._fleet.outside.clock.monotonic())
 
     async def close(self) -> None:
         """Close the connection."""

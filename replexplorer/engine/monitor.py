@@ -240,8 +240,8 @@ class Monitor:
         is not let in in time is left to `up`."""
         patience = Patience(self._clock, _LET_IN_WITHIN_S, _LOOK_EVERY_S)
         while await patience.again():
-            membership = (await self._state.look(node)).membership
-            if membership is not None and membership.is_ready:
+            member = (await self._state.look(node)).view.member
+            if member is not None and member.is_ready:
                 return
 
     def _ask_whose(self, node: str) -> None:

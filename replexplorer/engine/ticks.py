@@ -72,7 +72,7 @@ class TickMaker:
             ceiling=ceiling,
             predicted=self.predictor.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
-            truth=window.truth(since_s, self.monitor.heartbeat.beats_s),
+            truth=window.truth(since_s),
             exposure=exposure,
             epochs=self.event_log.epochs(),
             events=self.event_log.take_events(),

@@ -224,7 +224,7 @@ def _disk(node: str, views: Mapping[KnobName, KnobView], fsync_ms: float | None)
     asked, delay = view.requested, view.effective
     assert isinstance(asked, float | int)
     assert not isinstance(delay, str)
-    return DiskView(node, asked, delay, fsync_ms, 100, 0.08, 0.1, 0.3)
+    return DiskView(node, asked, delay, fsync_ms, 0.08)
 
 
 def down(tick: Tick, node: str) -> Tick:

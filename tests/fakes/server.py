@@ -107,6 +107,8 @@ class FakeServer:
         """On the source: acknowledgements arrive; otherwise they are lost on the way."""
         self.has_kick_table = True
         self.has_heartbeat_table = True
+        self.beats = 0
+        """Heartbeats that were written."""
         self.stale_connections = 0
         """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
         self.lags = False
@@ -471,6 +473,7 @@ class FakeServer:
             case _ if statement == ASKED.beat():
                 if not self.has_heartbeat_table:
                     raise ServerRefused(1146, f"{self.node}: 1146 no such table")
+                self.beats += 1
                 await self.commit()
             case _ if statement == ASKED.kick():
                 if self.variables["super_read_only"] == "ON":

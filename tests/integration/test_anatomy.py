@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -146,38 +144,6 @@ async def test_eight_clients_wait_for_their_groups(live_stack: LiveStack) -> Non
             assert truth.redo_fsyncs is not None
             assert truth.redo_fsyncs < 1
             assert (truth.queue_size is not None) == (point == "after_sync")
-
-
-async def test_our_commits_and_heartbeats_are_the_servers_and_a_users_are_others(
-    live_stack: LiveStack,
-) -> None:
-    async with running(live_stack, "clients=2", heartbeat=True) as session:
-        tick = await until_tick(session, _checked, "both checks")
-        assert tick.truth is not None
-        assert all(check.holds for check in tick.truth.checks), tick.truth.checks
-        evidence = {check.name: check.evidence for check in tick.truth.checks}
-        assert " 0 heartbeats" not in evidence["commits"]
-        async with live_stack.session("db1", dsn=True) as cursor:
-            await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.own (n INT PRIMARY KEY)")
-            ends_s = time.monotonic() + WITHIN_S * patience()
-            done = asyncio.create_task(
-                until_tick(session, lambda tick: "by other clients" in str(tick.truth), "a user's commits")
-            )
-            number = 0
-            while not done.done() and time.monotonic() < ends_s:
-                number += 1
-                await cursor.execute("REPLACE INTO sandbox.own VALUES (%s)", (number,))
-            tick = await done
-            await cursor.execute("DROP TABLE sandbox.own")
-        assert tick.truth is not None
-        assert all(check.holds for check in tick.truth.checks), tick.truth.checks
-
-
-def _checked(tick: Tick) -> bool:
-    return tick.truth is not None and {check.name for check in tick.truth.checks} == {
-        "Little's law",
-        "commits",
-    }
 
 
 async def test_a_replica_that_has_applied_everything_does_not_lag_and_one_that_is_cut_off_does(

@@ -187,7 +187,7 @@ async def until_two_go_on(session: Session) -> None:
     """Until db1 and another one are the cluster."""
 
     def are_two() -> bool:
-        member = session.state.samples["db1"].membership
+        member = session.state.samples["db1"].view.member
         return member is not None and member.size == 2
 
     await until_so(session, "the majority goes on", are_two)

@@ -107,7 +107,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
                 congestion="reno",
             )
         ],
-        disks=[DiskView("db1", 2.0, 2.0, 2.31, 14, 0.12, fsyncs={"redo": 3, "binlog": 4})],
+        disks=[DiskView("db1", 2.0, 2.0, 2.31, 0.12, fsyncs={"redo": 3, "binlog": 4})],
         knobs=KNOBS | {name: KnobView(name, 85.0, 85.0)},
         load=DrivenLoad("tui (pid 7)", 3, "insert", "open", 200.0),
         footprint_bytes=3 * 1024**2,

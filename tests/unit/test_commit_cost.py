@@ -14,8 +14,8 @@ from replexplorer.core.server.counters import (
     CostSample,
     CpuUsed,
     Sample,
+    Sent,
     ServerStatus,
-    Stream,
     binlog_growth,
     commit_cost,
     merged_costs,
@@ -36,7 +36,7 @@ def sample(commits: int | None = 100, uptime_s: int = 60, **other: object) -> Co
         redo_bytes=1_000 * made,
         binlogs=(("binlog.000001", 300 * made),),
         cpu={"db1": CpuUsed("a", 0.001 * made), "db2": CpuUsed("b", 0.0005 * made)},
-        streams={"db2": Stream(7, 310 * made)},
+        streams={"db2": Sent("", 7, 310 * made)},
     )
     return replace(found, **other)  # type: ignore[arg-type]
 
@@ -85,8 +85,8 @@ def test_a_load_that_reads_has_no_cost_of_a_commit() -> None:
         ({"cpu": {}}, {"db1 CPU", "db2 CPU"}),
         ({"cpu": {"db1": CpuUsed("a", 9.0), "db2": CpuUsed("started again", 9.0)}}, {"db2 CPU"}),
         ({"streams": {"db2": None}}, {"db2 sent"}),
-        ({"streams": {"db2": Stream(8, 99_999_999)}}, {"db2 sent"}),
-        ({"streams": {"db2": Stream(7, 1)}}, {"db2 sent"}),
+        ({"streams": {"db2": Sent("", 8, 99_999_999)}}, {"db2 sent"}),
+        ({"streams": {"db2": Sent("", 7, 1)}}, {"db2 sent"}),
     ],
 )
 def test_what_is_not_counted_is_unknown_and_never_0(changed: Mapping[str, object], unknown: set[str]) -> None:

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.dialect import Behind, Position, Range, Sent, SourceAddress, Waits
+from replexplorer.core.dialect.dialect import Position, Range, SourceAddress, Waits
 from replexplorer.core.dialect.mariadb import MariaDb, gtids_of, position_of
 from replexplorer.core.dialect.question import Question
-from replexplorer.core.server.counters import ServerStatus
+from replexplorer.core.server.counters import Sent, ServerStatus
 from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.truth import Behind
 from tests.fakes.servers import MARIADB, rows
 
 SERVER = MariaDb.of(MARIADB, {})

@@ -12,10 +12,8 @@ import pytest
 
 from replexplorer.core.dialect.dialect import (
     MYSQL_TIMED,
-    Behind,
     Copying,
     Position,
-    Sent,
     ServerSettings,
     SourceAddress,
     Threads,
@@ -24,9 +22,10 @@ from replexplorer.core.dialect.dialect import (
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import UsageError
-from replexplorer.core.server.counters import ServerStatus, Source, Total, Totals
+from replexplorer.core.server.counters import Sent, ServerStatus, Source, Total, Totals
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.node_view import ThreadError
+from replexplorer.core.server.truth import Behind
 from tests.fakes.servers import MYSQL_9, MYSQL_57, mysql_9, rows
 
 NEW = mysql_9()

@@ -226,34 +226,6 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A source's side of one replica's stream."""
-
-    executed: str
-    """All that the source has executed."""
-    dump_thread: int | None
-    """The thread that sends; None while the replica is not connected."""
-    sent_bytes: int | None
-    """By that thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """What a replica lacks, with ages by the source's clock as it stands in the transactions, in us."""
-
-    queued: str | None
-    """Received and not executed."""
-    missing: str | None
-    """Executed by the source and not here."""
-    applying_us: int | None = None
-    """Age of the oldest transaction that is applied or waits to be; None when there is none."""
-    applied_us: int | None = None
-    """Age of the newest that was applied; None when unknown."""
-    by_heartbeat: bool = False
-    """Transactions carry no time: that age is the newest heartbeat's, and none is written without a load."""
-
-
-@dataclass(frozen=True, slots=True)
 class SourceAddress:
     """Where a replica gets its events from."""
 

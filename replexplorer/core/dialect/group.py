@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from replexplorer.core.dialect.dialect import Behind, Threads
+from replexplorer.core.dialect.dialect import Threads
 from replexplorer.core.dialect.mysql import MySql, behind_of
 from replexplorer.core.dialect.question import Question, Row, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.server.node_view import Membership, majority_of
+from replexplorer.core.server.truth import Behind
 from replexplorer.core.topology import Belonging
 
 APPLIER: Final = "group_replication_applier"

@@ -16,18 +16,18 @@ from typing import ClassVar, Final
 from replexplorer.core.dialect.dialect import (
     KNOB_VARIABLES,
     MARIADB_TIMED,
-    Behind,
     Capabilities,
     Position,
     Range,
-    Sent,
     SourceAddress,
     Waits,
 )
 from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed, whole
 from replexplorer.core.knobs import keys
+from replexplorer.core.server.counters import Sent
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
+from replexplorer.core.server.truth import Behind
 
 _COMMITS_END_WITHIN_S: Final = 9
 _POSITION: Final = re.compile(r"(\d+)-(\d+)-(\d+)")

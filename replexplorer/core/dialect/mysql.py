@@ -16,12 +16,10 @@ from replexplorer.core.dialect.dialect import (
     HANDLER_COMMIT,
     KNOB_VARIABLES,
     MYSQL_TIMED,
-    Behind,
     Capabilities,
     Copying,
     Position,
     Range,
-    Sent,
     ServerSettings,
     SourceAddress,
     Threads,
@@ -43,10 +41,11 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
-from replexplorer.core.server.counters import ServerStatus, Totals
+from replexplorer.core.server.counters import Sent, ServerStatus, Totals
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of
 from replexplorer.core.server.node_view import Membership, ThreadError
+from replexplorer.core.server.truth import Behind
 
 
 @dataclass(frozen=True, slots=True)

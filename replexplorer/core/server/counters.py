@@ -242,11 +242,22 @@ class CpuUsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """What one connection to a replica has sent."""
+class Sent:
+    """A source's side of one replica's stream."""
 
-    thread: int
-    sent_bytes: int
+    executed: str
+    """All that the source has executed."""
+    dump_thread: int | None
+    """The thread that sends; None while the replica is not connected."""
+    sent_bytes: int | None
+    """By that thread since its connection began."""
+
+
+def sent_between(before: Sent | None, after: Sent | None) -> int | None:
+    """Bytes sent over one connection; None for another one, and where it is not counted."""
+    if before is None or after is None or before.dump_thread != after.dump_thread:
+        return None
+    return grown(before.sent_bytes, after.sent_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +274,8 @@ class CostSample:
     """Its binlogs, name and bytes, oldest first."""
     cpu: Mapping[str, CpuUsed] = field(default_factory=dict)
     """By node; one that nobody counts is absent."""
-    streams: Mapping[str, Stream | None] = field(default_factory=dict)
-    """By replica; None while the source sends it nothing, or does not count that."""
+    streams: Mapping[str, Sent | None] = field(default_factory=dict)
+    """By replica; None while the source does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +321,8 @@ def commit_cost(
         redo_bytes=each(grown(before.redo_bytes, after.redo_bytes)),
         binlog_bytes=each(binlog_growth(before.binlogs, after.binlogs)),
         sent_bytes={
-            name: each(_sent(before.streams.get(name), stream)) for name, stream in after.streams.items()
+            name: each(sent_between(before.streams.get(name), stream))
+            for name, stream in after.streams.items()
         },
     )
 
@@ -364,10 +376,3 @@ def _cpu_us(before: CpuUsed | None, after: CpuUsed | None) -> float | None:
     if before is None or after is None or before.run != after.run or after.cpu_s < before.cpu_s:
         return None
     return 1e6 * (after.cpu_s - before.cpu_s)
-
-
-def _sent(before: Stream | None, after: Stream | None) -> int | None:
-    """Sent over one connection."""
-    if before is None or after is None or before.thread != after.thread:
-        return None
-    return grown(before.sent_bytes, after.sent_bytes)

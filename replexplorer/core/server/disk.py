@@ -26,19 +26,12 @@ DISK_KNOBS: Final[Mapping[str, str]] = {
 """Key of each disk knob to the field that carries it, in a SetDisk and in a DiskState."""
 
 
-@dataclass(frozen=True, slots=True)
-class FsyncCounts:
-    """Calls of fsync and fdatasync by kind of file; None where it is not known."""
-
-    redo: int | None = None
-    binlog: int | None = None
-    relay: int | None = None
-    data: int | None = None
-    other: int | None = None
+FSYNC_KINDS: Final = ("redo", "binlog", "relay", "data", "other")
+"""Classes of files whose calls of fsync and fdatasync are counted apart."""
 
 
 @json_keys(
-    hide="delay_asked_ms measured_n probe_p95_ms probe_p99_ms fsyncs undo_journal full stall_ms",
+    hide="delay_asked_ms fsyncs undo_journal stall_ms",
     show="fsync_counts",
     delay_ms="fsync_delay_ms",
     measured_ms="fsync_measured_ms",
@@ -59,11 +52,8 @@ class DiskView:
     """In force; None when unknown."""
     measured_ms: float | None = None
     """What the server pays for an fsync of redo or binlog, the delay included; None when none ran."""
-    measured_n: int = 0
     probe_p50_ms: float | None = None
     """Synchronous writes of 512 bytes, the server and the delay not involved; None when not probed."""
-    probe_p95_ms: float | None = None
-    probe_p99_ms: float | None = None
     fsyncs: Mapping[str, int] | None = None
     """Calls by class of file: redo, binlog, relay, data, other."""
     fault: str | None = None
@@ -77,15 +67,13 @@ class DiskView:
     """Standard deviation of the delays, in force; None when unknown."""
     measured_by_kind_ms: Mapping[str, float] = field(default_factory=dict)
     """`measured_ms` of redo and binlog apart, each where it had any."""
-    full: bool = False
-    """No file of the server's can grow, as on a full disk."""
     stall_ms: float | None = None
     """What a fault adds to each fsync beside the delay; None when unknown."""
 
     @property
-    def fsync_counts(self) -> FsyncCounts:
-        """`fsyncs`, every kind by name."""
-        return FsyncCounts(**(self.fsyncs or {}))
+    def fsync_counts(self) -> Mapping[str, int | None]:
+        """`fsyncs`, every kind by name; None where it is not known."""
+        return {kind: (self.fsyncs or {}).get(kind) for kind in FSYNC_KINDS}
 
     @property
     def values(self) -> Mapping[str, Value]:

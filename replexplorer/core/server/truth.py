@@ -11,7 +11,7 @@ from typing import Final
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.server.counters import CommitGrowth, Rates, Source
+from replexplorer.core.server.counters import CommitGrowth, Rates, Sent, Source, sent_between
 from replexplorer.core.server.gtid import gtid_count
 
 CHECKED_S: Final = 10.0
@@ -146,78 +146,51 @@ def _at_work(interval: Interval, clients: int) -> bool:
     return alike and not any(troubles) and interval.clients == interval.connected == clients
 
 
-@dataclass(frozen=True, slots=True)
-class CountedBetween:
-    """How much a server's counter grew in a span, as its samples before and after the span's ends bound
-    it: exact but for what happened between two samples."""
-
-    least: int
-    most: int
-
-
-def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_way: int) -> CrossCheck:
-    """Commits that our clients had acknowledged and our heartbeats against what the server wrote to its
-    binlog in the same span (Binlog_cache_use); our test commits belong to changes, and no span crosses one.
-
-    More on the server are somebody else's: no mismatch. Fewer are one, beyond what the samples around
-    the span's ends leave open and what was under way there: the server counts a commit before its
-    client hears of it, at most one a client.
-    """
-    ours = own + heartbeats
-    others = max(0, server.least - under_way - ours)
-    counted = f"{server.least:,}" if server.least == server.most else f"{server.least:,} to {server.most:,}"
-    evidence = f"{own:,} own + {heartbeats:,} heartbeats, server {counted}"
-    if others:
-        evidence += f" ({others:,} by other clients)"
-    return CrossCheck("commits", ours <= server.most + under_way, evidence)
-
-
 # -- replicas
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """What a replica lacks, with ages by the source's clock as it stands in the transactions, in us."""
+
+    queued: str | None = None
+    """Received and not executed."""
+    missing: str | None = None
+    """Executed by the source a moment before, and not here; None while the source does not say."""
+    applying_us: int | None = None
+    """Age of the oldest transaction that is applied or waits to be; None when there is none."""
+    applied_us: int | None = None
+    """Age of the newest that was applied; None when unknown."""
+    by_heartbeat: bool = False
+    """Transactions carry no time: that age is the newest heartbeat's, and none is written without a load."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApplierSample:
-    """What a replica says of its applier, and the primary's dump thread of it, at one moment."""
+    """What a replica says of its applier, and the source of what it sends to it, at one moment."""
 
     at_s: float
-    queued_gtids: str | None = None
-    """Received and not executed."""
-    missing_gtids: str | None = None
-    """Executed by the primary a moment before, and not by the replica."""
-    applying_us: int | None = None
-    """Age of the oldest transaction that is being applied; None when none is."""
-    applied_us: int | None = None
-    """Age of the newest transaction that was applied; None when none was since the applier began."""
-    dump_thread: int | None = None
-    sent_bytes: int | None = None
-    """By that dump thread since its connection began."""
+    behind: Behind
+    sent: Sent | None = None
+    """None while the source does not answer."""
 
 
-def replica_truth(name: str, now: ApplierSample, before: ApplierSample | None = None) -> ReplicaTruth:
+def replica_truth(name: str, now: ApplierSample, before: ApplierSample) -> ReplicaTruth:
     """One replica's figures; `before` is an earlier moment, for the rate."""
+    seconds, sent_bytes = now.at_s - before.at_s, sent_between(before.sent, now.sent)
     return ReplicaTruth(
         name,
-        lag_ms=_lag_ms(now),
-        queued=None if now.queued_gtids is None else gtid_count(now.queued_gtids),
-        shipped_bytes_per_s=None if before is None else _shipped_per_s(before, now),
+        lag_ms=_lag_ms(now.behind),
+        queued=None if now.behind.queued is None else gtid_count(now.behind.queued),
+        shipped_bytes_per_s=sent_bytes / seconds if sent_bytes is not None and seconds > 0 else None,
     )
 
 
-def _shipped_per_s(before: ApplierSample, now: ApplierSample) -> float | None:
-    """None for another connection of the dump, and where it is not counted."""
-    seconds = now.at_s - before.at_s
-    if before.dump_thread != now.dump_thread or seconds <= 0:
-        return None
-    if before.sent_bytes is None or now.sent_bytes is None or now.sent_bytes < before.sent_bytes:
-        return None
-    return (now.sent_bytes - before.sent_bytes) / seconds
-
-
-def _lag_ms(now: ApplierSample) -> float | None:
+def _lag_ms(now: Behind) -> float | None:
     """See `ReplicaTruth.lag_ms`; the servers of a stack share the host's clock."""
-    if now.queued_gtids is None and now.missing_gtids is None:
+    if now.queued is None and now.missing is None:
         age_us = now.applied_us
-    elif not now.queued_gtids and not now.missing_gtids:
+    elif not now.queued and not now.missing:
         return 0.0
     else:
         age_us = now.applied_us if now.applying_us is None else now.applying_us

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
-from replexplorer.core.dialect.dialect import Sent, Threads
-from replexplorer.core.dialect.flavours import ALIVE
+from replexplorer.core.dialect.dialect import Threads
+from replexplorer.core.dialect.flavours import ALIVE, Dialect
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, LinkView, contradiction, installed
 from replexplorer.core.machine import Machine
-from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed, Sample, ServerStatus, Stream
+from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed, Sample, Sent, ServerStatus
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.gtid import hole, subtract_gtids
-from replexplorer.core.server.node_view import Membership, NodeView
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import acks_between
 from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Belonging, Role, Standing
@@ -32,7 +33,8 @@ from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Ability, Clock, Sql
 
-_POLL_DEADLINE_S = 2.0
+_POLL_DEADLINE_S: Final = 2.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,6 @@ class NodeSample:
     """The host that it replicates from, as it was configured; None: from none."""
     refuses_writes: bool | None = None
     """`super_read_only` is on; None where the server has no such switch."""
-    membership: Membership | None = None
-    """How it stands to its group; None where it is started for none, or does not say."""
 
     @property
     def counters(self) -> Sample:
@@ -87,8 +87,17 @@ def standing_of(fleet: Fleet, sample: NodeSample) -> Standing:
     if not sample.values:
         return replace(fleet.standing(name), reachable=reachable)
     follows = None if sample.follows is None else fleet.node_at(sample.follows)
-    belongs = None if sample.membership is None else sample.membership.belongs
-    return Standing(name, reachable, follows, sample.refuses_writes, belongs)
+    member = sample.view.member
+    return Standing(name, reachable, follows, sample.refuses_writes, member.belongs if member else None)
+
+
+async def asked(member: Member, question: Callable[[Dialect], Question[T] | None]) -> T | None:
+    """What its server answers its poll connection; None where there is no such question, where it refuses it,
+    and where it does not answer."""
+    with contextlib.suppress(ReplexplorerError):
+        if (asks := question(member.dialect)) is not None:
+            return await ask(member.poll, asks, deadline_s=_POLL_DEADLINE_S)
+    return None
 
 
 async def answers(sql: Sql, *, within_s: float = _POLL_DEADLINE_S) -> bool:
@@ -106,71 +115,51 @@ async def _sample_reachable(
     member: Member, at_s: float, before: NodeSample | None, with_gtids: bool
 ) -> NodeSample:
     """Ask for counters and values, whom it follows, and for what only a source or a replica has."""
-    sql, dialect = member.poll, member.dialect
-    status = await ask(sql, dialect.status(), deadline_s=_POLL_DEADLINE_S)
-    settings = await ask(sql, dialect.settings(), deadline_s=_POLL_DEADLINE_S)
+    dialect = member.dialect
+
+    async def answer(question: Question[T]) -> T:
+        return await ask(member.poll, question, deadline_s=_POLL_DEADLINE_S)
+
+    status, settings = await answer(dialect.status()), await answer(dialect.settings())
     view = bare_view(member, reachable=True)
     if before is not None:
         view = replace(view, gtid_executed=before.view.gtid_executed)
     if with_gtids:
-        view = replace(
-            view, gtid_executed=await ask_if_known(sql, dialect.executed(), deadline_s=_POLL_DEADLINE_S)
-        )
+        executed = await ask_if_known(member.poll, dialect.executed(), deadline_s=_POLL_DEADLINE_S)
+        view = replace(view, gtid_executed=executed)
+    sample = NodeSample(at_s, view, status, settings.values, refuses_writes=settings.refuses_writes)
     if (question := dialect.membership()) is not None:
-        membership = await ask(sql, question, deadline_s=_POLL_DEADLINE_S)
-        return NodeSample(
-            at_s,
-            replace(view, state=membership.state, member=membership),
-            status,
-            settings.values,
-            refuses_writes=settings.refuses_writes,
-            membership=membership,
-        )
-    threads = await ask(sql, dialect.threads(), deadline_s=_POLL_DEADLINE_S)
+        membership = await answer(question)
+        return replace(sample, view=replace(view, state=membership.state, member=membership))
+    threads = await answer(dialect.threads())
     if threads is not None or settings.refuses_writes:
-        return NodeSample(
-            at_s,
-            _with_threads(view, threads),
-            status,
-            settings.values,
-            replica_switch=settings.registers,
-            follows=None if threads is None else threads.source_host,
-            refuses_writes=settings.refuses_writes,
+        threads = threads or Threads("off", "off")
+        view = replace(
+            view,
+            io_thread=threads.io,
+            sql_thread=threads.sql,
+            lag_s=threads.lag_s,
+            io_error=threads.io_error,
+            sql_error=threads.sql_error,
         )
+        return replace(sample, view=view, replica_switch=settings.registers, follows=threads.source_host)
     waits = None
     if settings.values.get(keys.SEMI_SYNC) == "on":
-        waits = await ask_if_known(sql, dialect.waits(), deadline_s=_POLL_DEADLINE_S)
+        waits = await ask_if_known(member.poll, dialect.waits(), deadline_s=_POLL_DEADLINE_S)
         if before is not None and before.oldest_wait_s and acks_between(before.status, status) == 0:
             # A timeout switches semi-sync off and then releases who waits: counters from before it beside
             # waits from after it would show a source that is on and for which nobody waits.
-            status = await ask(sql, dialect.status(), deadline_s=_POLL_DEADLINE_S)
+            status = await answer(dialect.status())
     timeouts = before.logged_timeouts if before else None
     if before is None or before.status.no_times != status.no_times:
         # After the last look at the counters: one that is missed here is never asked for again.
-        timeouts = await ask_if_known(sql, dialect.timeouts(), deadline_s=_POLL_DEADLINE_S)
-    return NodeSample(
-        at_s,
-        view,
-        status,
-        settings.values,
+        timeouts = await ask_if_known(member.poll, dialect.timeouts(), deadline_s=_POLL_DEADLINE_S)
+    return replace(
+        sample,
+        status=status,
         oldest_wait_s=waits.oldest_s if waits else None,
         waiting=waits.number if waits else None,
         logged_timeouts=timeouts,
-        refuses_writes=settings.refuses_writes,
-    )
-
-
-def _with_threads(view: NodeView, threads: Threads | None) -> NodeView:
-    """The view with the replication threads and the lag that the server reports."""
-    if threads is None:
-        return replace(view, io_thread="off", sql_thread="off")
-    return replace(
-        view,
-        io_thread=threads.io,
-        sql_thread=threads.sql,
-        lag_s=threads.lag_s,
-        io_error=threads.io_error,
-        sql_error=threads.sql_error,
     )
 
 
@@ -201,15 +190,12 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
     acknowledgement may be executed there and is owned by its session here: it lacks nothing. Members of one
     group apply the same transactions, each in its own time: none of them is ahead.
     """
-    try:
-        question = replica.dialect.membership()
-        if question is not None:
-            seen = await ask(replica.poll, question, deadline_s=_POLL_DEADLINE_S)
-            if seen.belongs is not Belonging.OUTSIDE:
-                return ""
-        executed = await ask(replica.poll, replica.dialect.executed(), deadline_s=_POLL_DEADLINE_S)
-        position = await ask(primary.poll, primary.dialect.position(), deadline_s=_POLL_DEADLINE_S)
-    except ReplexplorerError:
+    member = await asked(replica, lambda dialect: dialect.membership())
+    if member is not None and member.belongs is not Belonging.OUTSIDE:
+        return ""
+    executed = await asked(replica, lambda dialect: dialect.executed())
+    position = await asked(primary, lambda dialect: dialect.position())
+    if executed is None or position is None:
         return None
     return subtract_gtids(executed, position.owned, position.executed)
 
@@ -217,58 +203,30 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
 async def hole_of(source: Member, node: Member) -> str | None:
     """The transactions of its own that a node has lost and the source has, empty for none; None when one does
     not say. The node is asked last, for it only grows meanwhile."""
-    try:
-        theirs = await ask(source.poll, source.dialect.executed(), deadline_s=_POLL_DEADLINE_S)
-        own = await ask(node.poll, node.dialect.executed(), deadline_s=_POLL_DEADLINE_S)
-    except ReplexplorerError:
+    theirs = await asked(source, lambda dialect: dialect.executed())
+    own = await asked(node, lambda dialect: dialect.executed())
+    if theirs is None or own is None:
         return None
-    uuid = node.capabilities.server_uuid if node.capabilities else None
-    return hole(uuid, own, theirs) if uuid else ""
+    return hole(node.server_uuid, own, theirs) if node.server_uuid else ""
 
 
 async def sample_commits(member: Member, user: str | None, clock: Clock) -> CommitSample | None:
     """The primary's counters of the commits of one account's sessions, or of everybody's for None, as of the
     middle of the call; None where it has none, or does not answer."""
-    question = member.dialect.commits(user)
-    if question is None:
-        return None
     asked_s = clock.monotonic()
-    try:
-        totals = await ask(member.poll, question, deadline_s=_POLL_DEADLINE_S)
-    except ReplexplorerError:
-        return None
-    return CommitSample((asked_s + clock.monotonic()) / 2, totals)
+    totals = await asked(member, lambda dialect: dialect.commits(user))
+    return None if totals is None else CommitSample((asked_s + clock.monotonic()) / 2, totals)
 
 
 async def sample_applied(primary: Member | None, replica: Member, clock: Clock) -> ApplierSample | None:
     """How far a replica is, against what the primary had executed a moment before; None for a primary
     that does not answer: then only what the replica received counts."""
-    sent = await _sent(primary, replica.address.address) if primary else None
-    try:
-        question = replica.dialect.behind(sent.executed if sent else "")
-        behind = await ask(replica.poll, question, deadline_s=_POLL_DEADLINE_S)
-    except ReplexplorerError:
-        return None
+    sent = await asked(primary, partial(_stream_to, replica=replica)) if primary else None
+    executed = sent.executed if sent else ""
+    behind = await asked(replica, lambda dialect: dialect.behind(executed))
     if behind is None:
         return None
-    return ApplierSample(
-        at_s=clock.monotonic(),
-        queued_gtids=behind.queued,
-        missing_gtids=behind.missing if sent else None,
-        applying_us=behind.applying_us,
-        applied_us=behind.applied_us,
-        dump_thread=sent.dump_thread if sent else None,
-        sent_bytes=sent.sent_bytes if sent else None,
-    )
-
-
-async def _sent(primary: Member, replica_host: str | None) -> Sent | None:
-    """The primary's side of one replica's stream; None while it does not answer."""
-    try:
-        question = primary.dialect.sent(replica_host or "")
-        return await ask(primary.poll, question, deadline_s=_POLL_DEADLINE_S)
-    except ReplexplorerError:
-        return None
+    return ApplierSample(clock.monotonic(), behind if sent else replace(behind, missing=None), sent)
 
 
 _TIMED_OUT: Final = "Timeout waiting for reply of binlog"
@@ -373,39 +331,28 @@ def both(towards: str | None, back: str | None) -> str | None:
     return towards if towards == back else f"{towards or 'unknown'}/{back or 'unknown'}"
 
 
-_DISK_FIGURES: Final = (
-    "delay_ms",
-    "redo_delay_ms",
-    "binlog_delay_ms",
-    "jitter_ms",
-    "measured_by_kind_ms",
-    "undo_journal",
-    "stall_ms",
-    "measured_ms",
-    "measured_n",
-    "fsyncs",
-)
-"""What an agent says of a disk, by the names that a view has for it."""
-
-
 async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
     """One node's disk as its agent sees it; with `probe` one that was never probed is probed."""
-    view = DiskView(member.name, asked_ms)
     try:
         state = await member.agent.disk()
         if probe and state.probe is None and state.attached:
             state = await member.agent.disk(probe=True)
     except ReplexplorerError:
-        return view
-    probed = state.probe
-    return replace(
-        view,
-        **{name: getattr(state, name) for name in _DISK_FIGURES},
-        full=bool(state.full),
-        probe_p50_ms=probed.p50_ms if probed else None,
-        probe_p95_ms=probed.p95_ms if probed else None,
-        probe_p99_ms=probed.p99_ms if probed else None,
+        return DiskView(member.name, asked_ms)
+    return DiskView(
+        member.name,
+        asked_ms,
+        delay_ms=state.delay_ms,
+        measured_ms=state.measured_ms,
+        probe_p50_ms=state.probe.p50_ms if state.probe else None,
+        fsyncs=state.fsyncs,
         fault=state.reason,
+        undo_journal=state.undo_journal,
+        redo_delay_ms=state.redo_delay_ms,
+        binlog_delay_ms=state.binlog_delay_ms,
+        jitter_ms=state.jitter_ms,
+        measured_by_kind_ms=state.measured_by_kind_ms,
+        stall_ms=state.stall_ms,
     )
 
 
@@ -421,55 +368,33 @@ async def source_machine(fleet: Fleet) -> Machine | None:
     return Machine(fleet.outside.clock.monotonic(), cores, busy_s)
 
 
-_DEADLINE_S = 2.0
-
-T = TypeVar("T")
-
-
 async def sample_cost(fleet: Fleet) -> CostSample | None:
-    """All servers now; None where the source does not answer."""
+    """What all servers' work has cost until now; None where the source does not answer."""
     try:
         source, replicas = fleet.source, fleet.replicas
-        dialect, began_s = source.dialect, fleet.outside.clock.monotonic()
-        status = await ask(source.poll, dialect.status(), deadline_s=_DEADLINE_S)
     except ReplexplorerError:
         return None
-    counters = Sample(
-        began_s,
-        status,
-        None if source.capabilities is None else source.capabilities.server_uuid,
-        fleet.outside.clock.monotonic(),
-    )
-    log = await _asked(source, dialect.log_state())
-    binlogs = await _asked(source, dialect.binlogs())
-    streams: dict[str, Stream | None] = {}
-    for replica in replicas:
-        sent = await _asked(source, dialect.sent(replica.address.address or ""))
-        streams[replica.name] = _stream(sent)
+    began_s = fleet.outside.clock.monotonic()
+    status = await asked(source, lambda dialect: dialect.status())
+    if status is None:
+        return None
+    answered_s = fleet.outside.clock.monotonic()
+    log = await asked(source, lambda dialect: dialect.log_state())
+    streams = {each.name: await asked(source, partial(_stream_to, replica=each)) for each in replicas}
     names = [member.name for member in (source, *replicas)]
     used = await asyncio.gather(*(_cpu(fleet, name) for name in names))
     return CostSample(
         source=source.name,
-        counters=counters,
+        counters=Sample(began_s, status, source.server_uuid, answered_s),
         redo_bytes=None if log is None else log.written_bytes,
-        binlogs=binlogs,
+        binlogs=await asked(source, lambda dialect: dialect.binlogs()),
         cpu={name: cpu for name, cpu in zip(names, used, strict=True) if cpu is not None},
         streams=streams,
     )
 
 
-def _stream(sent: Sent | None) -> Stream | None:
-    if sent is None or sent.dump_thread is None or sent.sent_bytes is None:
-        return None
-    return Stream(sent.dump_thread, sent.sent_bytes)
-
-
-async def _asked(member: Member, question: Question[T]) -> T | None:
-    """The answer; None where the server refuses it, or does not answer."""
-    try:
-        return await ask(member.poll, question, deadline_s=_DEADLINE_S)
-    except ReplexplorerError:
-        return None
+def _stream_to(dialect: Dialect, *, replica: Member) -> Question[Sent]:
+    return dialect.sent(replica.address.address or "")
 
 
 async def _cpu(fleet: Fleet, node: str) -> CpuUsed | None:

@@ -217,7 +217,7 @@ class StackState:
         self.fleet.saw(standing_of(self.fleet, sample))
         view = self._with_role(sample.view)
         if self.fleet.system.is_group and view.role in (Role.JOINING, Role.DOWN):
-            found = await self._transfers.look(self.fleet.members[node], sample.membership)
+            found = await self._transfers.look(self.fleet.members[node], view.member)
             view = replace(view, transfer=found if found is not None and found.runs else None)
         timeouts = await self._timeouts.look(node, sample, before)
         sample = replace(sample, answered_s=clock.monotonic(), view=view, logged_timeouts=timeouts)
@@ -361,7 +361,7 @@ class StackState:
             seen = {name: self.samples[name] for name in self.fleet.members if self.reachable(name)}
             return judge_group(
                 self.fleet.system,
-                {name: each.membership for name, each in seen.items()},
+                {name: each.view.member for name, each in seen.items()},
                 [name for name, each in seen.items() if each.refuses_writes is False],
                 requested_size=len(self.fleet.members),
             )

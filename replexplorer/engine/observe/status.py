@@ -131,11 +131,11 @@ async def _look_how_late(state: StackState, replica: Member) -> None:
         return
     clock = state.fleet.outside.clock
     applied = await sample_applied(state.fleet.source, replica, clock)
-    if applied is None or not applied.missing_gtids:
+    if applied is None or not applied.behind.missing:
         return
     await clock.sleep(_ON_ITS_WAY_S)
     try:
-        later = await ask(replica.poll, replica.dialect.behind(applied.missing_gtids))
+        later = await ask(replica.poll, replica.dialect.behind(applied.behind.missing))
     except ReplexplorerError:
         return
     if later is None or not later.missing:

@@ -14,7 +14,6 @@ from typing import Final, Self
 from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.load.workload import WORKLOADS, WRITE
 from replexplorer.core.server.anatomy import (
     Anatomy,
     CommitPath,
@@ -28,11 +27,9 @@ from replexplorer.core.server.counters import CommitGrowth, growth, rates, resta
 from replexplorer.core.server.truth import (
     CHECKED_S,
     ApplierSample,
-    CountedBetween,
     CrossCheck,
     ReplicaTruth,
     ServerTruth,
-    commits_agree,
     littles_law,
     replica_truth,
     server_truth,
@@ -121,7 +118,7 @@ class SamplePair:
             wait_point=str(values.get(keys.WAIT_POINT, "after_sync")),
             binlog_fsync=values.get(keys.SYNC_BINLOG) != 0,
             redo_fsync=redo_fsyncs(values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) > 0,
-            in_group=self.last.membership is not None,
+            in_group=self.last.view.member is not None,
             sync_delay_ms=float(values.get(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, 0)) / 1000,
         )
 
@@ -273,7 +270,7 @@ class SampleWindow:
         found = self.stretch(since_s)
         return found.anatomy_at_server() if found else None
 
-    def truth(self, since_s: float, heartbeats_s: Sequence[float]) -> ServerTruth | None:
+    def truth(self, since_s: float) -> ServerTruth | None:
         """What the servers' counters say; None while the primary is not known for long enough."""
         found = self.stretch(since_s)
         seen = rates(found.first.counters, found.last.counters) if found else None
@@ -285,7 +282,7 @@ class SampleWindow:
             found.counted(),
             wait_point=None if point is None else str(point),
             replicas=self._replicas(),
-            checks=self._checks(since_s, heartbeats_s),
+            checks=self._checks(since_s),
         )
 
     def _replicas(self) -> tuple[ReplicaTruth, ...]:
@@ -294,8 +291,8 @@ class SampleWindow:
             for name, known in self._applied.items()
         )
 
-    def _checks(self, since_s: float, heartbeats_s: Sequence[float]) -> tuple[CrossCheck, ...]:
-        """Over CHECKED_S of intervals, each with the samples around it; none while there are fewer."""
+    def _checks(self, since_s: float) -> tuple[CrossCheck, ...]:
+        """Over CHECKED_S of intervals with samples around them; none while there are fewer."""
         from_s, until_s = self._settled_s(since_s), self._samples[-1].at_s
         intervals = [each for each in self._intervals if each.start_s >= from_s and each.end_s <= until_s]
         taken: list[Interval] = []
@@ -303,40 +300,5 @@ class SampleWindow:
             taken.insert(0, intervals.pop())
         if sum(each.duration_s for each in taken) < CHECKED_S:
             return ()
-        found = (littles_law(taken), self._commits_agree(taken, heartbeats_s))
-        return tuple(check for check in found if check is not None)
-
-    def _commits_agree(self, taken: Sequence[Interval], heartbeats_s: Sequence[float]) -> CrossCheck | None:
-        """Our commits against the primary's; None where it is unknown what a transaction writes."""
-        from_s, to_s = taken[0].start_s, taken[-1].end_s
-        counted = self._counted_between(from_s, to_s)
-        writes = [_writes(each.workload) for each in taken]
-        if counted is None or None in writes or any(each.unknown for each in taken):
-            return None
-        own = sum(each.commits for each, writing in zip(taken, writes, strict=True) if writing)
-        beats = sum(from_s <= at_s < to_s for at_s in heartbeats_s)
-        return commits_agree(own, beats, counted, under_way=max(each.clients for each in taken) + 1)
-
-    def _counted_between(self, from_s: float, to_s: float) -> CountedBetween | None:
-        """How many commits the primary counted then. A sample's counters were read after its `at_s` and
-        before its commits': those surely read before an end and those surely read after it bound it."""
-        read = [
-            (sample.at_s, sample.commits.at_s, sample.status.binlog_cache_use)
-            for sample in self._samples
-            if sample.commits is not None and sample.status.binlog_cache_use is not None
-        ]
-        before = [count for _, until_s, count in read if until_s <= from_s]
-        within = [count for asked_s, until_s, count in read if asked_s >= from_s and until_s <= to_s]
-        after = [count for asked_s, _, count in read if asked_s >= to_s]
-        if not (before and within and after):
-            return None
-        counts = [before[-1], within[0], within[-1], after[0]]
-        if counts != sorted(counts):
-            return None
-        return CountedBetween(counts[2] - counts[1], counts[3] - counts[0])
-
-
-def _writes(workload: str) -> bool | None:
-    """Whether a transaction is one commit in the binlog; None for a user's file."""
-    known = WORKLOADS.get(workload)
-    return None if known is None else any(each.kind == WRITE for each in known.statements)
+        found = littles_law(taken)
+        return () if found is None else (found,)

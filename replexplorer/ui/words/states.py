@@ -364,7 +364,7 @@ READING: Final = (
     ("density", "every commit by time and latency; a shade is half a power of ten of commits a second"),
     *((danger.word, danger.meaning) for danger in DANGERS),
     ("dropped", "arrivals that an open loop gave up because the backlog was full"),
-    ("checks", "clients = TPS x mean latency; our commits = those that the server counted; ▲ when not"),
+    ("checks", "clients = TPS x mean latency; ▲ when not"),
 )
 """Words of the charts and the rows below them, each with one line for the help."""
 
