@@ -53,8 +53,6 @@ TABLES: Final = {
     "status": "protected degraded async armed blocked partitioned onstate",
     # Differences, warnings and keys.
     "figures": "good bad warn key keybg",
-    # Shades of a density from few to many.
-    "heat": "heat1 heat2 heat3 heat4 heat5",
     # Grounds of the charts' windows by what they are of, and words on those that no state has a colour for.
     "bands": "down restart partitionbg blockedbg degradedbg downbg restartbg",
 }

@@ -209,8 +209,6 @@ class Picture:
     """Length of the charts' page."""
     log_scale: bool = False
     """The TPS axis is logarithmic."""
-    as_density: bool = False
-    """Latency is drawn as shades instead of lines."""
     _held: Picture | None = None
     """As it was when it was frozen."""
 
@@ -230,7 +228,7 @@ class Picture:
 
     def _begin_anew(self) -> None:
         """Forget what was folded; how it is looked at stays."""
-        fresh = Picture(page_s=self.page_s, log_scale=self.log_scale, as_density=self.as_density)
+        fresh = Picture(page_s=self.page_s, log_scale=self.log_scale)
         for each in fields(self):
             setattr(self, each.name, getattr(fresh, each.name))
 
@@ -276,13 +274,9 @@ class Picture:
         """TPS and latency over the present page."""
         page, points = self._page()
         tick, recent = self.shown.tick, self.shown.recent
-        density = None
-        if self.as_density:
-            until_s = min(page.end_s, tick.at_s if tick else 0.0)
-            density = self.shown.history.density.page(page.start_s, until_s)
         return (
             tps_chart(page, points, tick, recent, log=self.log_scale),
-            latency_chart(page, points, tick.load if tick else None, recent, density),
+            latency_chart(page, points, tick.load if tick else None, recent),
         )
 
     def exposure_chart(self) -> ChartModel:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import re
 import subprocess
 import sys
@@ -36,8 +35,8 @@ from replexplorer.ui.charts.chart_model import (
     Stroke,
     WindowKind,
 )
-from replexplorer.ui.charts.contents import condensed, latency_chart, tps_chart, zoomed
-from replexplorer.ui.charts.paint import BAND_INKS, paint_chart, plot_area
+from replexplorer.ui.charts.contents import latency_chart, tps_chart, zoomed
+from replexplorer.ui.charts.paint import BANDS, paint_chart, plot_area
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets.lines import Chart
@@ -153,7 +152,7 @@ def test_numbers_of_marks_never_run_into_one_another(apart: int, glyphs: Glyphs)
         room = len(older) + 1
         shown = re.findall(r"[①-⑨]|\d+", rows[1][7:63])
         assert shown == ([older, newer] if apart >= room else [newer])
-        lines = rows[2][7:63].count(glyphs.mark)
+        lines = rows[2][7:63].count(glyphs.text("┊"))
         assert lines == (2 if apart else 1)
 
 
@@ -199,16 +198,18 @@ def test_windows_of_two_kinds_are_told_apart_and_write_over_nothing(glyphs: Glyp
     drawn = paint_chart(model, WIDTH, HEIGHT, glyphs, shades=True)
     signs = {char for row in drawn.chars for char in row}
     assert {
-        glyphs.shades[kind] for kind in (WindowKind.PARTITION, WindowKind.BLOCKED, WindowKind.DEGRADED)
+        glyphs.text(BANDS[kind][2])
+        for kind in (WindowKind.PARTITION, WindowKind.BLOCKED, WindowKind.DEGRADED)
     } <= signs
 
 
 def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
-    assert set(BAND_INKS) == set(WindowKind)
-    assert len(set(BAND_INKS.values())) == len(WindowKind)
-    for glyphs in (BRAILLE, BLOCK, ASCII):
-        assert len({glyphs.shades[kind] for kind in WindowKind}) == len(WindowKind)
-    assert all(sign.isascii() for sign in ASCII.shades.values())
+    assert set(BANDS) == set(WindowKind)
+    for glyphs in (BRAILLE, ASCII):
+        shades = {glyphs.text(shade) for _, _, shade in BANDS.values()}
+        assert len(shades) == len(WindowKind)
+        assert glyphs is BRAILLE or all(shade.isascii() for shade in shades)
+    assert len({band[:2] for band in BANDS.values()}) == len(WindowKind)
 
 
 def test_an_open_fault_reaches_to_the_newest_sample() -> None:
@@ -338,27 +339,13 @@ def test_gutters_are_one_width_for_both_charts() -> None:
     assert plot_area(110, 11).gutter == 14
 
 
-@pytest.mark.parametrize(("count", "gaps"), [(601, 0.0), (1500, 0.3), (7200, 0.01), (7200, 1.0)])
-def test_an_hour_is_condensed_to_its_outline(count: int, gaps: float) -> None:
-    rng = random.Random(count)
-    values = [None if rng.random() < gaps else rng.uniform(0, 1e6) for _ in range(count)]
-    points = [(float(at), value) for at, value in enumerate(values)]
-    few = condensed(points)
-    assert len(few) <= 5 * 200
-    assert set(few) <= set(points)
-    assert (few[0], few[-1]) == (points[0], points[-1])
-    known = [value for value in values if value is not None]
-    kept = [value for _, value in few if value is not None]
-    assert (min(kept, default=None), max(kept, default=None)) == (
-        min(known, default=None),
-        max(known, default=None),
-    )
-    assert (None in values) == (None in [value for _, value in few])
-
-
-def test_a_short_page_is_not_condensed() -> None:
-    points = [(float(at), float(at % 7)) for at in range(600)]
-    assert condensed(points) == tuple(points)
+def test_an_hour_keeps_its_least_and_its_greatest() -> None:
+    """7,200 points share a hundred columns: one slow half second among them is seen, and one fast one."""
+    values = [5000.0 if at == 5000 else 1.0 if at == 700 else 100.0 for at in range(7200)]
+    points = [Point(at / 2, p50_ms=value) for at, value in enumerate(values)]
+    grid = paint_chart(latency_chart(Page(0.0, 3600.0), points), WIDTH, HEIGHT, BRAILLE)
+    drawn = {y for y in range(1, HEIGHT - 1) for x in range(7, 63) if grid.inks[y][x] == "p50"}
+    assert {1, HEIGHT - 2} <= drawn
 
 
 _FUZZ = """

@@ -131,13 +131,6 @@ async def test_a_key_shows_the_chart_in_place_of_another_and_a_large_screen_has_
         assert seen == views
 
 
-async def test_the_density_turns_a_small_screen_back_to_latency() -> None:
-    async with bench(size=(80, 24)) as app:
-        await app.press("e", "d")
-        await app.pilot.pause()
-        assert shown(app) == ["latency"]
-
-
 def model(*ticks: Tick) -> ChartModel:
     picture = Picture()
     for tick in ticks:

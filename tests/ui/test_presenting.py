@@ -74,8 +74,8 @@ async def test_keys_are_shown_and_forgotten_and_the_time_goes_on() -> None:
     async with bench() as running:
         await running.press("m")
         await present(running)
-        await running.press("plus", "down", "d")
-        assert running.rows("#presenter")[-1].split()[-3:] == ["+", "↓", "d"]
+        await running.press("plus", "down", "y")
+        assert running.rows("#presenter")[-1].split()[-3:] == ["+", "↓", "y"]
         running.clock.now_s += 75
         await running.play(make_tick(3.0))
         assert running.rows("#presenter")[0].rstrip().endswith("01:15")

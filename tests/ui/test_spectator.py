@@ -57,11 +57,11 @@ async def test_no_value_is_staged() -> None:
 async def test_what_only_looks_works_and_is_this_spectators_own() -> None:
     async with bench(make_tick(1.0, viewer=True), make_tick(1.5, viewer=True), facade=Watched()) as running:
         page_s, theme = running.dashboard.picture.page_s, running.app.theme
-        await running.press("plus", "t", "space", "d", "y")
+        await running.press("plus", "t", "space", "y")
         assert running.dashboard.picture.page_s < page_s
         assert running.app.theme != theme
         assert running.dashboard.picture.is_frozen
-        assert running.dashboard.picture.as_density
+        assert running.dashboard.picture.log_scale
         await running.press("L")
         await running.until(lambda: isinstance(running.app.screen, LogScreen))
         assert REFUSED not in told(running)

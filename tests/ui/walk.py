@@ -169,7 +169,6 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
         yield seen("troubled")
         for name, keys, back in (
             ("staged", ("down", "right"), ("escape",)),
-            ("density", ("d",), ("d",)),
             ("exposure", ("e",), ("e",)),
             ("held", ("space",), ("space",)),
             ("presenting", ("z",), ("z",)),

@@ -173,13 +173,6 @@ def _beat(at_s: float, count: int, us: int = 1000) -> Tick:
     return Tick(at_s, at_s, "default", "up", load=view)
 
 
-def test_every_interval_stands_in_the_density_once() -> None:
-    one, other = service(*[1000] * 3), service(*[2000] * 4)
-    history = fed(tick(0.5, one), tick(1.0, one), tick(1.5, other, mark_s=1.2), tick(2.0, other))
-    slices = history.density.page(0.0, 9.0)
-    assert [(each.end_s, sum(each.counts)) for each in slices] == [(0.5, 3), (1.5, 4)]
-
-
 @given(
     st.lists(st.lists(st.integers(1, 10_000_000), max_size=150), min_size=1, max_size=40),
     st.sets(st.integers(0, 40), max_size=3),
@@ -243,4 +236,3 @@ def test_a_held_history_stands_while_the_other_grows() -> None:
         history.feed(tick(at / 2, service(*[9000] * 200)))
     assert [point.at_s for point in held.points] == [0.5, 1.0]
     assert held.recent.n == 2
-    assert [each.end_s for each in held.density.page(0.0, 99.0)] == [0.5, 1.0]

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.exposure import Loss
-from replexplorer.core.stats.histogram import DensityHistory, Histogram
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
 ENOUGH: Final[Mapping[str, int]] = {"p50": 5, "p95": 20, "p99": 100}
@@ -164,8 +164,6 @@ class History:
 
     capacity: int = _CAPACITY
     points: list[Point] = field(default_factory=list)
-    density: DensityHistory = field(default_factory=DensityHistory)
-    """All histograms of the last hour, merged by time and latency."""
     recent: Recent = field(default_factory=Recent)
     """The window of the newest tick: what the screens show as now."""
     _parts: deque[_Part] = field(default_factory=deque)
@@ -178,7 +176,7 @@ class History:
 
     def copied(self) -> History:
         """The same history apart, so that it stands while this one grows."""
-        return replace(self, points=self.points[:], density=self.density.copied(), _parts=deque(self._parts))
+        return replace(self, points=self.points[:], _parts=deque(self._parts))
 
     def feed(self, tick: Tick) -> None:
         """Take a tick; one that is not newer than the last is ignored."""
@@ -214,7 +212,6 @@ class History:
         is_newer = load.latency is not self._newest
         if is_newer:
             self._newest = load.latency
-            self.density.add(at_s - load.duration_s if load.duration_s > 0 else start_s, at_s, load.latency)
         if start_s < self._mark_s:  # a tick on both sides of a mark belongs to neither
             self.recent = recent_of([load], load.duration_s, is_mixed=True)
         else:

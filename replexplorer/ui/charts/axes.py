@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from replexplorer.core.stats.histogram import band_ms
 from replexplorer.ui.charts.chart_model import ChartModel, Page
 from replexplorer.ui.words.figures import moment
 
@@ -21,8 +20,8 @@ _HEADROOM: Final = 1.03
 _LEAST_TOP: Final = 0.1
 """Below this a linear axis does not zoom in: its labels would not fit."""
 _ROWS_PER_DECADE: Final = (
-    133, 100, 80, 66, 50, 40, 33, 30, 27, 23, 20, 17, 13, 10, 8, 7, 6, 5, 4, 3, 2, 1.5,
-    1, 1 / 2, 1 / 3, 1 / 4, 1 / 6, 1 / 10, 1 / 20, 1 / 50, 1 / 100, 1 / 300, 1 / 700,
+    100, 66, 50, 40, 33, 27, 23, 20, 17, 13, 10, 8, 7, 6, 5, 4, 3, 2, 1.5,
+    1, 1 / 2, 1 / 3, 1 / 6, 1 / 20, 1 / 100, 1 / 700,
 )  # fmt: skip
 """From fine to coarse: those where round values fall on rows."""
 _LEAST_SPAN: Final = 2.5
@@ -189,23 +188,16 @@ def scale_of(model: ChartModel, rows: int) -> AxisScale | None:
     an axis widens and does not swing.
     """
     drawn = [value for one in model.series if not one.stroke.is_level for value in one.values]
-    if held := [one.bands for one in model.density if one.bands]:
-        drawn = [*drawn, band_ms(min(map(min, held))), band_ms(max(map(max, held)) + 1)]
     levels = [value for one in model.series if one.stroke.is_level for value in one.values]
     if not (drawn or levels):
         return None
-    near = [
-        value for value in levels if not drawn or value <= max(max(drawn), 0.0) * _NEAR or max(drawn) <= 0
-    ]
-    greatest = max(*drawn, *near, 0.0)
+    most = max(drawn, default=0.0)
+    near = [value for value in levels if most <= 0 or value <= most * _NEAR]
+    greatest = max(most, *near, 0.0)
     if not model.log:
         return linear_scale(greatest, rows)
-    above_zero = sorted(value for value in drawn if value > 0) or sorted(
-        value for value in levels if value > 0
-    )
-    if not above_zero:
-        above_zero = [1.0]
-    lasting = above_zero[0 if model.density else len(above_zero) // _SELDOM]
+    above_zero = sorted(value for value in drawn or levels if value > 0) or [1.0]
+    lasting = above_zero[len(above_zero) // _SELDOM]
     least = lasting if above_zero[0] * _FAR_BELOW < lasting else above_zero[0]
     has_zero = least > above_zero[0] or any(value <= 0 for value in drawn)
     least = min([least, *(value for value in near if value >= least / _NEAR)])

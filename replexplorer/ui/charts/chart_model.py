@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 
-from replexplorer.core.stats.histogram import Slice
-
 Points = Sequence[tuple[float, float | None]]
 """(at_s, value), in time order; None is a gap."""
 
@@ -129,8 +127,6 @@ class ChartModel:
     """Values on a logarithmic axis."""
     reach: tuple[float, float] | None = None
     """A range that the axis has at least."""
-    density: tuple[Slice, ...] = ()
-    """Commits by time and latency in ms, drawn as shades."""
     has_words: bool = True
     """Windows that are over have their word here; else it stands in the chart above."""
     empty: str = "waiting for the first sample"

@@ -3,8 +3,8 @@ bound, prediction and load."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from replexplorer.core.history.series import ENOUGH, Point, Recent
 from replexplorer.core.load.interval import SERVER, LoadView
@@ -12,23 +12,61 @@ from replexplorer.core.load.pacing import CLOSED, HIDES
 from replexplorer.core.load.processes import processes_that_help
 from replexplorer.core.model.ceiling import Ceiling, beaten_words
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.stats.histogram import Slice
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Page, Points, Stroke
+from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Page, Stroke
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.figures import rate, round_trip
+from replexplorer.ui.words.figures import millis, rate, round_trip
 from replexplorer.ui.words.states import DANGERS, loss_of, loss_text
 
 PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
 DEFAULT_PAGE_S: Final = 120.0
 """Length of the page at start."""
-_MOST_POINTS: Final = 600
-_MOST_STRETCHES: Final = 200
 _WHOLE_COMMITS: Final = (1.0, 100.0)
 """What the exposure's axis has at least: there is no half of a commit."""
 _SEVERAL: Final = 1.5
 """From this many statements a transaction on, QPS stands beside TPS."""
+
+
+class _Drawn(NamedTuple):
+    """How one figure of the points is drawn."""
+
+    field: str
+    """Of `Point`."""
+    ink: str
+    labels: tuple[str, ...] = ()
+    """What stands beside its end, longest first; `{}` is its newest figure."""
+    stroke: Stroke = Stroke.LINE
+    fill: str = ""
+    strong: bool = False
+
+
+_TPS: Final = (
+    _Drawn("ceiling_tps", "ceiling", ("{} ceiling", "{} ceil", "{}"), Stroke.DASHES),
+    _Drawn("tps", "tps", ("{} now", "{}"), fill="tpsfill", strong=True),
+    _Drawn("predicted_tps", "title", ("{} predicted", "{} pred", "{}"), Stroke.BEADS),
+)
+_LATENCY: Final = (
+    _Drawn("slowest_ms", "max", stroke=Stroke.DOTS),
+    _Drawn("max_ms", "max", ("max {}",), Stroke.LABEL),
+    _Drawn("p99_ms", "p99", ("p99 {}",)),
+    _Drawn("p95_ms", "p95", ("p95 {}",)),
+    _Drawn("p50_ms", "p50", ("p50 {}",), strong=True),
+)
+_SERVER_MEAN: Final = (_Drawn("mean_ms", "p50", ("mean {}",), strong=True),)
+
+
+def _series(
+    points: Sequence[Point], drawn: Sequence[_Drawn], figure: Callable[[float | None], str]
+) -> tuple[ChartSeries, ...]:
+    """Figures of the points as series; one whose newest figure is not known has no label."""
+    made = []
+    for each in drawn:
+        values = [(point.at_s, getattr(point, each.field)) for point in points]
+        last = values[-1][1] if values else None
+        labels = () if last is None else tuple(label.format(figure(last)) for label in each.labels)
+        made.append(ChartSeries(tuple(values), each.ink, labels, each.stroke, each.fill, each.strong))
+    return tuple(made)
 
 
 def zoomed(length_s: float, steps: int) -> float:
@@ -50,75 +88,33 @@ def tps_chart(
     unit = "commits/s, log" if log else "commits/s"
     many = recent.qps is not None and bool(recent.tps) and recent.qps >= _SEVERAL * (recent.tps or 0)
     queries = f"{rate(recent.qps)} QPS" if many else ""
+    full = " · ".join(filter(None, (unit, queries, window_words(recent, titled=True))))
     notes, ink = tps_notes(tick) if tick else ((), "ceiling")
-    return ChartModel(
-        "TPS",
-        page,
-        (
-            _series(points, "ceiling_tps", "ceiling", "ceiling", "ceil", stroke=Stroke.DASHES),
-            _series(points, "tps", "tps", "now", fill="tpsfill", strong=True),
-            _series(points, "predicted_tps", "title", "predicted", "pred", stroke=Stroke.BEADS),
-        ),
-        subtitles=(
-            " · ".join(filter(None, (unit, queries, window_words(recent, titled=True)))),
-            queries or unit,
-        ),
-        notes=notes,
-        note_ink=ink,
-        log=log,
-    )
+    return ChartModel("TPS", page, _series(points, _TPS, rate), (full, queries or unit), notes, ink, log)
 
 
 def latency_chart(
-    page: Page,
-    points: Sequence[Point],
-    load: LoadView | None = None,
-    recent: Recent | None = None,
-    density: Sequence[Slice] | None = None,
+    page: Page, points: Sequence[Point], load: LoadView | None = None, recent: Recent | None = None
 ) -> ChartModel:
-    """The latency chart in milliseconds: three percentile lines, a dot for each tick's slowest commit.
-
-    With a `density` shades in place of the lines: every commit where its time and latency put it. Where the
-    server's counters are all that is known its mean time for the commit, which no percentile is in.
-    """
+    """The latency chart in milliseconds: three percentile lines, a dot for each tick's slowest commit; where
+    the server's counters are all that is known its mean time for the commit, which no percentile is in."""
     if load is not None and load.is_by_server:
         return ChartModel(
             "Commit",
             page,
-            (_in_ms(points, "mean", "p50"),),
-            subtitles=("ms, mean by the server's counters, log", "ms by the server"),
-            notes=("no client's clock, no percentiles", "no percentiles"),
+            _series(points, _SERVER_MEAN, millis),
+            ("ms, mean by the server's counters, log", "ms by the server"),
+            ("no client's clock, no percentiles", "no percentiles"),
             log=True,
             has_words=False,
             empty="the server has timed no commit",
         )
-    subtitles = ("ms per commit, log", "ms")
-    if load is not None and load.mode != CLOSED:
-        subtitles = ("ms from when each was due, log", "ms from due")
-    slowest: list[ChartSeries] = []
-    stroke, key = Stroke.LABEL, tuple[str, ...]()
-    if density is None:
-        dots = "slowest_ms" if any(point.slowest_ms is not None for point in points) else "max_ms"
-        slowest = [ChartSeries(_column(points, dots), "max", stroke=Stroke.DOTS)]
-        stroke, key = Stroke.LINE, ("p50 · p95 · p99 lines, max dots",)
-    else:
-        subtitles = (f"density, {subtitles[0]}", f"density, {subtitles[1]}")
-    lines = [
-        _in_ms(points, ink, ink, Stroke.LABEL if ink == "max" else stroke)
-        for ink in ("max", "p99", "p95", "p50")
-    ]
-    notes, note_ink = latency_notes(load, recent or Recent())
-    return ChartModel(
-        "Latency",
-        page,
-        (*slowest, *lines),
-        subtitles=subtitles,
-        notes=(*notes, *key),
-        note_ink=note_ink,
-        log=True,
-        density=tuple(density or ()),
-        has_words=False,
-    )
+    is_open = load is not None and load.mode != CLOSED
+    subtitles = ("ms from when each was due, log", "ms from due") if is_open else ("ms per commit, log", "ms")
+    notes, ink = latency_notes(load, recent or Recent())
+    notes = (*notes, "p50 · p95 · p99 lines, max dots")
+    series = _series(points, _LATENCY, millis)
+    return ChartModel("Latency", page, series, subtitles, notes, ink, log=True, has_words=False)
 
 
 def exposure_chart(page: Page, points: Sequence[Point], exposure: Exposure | None) -> ChartModel:
@@ -127,67 +123,19 @@ def exposure_chart(page: Page, points: Sequence[Point], exposure: Exposure | Non
     series = []
     for danger in DANGERS:
         figure = figures.UNKNOWN if exposure is None else loss_text(loss_of(exposure, danger))
-        words = (f"{figure} {danger.word}", f"{figure} {danger.short}", figure)
-        series.append(ChartSeries(_column(points, danger.field), danger.ink, words))
+        values = tuple((point.at_s, getattr(point, danger.field)) for point in points)
+        labels = (f"{figure} {danger.word}", f"{figure} {danger.short}", figure)
+        series.append(ChartSeries(values, danger.ink, labels))
     return ChartModel(
         "Exposure",
         page,
         tuple(series),
-        subtitles=("commits that a failure would lose, log", "commits at risk, log"),
+        ("commits that a failure would lose, log", "commits at risk, log"),
         log=True,
         reach=_WHOLE_COMMITS,
         has_words=False,
         empty="not known yet",
     )
-
-
-def _series(
-    points: Sequence[Point],
-    field: str,
-    ink: str,
-    *words: str,
-    stroke: Stroke = Stroke.LINE,
-    fill: str = "",
-    strong: bool = False,
-) -> ChartSeries:
-    """A rate with its newest figure and its word beside its end."""
-    shown = _column(points, field)
-    last = shown[-1][1] if shown else None
-    labels = (*(f"{rate(last)} {word}" for word in words), rate(last)) if last is not None else ()
-    return ChartSeries(shown, ink, labels, stroke, fill, strong)
-
-
-def _in_ms(points: Sequence[Point], name: str, ink: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
-    """A latency with its newest figure beside its end."""
-    shown = _column(points, f"{name}_ms")
-    last = shown[-1][1] if shown else None
-    labels = () if last is None else (f"{name} {figures.millis(last)}",)
-    return ChartSeries(shown, ink, labels, stroke, strong=ink == "p50")
-
-
-def _column(points: Sequence[Point], field: str) -> Points:
-    return condensed([(point.at_s, getattr(point, field)) for point in points])
-
-
-def condensed(points: Points) -> Points:
-    """Many points as few with the same outline.
-
-    Of each stretch stay the first, the least, the greatest, the last and the first gap. Stretches
-    double in length as points grow in number, so that the picture seldom shifts.
-    """
-    if len(points) <= _MOST_POINTS:
-        return tuple(points)
-    length = 8
-    while len(points) > length * _MOST_STRETCHES:
-        length *= 2
-    kept: list[tuple[float, float | None]] = []
-    for start in range(0, len(points), length):
-        stretch = points[start : start + length]
-        known = sorted((value, at) for at, (_, value) in enumerate(stretch) if value is not None)
-        gaps = [at for at, (_, value) in enumerate(stretch) if value is None]
-        places = {0, len(stretch) - 1, *gaps[:1], *(at for _, at in (*known[:1], *known[-1:]))}
-        kept += [stretch[at] for at in sorted(places)]
-    return tuple(kept)
 
 
 Notes = tuple[tuple[str, ...], str]

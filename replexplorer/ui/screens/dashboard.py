@@ -719,12 +719,6 @@ class DashboardScreen(Screen[None]):
         self.picture.log_scale = not self.picture.log_scale
         self._draw()
 
-    def action_chart_heat(self) -> None:
-        """Latency as lines or as a density; where it is not seen, it is turned to."""
-        self.picture.as_density = not self.picture.as_density
-        is_small = self.has_class("-compact") and not self.has_class("-tall")
-        self._turn_to("-latency" if is_small or self.has_class("-latency") else "")
-
     def action_view_next(self) -> None:
         """The next chart of a small screen: TPS, latency, exposure."""
         shown = "-latency" if self.has_class("-latency") else "-exposure" * self.has_class("-exposure")

@@ -33,7 +33,7 @@ def drawn(app: App[Any], glyphs: Glyphs, row: Line, *, chosen: bool = False) -> 
     ground of what is chosen where it is that."""
     inks = inks_of(app)
     parts: list[tuple[str, Style]] = []
-    for told, words in cut(row, app.size.width - 1, glyphs.ellipsis):
+    for told, words in cut(row, app.size.width - 1):
         token, _, more = words.partition(" ")
         if chosen:
             token = "text" if token in _QUIET else token

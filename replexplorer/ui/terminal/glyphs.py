@@ -17,8 +17,9 @@ _TO_ASCII: Final = str.maketrans(
         "●": "*", "◐": "+", "○": "o", "◼": "#", "■": "#", "□": ".", "✖": "x", "✓": "+", "×": "x", "÷": "/",
         "·": ".", "…": "~", "±": "~", "Δ": "d", "≈": "~", "│": "|", "┃": "|", "─": "-", "━": "-", "┈": ".",
         "╌": "-", "┊": ":", "└": "+", "┤": "+", "┘": "+", "┌": "+", "┐": "+", "├": "+", "┼": "+", "░": ":",
-        "▒": "%", "▓": "#", "█": "#", "▌": "|", "▐": "|", "▄": "_", "▀": "-", "≤": "<", "≥": ">",
-        "≠": "!", "µ": "u", "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "\u00a0": " ",
+        "▒": "%", "▓": "#", "╱": "/", "╲": "\\", "╳": "x", "█": "#", "▌": "|", "▐": "|", "▄": "_", "▀": "-",
+        "≤": "<", "≥": ">", "≠": "!", "µ": "u", "–": "-", "—": "-", "’": "'", "“": '"', "”": '"',
+        "\u00a0": " ",
         **{chr(0x2460 + at): str(at + 1)[-1] for at in range(9)},
     }
 )  # fmt: skip
@@ -34,39 +35,10 @@ class Glyphs:
     """Dots of a chart in one cell's width."""
     dots_y: int
     """Dots of a chart in one cell's height."""
-    dots: str = ""
-    """A cell's character by the bits of its dots."""
-    axis: str = "│"
-    tick: str = "┤"
-    corner: str = "└"
-    rule: str = "─"
-    grid: str = "┈"
-    dash: str = "╌"
-    bead: str = "·"
-    """A dotted level."""
-    mark: str = "┊"
-    shades: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "partition": "░", "blocked": "▒", "degraded": "╱", "down": "╳", "restart": "┃", "dropped": "·",
-            "fault": "╲",
-        }
-    )  # fmt: skip
-    """A window's tint where there is no colour, by what it is of."""
-    before: str = "◂"
-    """Points from a word back to its window on the left."""
-    after: str = "▸"
-    """Points from a word on to its window on the right."""
-    ellipsis: str = "…"
     strokes: Mapping[str, str] = field(default_factory=dict)
     """Token to character, where a cell is one dot and series differ by character."""
-    densities: str = "·:▒▓█"
-    """From few to many, where there are no colours to shade with."""
     edges: str = "▏▎▍▌▋▊▉"
     """How much of a cell the left one of two neighbours takes, from little to much."""
-    up: str = "▴"
-    """Something off scale lies above."""
-    down: str = "▾"
-    """Something off scale lies below."""
 
     @property
     def ascii(self) -> bool:
@@ -85,19 +57,11 @@ class Glyphs:
         return str(number) if self.ascii or not 1 <= number <= 9 else chr(0x2460 + number - 1)
 
 
-BRAILLE: Final = Glyphs("braille", 2, 4, "".join(chr(0x2800 + bits) for bits in range(256)))
+BRAILLE: Final = Glyphs("braille", 2, 4)
 """Charts of 2 x 4 dots a cell."""
-BLOCK: Final = Glyphs("block", 2, 2, " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█", edges="▌")
+BLOCK: Final = Glyphs("block", 2, 2, edges="▌")
 """Charts of quadrants, for fonts without braille."""
-ASCII: Final = Glyphs(
-    "ascii", 1, 1, "", "|", "+", "+", "-", ".", "-", "=", ":",
-    {
-        "partition": ":", "blocked": "%", "degraded": "/", "down": "x", "restart": "|", "dropped": ",",
-        "fault": "\\",
-    },
-    "<", ">", "~",
-    {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "", "^", "v",
-)  # fmt: skip
+ASCII: Final = Glyphs("ascii", 1, 1, {"p95": "+", "p99": "x", "max": "'", "ceiling": "-", "title": "="}, "")
 """For terminals that are not UTF-8."""
 GLYPHS: Final[Mapping[str, Glyphs]] = {one.name: one for one in (BRAILLE, BLOCK, ASCII)}
 """By name."""

@@ -169,7 +169,7 @@ class PresenterBar(Lines[Shown]):
         if len(said) <= rows:
             return said
         last = [*said[rows - 1], (" " * cells, said[0][0][1])]
-        return [*said[: rows - 1], cut(last, cells, self.glyphs.ellipsis)]
+        return [*said[: rows - 1], cut(last, cells)]
 
 
 def _said_cells(width: int) -> int:

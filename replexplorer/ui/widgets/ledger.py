@@ -74,7 +74,7 @@ def number_cells(number: int, glyphs: Glyphs) -> str:
     """A mark's number in four cells, the last one blank, so that no number moves what follows."""
     text = glyphs.number(number)
     if len(text) > 3:
-        text = glyphs.ellipsis + text[-2:]
+        text = f"…{text[-2:]}"
     return f"{text:<4}" if len(text) > 2 else f" {text:<3}"
 
 
@@ -266,7 +266,7 @@ class EventLogPane(Lines[Picture]):
         for event in islice(reversed(shown.log), height - len(rows)):
             head, (text, words) = _head(event, self.glyphs, shown.origin_s), _text(event)
             if event.mark is not None:
-                text = listed(text, width - width_of(head), self.glyphs.ellipsis)
+                text = listed(text, width - width_of(head))
             rows.append([*head, (text, words)])
         return rows
 

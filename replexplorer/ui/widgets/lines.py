@@ -97,7 +97,7 @@ class Lines(Widget, Generic[Shown]):
         if not (self.is_mounted and width and height):
             return
         painted = [[(printable(text), words) for text, words in line] for line in self.paint(width, height)]
-        fresh = [cut(line, width, self.glyphs.ellipsis) for line in painted][:height]
+        fresh = [cut(line, width) for line in painted][:height]
         fresh += [[] for _ in range(height - len(fresh))]
         before, self._painted = self._painted, fresh
         if self._painted_size != (width, height):
@@ -155,5 +155,5 @@ class Chart(Lines[ChartModel]):
     def draw(self, shown: ChartModel, width: int, height: int) -> list[Line]:
         """The model at this size."""
         inks = inks_of(self.app)
-        grid = paint_chart(shown, width, height, self.glyphs, shades=inks.shades, tones=inks.tones)
+        grid = paint_chart(shown, width, height, self.glyphs, shades=inks.shades)
         return [grid.runs(y) for y in range(height)]

@@ -74,7 +74,7 @@ def right(line: Line, cells: int) -> list[Run]:
     return [(" " * max(0, cells - width_of(line)), "text"), *line]
 
 
-def cut(line: Line, width: int, ellipsis: str = "…") -> list[Run]:
+def cut(line: Line, width: int) -> list[Run]:
     """The row in at most `width` cells; a cut text ends with an ellipsis."""
     if width_of(line) <= width:
         return list(line)
@@ -82,14 +82,14 @@ def cut(line: Line, width: int, ellipsis: str = "…") -> list[Run]:
     room = width - 1
     for text, words in line:
         if cell_len(text) > room:
-            kept.append((set_cell_size(text, max(0, room)) + (ellipsis if width > 0 else ""), words))
+            kept.append((set_cell_size(text, max(0, room)) + ("…" if width > 0 else ""), words))
             break
         kept.append((text, words))
         room -= cell_len(text)
     return kept
 
 
-def listed(text: str, width: int, ellipsis: str = "…") -> str:
+def listed(text: str, width: int) -> str:
     """A list of changes, `rtt 25 → 85 ms, clients 8 → 32`, in at most `width` cells: of one that is too long
     as many as fit whole, and how many more there are; where not even the first does, its first words."""
     parts = text.split(", ")
@@ -98,11 +98,11 @@ def listed(text: str, width: int, ellipsis: str = "…") -> str:
         shown = ", ".join(parts[:kept]) + (f" +{more}" if more else "")
         if cell_len(shown) <= width:
             return shown
-    tail = f"{ellipsis} +{len(parts) - 1}" if len(parts) > 1 else ellipsis
+    tail = f"… +{len(parts) - 1}" if len(parts) > 1 else "…"
     words = parts[0].split(" ")
     while len(words) > 1 and cell_len(" ".join(words) + tail) > width:
         words.pop()
-    return "".join(part for part, _ in cut([(" ".join(words) + tail, "")], width, ellipsis))
+    return "".join(part for part, _ in cut([(" ".join(words) + tail, "")], width))
 
 
 def spread(left: Line, right: Line, width: int, words: str = "text") -> list[Run]:

@@ -361,7 +361,6 @@ READING: Final = (
         "commit",
         "the mean commit's time by its parts, from the server's counters; what none explains is other",
     ),
-    ("density", "every commit by time and latency; a shade is half a power of ten of commits a second"),
     *((danger.word, danger.meaning) for danger in DANGERS),
     ("dropped", "arrivals that an open loop gave up because the backlog was full"),
     ("checks", "clients = TPS x mean latency; ▲ when not"),
