@@ -106,38 +106,41 @@ def session() -> list[Tick]:
     return ticks
 
 
-@pytest.mark.parametrize(
-    ("size", "theme", "keys"),
-    [
-        ((160, 45), "dark", ()),
-        ((120, 36), "light", ("down",) * 6),
-        ((120, 36), "safe", ("right",)),
-        ((80, 24), "dark", ("down",)),
-        ((80, 24), "dark", ("enter",)),
-        ((60, 16), "dark", ()),
-    ],
-    ids=[
-        "wide-dark",
-        "normal-light",
-        "normal-safe-staged",
-        "compact-dark",
-        "compact-drawer",
-        "tiny",
-    ],
-)
-def test_the_screen_looks_as_settled(
-    snap_compare: SnapCompare, size: tuple[int, int], theme: str, keys: tuple[str, ...]
-) -> None:
-    ticks = session()
-    clock = ManualClock()
-    app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
+class TestSettledLook:
+    """The dashboard at each size and in each theme against its picture."""
 
-    async def settle(pilot: Pilot[str]) -> None:
-        running = Bench(app, pilot, FakeFacade(), clock)
-        await running.until(lambda: isinstance(app.screen, DashboardScreen))
-        await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
-        await pilot.press(*keys)
-        await pilot.pause()
-        await pilot.pause()
+    @pytest.mark.parametrize(
+        ("size", "theme", "keys"),
+        [
+            ((160, 45), "dark", ()),
+            ((120, 36), "light", ("down",) * 6),
+            ((120, 36), "safe", ("right",)),
+            ((80, 24), "dark", ("down",)),
+            ((80, 24), "dark", ("enter",)),
+            ((60, 16), "dark", ()),
+        ],
+        ids=[
+            "wide-dark",
+            "normal-light",
+            "normal-safe-staged",
+            "compact-dark",
+            "compact-drawer",
+            "tiny",
+        ],
+    )
+    def test_at(
+        self, snap_compare: SnapCompare, size: tuple[int, int], theme: str, keys: tuple[str, ...]
+    ) -> None:
+        ticks = session()
+        clock = ManualClock()
+        app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
 
-    assert snap_compare(app, terminal_size=size, run_before=settle)
+        async def settle(pilot: Pilot[str]) -> None:
+            running = Bench(app, pilot, FakeFacade(), clock)
+            await running.until(lambda: isinstance(app.screen, DashboardScreen))
+            await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
+            await pilot.press(*keys)
+            await pilot.pause()
+            await pilot.pause()
+
+        assert snap_compare(app, terminal_size=size, run_before=settle)
