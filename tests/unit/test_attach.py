@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.adapters.attached import provider
 from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
-from replexplorer.adapters.attached.provider import Met, Tree
+from replexplorer.adapters.attached.provider import Login
 from replexplorer.cli import attach
 from replexplorer.cli.attach import known_login
 from replexplorer.cli.entry import Call
@@ -338,17 +339,41 @@ def test_where_a_login_comes_from(tmp_path: Path) -> None:
 # -- finding
 
 
-def test_servers_are_found_once_each_behind_those_that_they_follow() -> None:
-    source, near, far = (ServerUrl(host) for host in ("db1", "db2", "db3"))
-    found = Tree(1, source)
-    assert not found.take(far, Met(3, Followed("db2", 2))), "whom it follows is not known yet"
-    assert not found.take(far, Met(9, None)), "it follows nobody"
-    assert found.take(near, Met(2, Followed("10.0.0.1", 1)))
-    assert found.take(far, Met(3, Followed("db2", 2)))
-    assert not found.take(ServerUrl("10.0.0.2"), Met(2, Followed("10.0.0.1", 1))), "at another address"
-    assert not found.take(ServerUrl("db1.example.com"), Met(1, Followed("db2", 2))), "sources of each other"
-    assert found.places == {source: {"10.0.0.1"}, near: {"db2"}, far: set()}
-    assert found.take(ServerUrl("db4"), Met(4, Followed("db1", 0))), "it was never connected"
+async def test_replicas_are_found_once_each_and_only_those_of_this_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers: dict[str, tuple[int, tuple[str, int] | None]] = {
+        "db1": (1, None), "db2": (2, ("10.0.0.1", 1)), "10.0.0.2": (2, ("10.0.0.1", 1)),
+        "db4": (4, ("db1", 0)),
+        "10.0.0.1": (1, None), "db3": (3, ("db2", 2)), "db9": (9, None),
+    }  # fmt: skip
+
+    class Told:
+        def __init__(self, url: ServerUrl, name: str, _login: Login) -> None:
+            self.node, self.host = name, url.host
+
+        async def query(self, statement: str, _args: object = (), **_: object) -> list[dict[str, object]]:
+            server_id, followed = servers[self.host]
+            if statement == WHO.statement:
+                return [{"server_id": server_id, "hostname": f"box{server_id}"}]
+            if statement == REGISTERED.statement:
+                return [{"Host": host, "Port": 3306} for host in servers if host != "db1"]
+            if statement == FOLLOWED.statement and followed is not None:
+                return [{"Source_Host": followed[0], "Source_Server_Id": followed[1]}]
+            return []
+
+        async def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(provider, "connection_to", Told)
+    found = provider.AttachedProvider(ServerUrl("db1"), [], Login("u", "p"), writes=False)
+    nodes = await found.nodes()
+    assert [node.name for node in nodes] == ["db1", "db2", "db4"]
+    assert [node.also for node in nodes] == [{"10.0.0.1"}, set(), set()]
+    assert found.warnings == []
+    named = provider.AttachedProvider(ServerUrl("db1"), [ServerUrl("db3")], Login("u", "p"), writes=True)
+    assert [node.name for node in await named.nodes()] == ["db1", "db3"]
+    assert named.warnings == ["db3:3306 does not follow db1:3306"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from replexplorer.core.dialect.attaching import (
     MEMBERS_OF,
     REGISTERED,
     WHO,
-    Followed,
     Identity,
 )
 from replexplorer.core.dialect.dialect import system_of_server
@@ -52,8 +51,6 @@ _LOGIN_WITHIN_S: Final = 10.0
 """Across an ocean with TLS a login takes eight round trips."""
 _FIND_WITHIN_S: Final = 4.0
 """How long an address that the source names may take."""
-_MOST_LEVELS: Final = 4
-"""How far replicas of replicas are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,42 +87,6 @@ def connection_to(url: ServerUrl, name: str, login: Login) -> ControlConnection:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Met:
-    """A server that answered."""
-
-    server_id: int
-    followed: Followed | None
-    """Whom it follows; None where it follows nobody."""
-
-
-class Tree:
-    """Servers by their addresses, each once, whatever addresses lead to it."""
-
-    def __init__(self, source_id: int, source: ServerUrl) -> None:
-        self.places: dict[ServerUrl, set[str]] = {source: set()}
-        """In the order found, with the hosts by which its replicas were told to reach each."""
-        self._by_id = {source_id: source}
-        self._source = source
-
-    def knows(self, met: Met) -> bool:
-        """Whether it is one of those that are in it, at this or another address."""
-        return met.server_id in self._by_id
-
-    def take(self, url: ServerUrl, met: Met) -> bool:
-        """Take a server that follows one of those that are in it; answers whether it does. One that was never
-        connected does not know the number of its source, and is taken for a replica of the first one."""
-        if met.followed is None or self.knows(met):
-            return False
-        parent = self._by_id.get(met.followed.server_id) if met.followed.server_id else self._source
-        if parent is None:
-            return False
-        self.places[parent].add(met.followed.host)
-        self.places.setdefault(url, set())
-        self._by_id[met.server_id] = url
-        return True
-
-
 class AttachedProvider:
     """One source with its replicas."""
 
@@ -152,7 +113,7 @@ class AttachedProvider:
         return self._nodes
 
     async def _find(self) -> None:
-        async with _Asked(self.source, self.source.place, self.login) as source:
+        async with _Asked(self.source, self.login) as source:
             try:
                 variables = await source.ask(IDENTITY, within_s=_LOGIN_WITHIN_S)
             except ServerUnreachable as error:
@@ -171,103 +132,65 @@ class AttachedProvider:
                 raise MissingPiece(
                     f"replication cannot be seen at {refused.message}", "grant it to the account"
                 ) from None
-        found = Tree(identity.server_id, self.source)
-        if system.is_group:
-            await self._meet_members(found, system)
-        else:
-            await self._meet_replicas(found)
-        places = list(found.places)
-        names = node_names(places)
-        self._urls = dict(zip(names, places, strict=True))
+            group = await source.ask(GROUP_OF[system.name]) if system.is_group else None
+            urls = self._named or await self._listed(source, system)
+        places, known, followed, failed = [self.source], {identity}, set[str](), dict[ServerUrl, str]()
+        meeting = (self._meet(url, identity, system, group) for url in urls)
+        for url, met in zip(urls, await asyncio.gather(*meeting), strict=True):
+            if isinstance(met, str):
+                failed[url] = met
+            elif met[0] not in known:
+                known.add(met[0])
+                places.append(url)
+                followed.add(met[1])
+        if self._named or len(places) == 1:
+            self.warnings += failed.values()
+        if self._named:
+            places += failed
+        elif urls and len(places) == 1:
+            other = "other member" if system.is_group else "replica"
+            self.warnings.append(f"no {other} was reached: --replica mysql://USER@HOST:PORT names one")
+        self._urls = dict(zip(node_names(places), places, strict=True))
         self._nodes = [
             NodeAddress(
                 name, True, False, url.host, url.port, None, None, url.place, system.name,
-                also=frozenset(found.places[url] - set(names)),
+                also=frozenset(followed - set(self._urls) if url is self.source else ()),
             )
             for name, url in self._urls.items()
         ]  # fmt: skip
 
-    async def _meet_replicas(self, found: Tree) -> None:
-        """Take the replicas that were named, else those that the source says it has, and theirs; but where
-        settings may be changed its own alone: what it waits for says nothing of others. Of one that was named
-        and does not answer, or follows none of them, that is said."""
-        urls = self._named or await self._replicas_of(self.source)
-        for level in range(_MOST_LEVELS):
-            met = dict(zip(urls, await asyncio.gather(*map(self._meet, urls)), strict=True))
-            left = {url: each for url, each in met.items() if isinstance(each, Met)}
-            parents: list[ServerUrl] = []
-            while taken := [url for url, each in left.items() if found.take(url, each)]:
-                parents += taken
-                left = {url: each for url, each in left.items() if url not in taken}
-            failed = {url: each for url, each in met.items() if isinstance(each, str)}
-            failed |= {
-                url: f"{url.place} does not follow {self.source.place}"
-                for url, each in left.items()
-                if not found.knows(each)
-            }
-            if self._named or (not level and urls and not parents):
-                self.warnings += failed.values()
-            if self._named:
-                found.places |= {url: set() for url in failed if url not in found.places}
-            elif not level and urls and not parents:
-                self.warnings.append("no replica was reached: --replica mysql://USER@HOST:PORT names one")
-            if self._named or not parents or Ability.WRITE in self.abilities:
-                return
-            around = await asyncio.gather(*map(self._replicas_of, parents))
-            urls = list(dict.fromkeys(url for each in around for url in each if url not in found.places))
-
-    async def _meet_members(self, found: Tree, system: System) -> None:
-        """Take the members of the source's group, those that were named or all that it knows. They may all
-        have one server_id, so they are told apart by their machines' names as well."""
-        async with _Asked(self.source, self.source.place, self.login) as source:
-            identity = await source.ask(WHO)
-            group = await source.ask(GROUP_OF[system.name])
-            places = await source.ask(MEMBERS_OF[system.name])
-        urls = self._named or [ServerUrl(place.host, place.port) for place in places]
-
-        async def meet(url: ServerUrl) -> Identity | str:
-            async with _Asked(url, url.place, self.login) as member:
-                try:
-                    theirs = await member.ask(WHO, within_s=_FIND_WITHIN_S)
-                    same = await member.ask(GROUP_OF[system.name]) == group
-                except ReplexplorerError as error:
-                    return error.message if not error.hint else f"{error.message}: {error.hint}"
-            return theirs if same else f"{url.place} is no member of the group of {self.source.place}"
-
-        known = {(identity.server_id, identity.hostname)}
-        for url, met in zip(urls, await asyncio.gather(*map(meet, urls)), strict=True):
-            if isinstance(met, str):
-                self.warnings.append(met)
-            elif (met.server_id, met.hostname) not in known:
-                known.add((met.server_id, met.hostname))
-                found.places.setdefault(url, set())
-        if len(found.places) == 1:
-            self.warnings.append("no other member was reached: --replica mysql://USER@HOST:PORT names one")
-
-    async def _replicas_of(self, parent: ServerUrl) -> list[ServerUrl]:
-        """Where a server's replicas may be, by what they say, and by whom binlogs are sent to; nowhere for
-        one that does not answer any more."""
-        async with _Asked(parent, parent.place, self.login) as source:
+    async def _meet(
+        self, url: ServerUrl, source: Identity, system: System, group: str | None
+    ) -> tuple[Identity, str] | str:
+        """Who a replica of the source is, or a member of its group, and the host by which it was told to
+        reach the source; in words why it is none."""
+        async with _Asked(url, self.login) as server:
             try:
-                registered = await source.known(REGISTERED) or ()
-                dumps = await source.known(DUMPED_TO) or ()
-            except ReplexplorerError:
-                return []
-        ports = [place.port for place in registered if not place.host] or [PORT]
-        places = [(place.host, place.port) for place in registered if place.host]
-        places += [each for each in product(dumps, dict.fromkeys(ports)) if each not in places]
-        urls = [ServerUrl(host, port) for host, port in places]
-        return [url for url in urls if self.source.is_loopback or not url.is_loopback]
-
-    async def _meet(self, url: ServerUrl) -> Met | str:
-        """What a server is that may be a replica; in words where it does not answer."""
-        async with _Asked(url, url.place, self.login) as replica:
-            try:
-                identity = await replica.ask(WHO, within_s=_FIND_WITHIN_S)
-                followed = await replica.ask(FOLLOWED)
+                identity = await server.ask(WHO, within_s=_FIND_WITHIN_S)
+                if identity == source:
+                    return identity, url.host
+                if group is not None:
+                    is_ours = await server.ask(GROUP_OF[system.name]) == group
+                    return (identity, "") if is_ours else f"{url.place} is in another group"
+                followed = await server.ask(FOLLOWED)
             except ReplexplorerError as error:
                 return error.message if not error.hint else f"{error.message}: {error.hint}"
-        return Met(identity.server_id, followed)
+        # One that was never connected does not know the number of its source.
+        if followed is None or (followed.server_id or source.server_id) != source.server_id:
+            return f"{url.place} does not follow {self.source.place}"
+        return identity, followed.host
+
+    async def _listed(self, source: _Asked, system: System) -> list[ServerUrl]:
+        """Where the other members of a group may be, or a source's replicas, by what they say of themselves
+        and by whom binlogs are sent to."""
+        if system.is_group:
+            return [ServerUrl(place.host, place.port) for place in await source.ask(MEMBERS_OF[system.name])]
+        registered = await source.known(REGISTERED) or ()
+        ports = [place.port for place in registered if not place.host] or [PORT]
+        places = [(place.host, place.port) for place in registered if place.host]
+        dumps = product(await source.known(DUMPED_TO) or (), dict.fromkeys(ports))
+        urls = [ServerUrl(host, port) for host, port in dict.fromkeys([*places, *dumps])]
+        return [url for url in urls if self.source.is_loopback or not url.is_loopback]
 
     # -- what it knows of them
 
@@ -319,8 +242,8 @@ class AttachedProvider:
 class _Asked:
     """A connection to one server for a few questions, as a context."""
 
-    def __init__(self, url: ServerUrl, name: str, login: Login) -> None:
-        self._sql = connection_to(url, name, login)
+    def __init__(self, url: ServerUrl, login: Login) -> None:
+        self._sql = connection_to(url, url.place, login)
 
     async def __aenter__(self) -> _Asked:
         return self
