@@ -1,7 +1,7 @@
 """The passwords of one stack: made at random, kept in a file of mode 0600, never anywhere else.
 
 The containers get them as a file on the tools volume that only the server's user can read. The
-file on the host names the volume's creation, so that the passwords of an older stack of the same
+file on the host names the stack's network, so that the passwords of an older stack of the same
 name are told from its own.
 """
 
@@ -33,52 +33,33 @@ _KEYS: Final = ("control", "dsn", "replication")
 
 
 @dataclass(frozen=True, slots=True)
-class Passwords:
-    """The passwords by account: control, dsn, replication; `repr` hides them."""
+class StoredAccounts:
+    """What this machine keeps of one stack's accounts."""
 
-    passwords: Mapping[str, str]
-    origin: str
-    """What the file belongs to: when the stack's tools volume was created."""
-
-    def __repr__(self) -> str:
-        """Without the passwords."""
-        return f"Passwords(origin={self.origin!r})"
-
-    def credentials(self) -> Credentials:
-        """For the engine."""
-        return Credentials(
-            CONTROL_USER,
-            self.passwords["control"],
-            DSN_USER,
-            self.passwords["dsn"],
-            REPLICATION_USER,
-            self.passwords["replication"],
-        )
+    credentials: Credentials
+    network: str
+    """The stack's, which tells it from an older one of the same name."""
 
 
-def generate(origin: str) -> Passwords:
-    """New random passwords."""
-    return Passwords({key: secrets.token_hex(16) for key in _KEYS}, origin)
+def generate() -> Credentials:
+    """The accounts with new random passwords."""
+    return _accounts({key: secrets.token_hex(16) for key in _KEYS})
 
 
-def encode(accounts: Passwords) -> str:
+def _accounts(passwords: Mapping[str, str]) -> Credentials:
+    control, dsn, replication = (passwords[key] for key in _KEYS)
+    return Credentials(CONTROL_USER, control, DSN_USER, dsn, REPLICATION_USER, replication)
+
+
+def encode(accounts: Credentials) -> str:
     """`name=value` lines, as start-mysqld reads them."""
-    return "".join(f"{key}={accounts.passwords[key]}\n" for key in _KEYS)
+    passwords = (accounts.control_password, accounts.dsn_password, accounts.replication_password)
+    return "".join(f"{key}={password}\n" for key, password in zip(_KEYS, passwords, strict=True))
 
 
-def decode(text: str, origin: str | None = None) -> Passwords | None:
-    """Read `name=value` lines; None when an account is missing."""
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    if not all(values.get(key) for key in _KEYS):
-        return None
-    return Passwords(
-        {key: values[key] for key in _KEYS}, origin if origin is not None else values.get("origin", "")
-    )
-
-
-def write(file: Path, accounts: Passwords) -> None:
+def write(file: Path, kept: StoredAccounts) -> None:
     """Keep the passwords, mode 0600, replaced in one step; raises MissingPiece when it cannot."""
-    keep(file, f"{encode(accounts)}origin={accounts.origin}\n")
+    keep(file, f"{encode(kept.credentials)}origin={kept.network}\n")
 
 
 def keep(file: Path, text: str) -> None:
@@ -117,9 +98,13 @@ def forget(file: Path) -> None:
         file.parent.rmdir()
 
 
-def read(file: Path) -> Passwords | None:
+def read(file: Path) -> StoredAccounts | None:
     """The passwords that are kept; None when the file is lost, broken or another user's."""
     try:
-        return decode(read_bytes(file, _MOST_BYTES).decode("ascii"))
+        lines = read_bytes(file, _MOST_BYTES).decode("ascii").splitlines()
     except (OSError, UnicodeDecodeError):
         return None
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    return (
+        StoredAccounts(_accounts(values), values.get("origin", "")) if all(map(values.get, _KEYS)) else None
+    )

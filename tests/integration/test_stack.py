@@ -18,9 +18,9 @@ from typing import Any
 import asyncmy
 import pytest
 
-from replexplorer.adapters.docker import images, provider
-from replexplorer.adapters.docker.client import client as docker
-from replexplorer.adapters.docker.inventory import remove_stack, take
+from replexplorer.adapters.docker import provider
+from replexplorer.adapters.docker.hosts import Daemons
+from replexplorer.adapters.docker.inventory import remove_everywhere, take
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.formats.paths import shipped
@@ -420,8 +420,9 @@ async def test_two_users_downs_at_once_leave_nothing(rough: DockerProvider, dock
 
 
 def _remove(stack: str) -> None:
-    with docker() as daemon:
-        remove_stack(daemon, stack)
+    daemons = Daemons(None)
+    remove_everywhere(daemons, stack)
+    daemons.close()
 
 
 async def test_a_cancelled_up_leaves_nothing(own_stack: DockerProvider, docker_client: Any) -> None:
@@ -511,50 +512,6 @@ def test_no_permission_is_one_line(tmp_path: Path, docker_client: Any) -> None:
             finally:
                 os._exit(status)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.fixture
-def compose_tool(docker_client: Any, tmp_path: Path) -> Iterator[list[str]]:
-    """docker-compose on the shipped file, under a project and a stack of its own."""
-    tool = shutil.which("docker-compose")
-    if tool is None:
-        pytest.skip("docker-compose is not installed")
-    images.ensure([images.MYSQL, images.SIDECAR], shipped("compose"), quiet)
-    command = [tool, "-p", f"{PREFIX}compose".replace("-", ""), "-f", str(shipped("compose") / "stack.yaml")]
-    environment = {**os.environ, "RX_STACK": f"{PREFIX}-compose"}
-    os.environ["RX_STACK"] = environment["RX_STACK"]
-    try:
-        yield command
-    finally:
-        subprocess.run([*command, "down", "-v", "-t", "0"], check=True, capture_output=True, env=environment)
-        del os.environ["RX_STACK"]
-
-
-async def test_the_compose_tool_alone_and_the_app_on_top(
-    compose_tool: list[str], state_home: Path, docker_client: Any
-) -> None:
-    def run(*words: str) -> str:
-        return subprocess.run([*compose_tool, *words], check=True, capture_output=True, text=True).stdout
-
-    await asyncio.to_thread(run, "up", "-d")
-    said = await asyncio.to_thread(
-        run, "exec", "-T", "db1-net", "cat", "/var/lib/replexplorer/tools/secrets/accounts"
-    )
-    passwords = dict(line.split("=", 1) for line in said.splitlines())
-    stack = DockerProvider(f"{PREFIX}-compose")
-    try:
-        credentials = await stack.credentials()
-        assert credentials.control_password == passwords["control"]
-        assert credentials.dsn_password == passwords["dsn"]
-        live = LiveStack(stack, credentials)
-        await live.ready()
-        assert await stack.up(UpOptions(), quiet) is False
-        docker_client.kill(ids(docker_client, stack.name)["db1", "mysqld"])
-        await stack.up(UpOptions(replicas=2), quiet)
-        await live.ready()
-        assert len(await stack.nodes()) == 3
-    finally:
-        await take_down(stack)
 
 
 async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerProvider, docker_client: Any) -> None:

@@ -119,9 +119,9 @@ async def test_passwords_are_those_of_this_network_only() -> None:
     stack = DockerProvider("far", PLACED)
     with pytest.raises(StackUnavailable, match="its passwords are lost"):
         await stack.credentials()
-    secrets.write(stack.accounts_file, secrets.generate("network"))
+    secrets.write(stack.accounts_file, secrets.StoredAccounts(secrets.generate(), "network"))
     assert (await stack.credentials()).control_password
-    secrets.write(stack.accounts_file, secrets.generate("another"))
+    secrets.write(stack.accounts_file, secrets.StoredAccounts(secrets.generate(), "another"))
     with pytest.raises(StackUnavailable):
         await stack.credentials()
 

@@ -4,7 +4,7 @@ what is whole is left. On several hosts each has the images, and one overlay is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from replexplorer.core.machine import ServerLimits
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_names
 from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file
-from replexplorer.ports import Report, UpOptions
+from replexplorer.ports import Credentials, Report, UpOptions
 
 _KILL_LIMIT_S: Final = 10
 _TOOLS: Final = "/var/lib/replexplorer/tools"
@@ -82,7 +82,6 @@ class Builder:
 
     def _up(self, options: UpOptions) -> bool:
         found = self._take()
-        inventory.refuse_other_names(self._stack, found.containers)
         created = not found.containers
         system, flavor = self._check_system(options, found)
         nodes = self._nodes(options, found, system)
@@ -105,9 +104,7 @@ class Builder:
                     secrets.forget(self._accounts_file)
                 else:
                     kept = found.nodes()
-                    self._daemons.each(
-                        lambda host, client: inventory.remove_other_nodes(client, self._stack, kept)
-                    )
+                    self._daemons.each(lambda host, client: inventory.remove_nodes(client, self._stack, kept))
             raise
         return created
 
@@ -173,11 +170,6 @@ class Builder:
 
     def _check_image(self, options: UpOptions, found: Inventory) -> None:
         servers = [container for container in found.containers if container.role == "mysqld"]
-        if options.image is not None and options.flavor is not None:
-            raise UsageError(
-                f"an image and the flavor {options.flavor} are two answers to which server",
-                "give one of the two: what an image holds is found out",
-            )
         has = images.flavor_of(servers[0].image) if servers else None
         if has is not None and options.flavor is not None and has != options.flavor:
             says = {flavor: recipe.says for flavor, recipe in images.SERVERS.items()}
@@ -269,10 +261,9 @@ class Builder:
             made = {}
             for node in firsts.values():
                 client, made[node] = by_node[node].client, by_node[node].sidecar(node)
-                if accounts is not None:
-                    files = [("accounts", secrets.encode(accounts).encode())]
-                    content = archive(files, mode=0o400, user=secrets.SERVER_UID)
-                    client.put_archive(made[node].id, f"{_TOOLS}/secrets", content)
+                files = [("accounts", secrets.encode(accounts).encode())]
+                content = archive(files, mode=0o400, user=secrets.SERVER_UID)
+                client.put_archive(made[node].id, f"{_TOOLS}/secrets", content)
                 if placed is not None and placed.roles is not None:
                     put_roles(client, made[node].id, placed.roles)
             first = pool.submit(self._node, by_node[nodes[0]], nodes[0], made.get(nodes[0]), None)
@@ -283,21 +274,16 @@ class Builder:
         self._stop_if_cancelled()
         self._report("the servers are starting", 0.6)
 
-    def _passwords(self, found: Inventory, network: str) -> secrets.Passwords | None:
-        """The stack's passwords, made where there is no data yet, and kept on this machine; None where only
-        the tools volume of a stack that the Compose tool made has them."""
-        if not found.volumes:
-            accounts = secrets.generate(network)
-        elif (kept := secrets.read(self._accounts_file)) is not None:
-            accounts = secrets.Passwords(kept.passwords, network)
-        elif any(container.by_compose for container in found.containers):
-            return None
-        else:
+    def _passwords(self, found: Inventory, network: str) -> Credentials:
+        """The stack's passwords, made where there is no data yet, and kept on this machine."""
+        kept = secrets.read(self._accounts_file)
+        if found.volumes and kept is None:
             raise StackUnavailable(
                 f"stack {self._stack} found, cannot log in: its passwords are lost",
                 f"replexplorer down --stack {self._stack}",
             )
-        secrets.write(self._accounts_file, accounts)
+        accounts = kept.credentials if found.volumes and kept is not None else secrets.generate()
+        secrets.write(self._accounts_file, secrets.StoredAccounts(accounts, network))
         return accounts
 
     def _node(self, step: Steps, node: str, sidecar: Made | None, first: Future[None] | None) -> None:
@@ -332,7 +318,7 @@ class Builder:
         if not missing or self._daemons.placement is None:
             return
         origin = next((host for host in has if has[host]), None)
-        progress = images.ImageProgress(self._report, f"loading {name}", missing)
+        self._report(f"loading {name} onto {', '.join(missing)}", None)
 
         def load(host: str) -> None:
             with (
@@ -341,8 +327,7 @@ class Builder:
                 ) as source,
                 closing[Any](connect(address_of(host), timeout_s=images.BUILD_SILENCE_S)) as target,
             ):
-                size = int(source.inspect_image(name)["Size"])
-                for said in target.load_image(_counted(source.get_image(name), size, progress.of(host))):
+                for said in target.load_image(source.get_image(name)):
                     if "error" in said:
                         raise MissingPiece(f"{host} does not take the image {name}", str(said["error"]))
                 if image_id(target, name) is None:
@@ -354,17 +339,6 @@ class Builder:
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise StackUnavailable("interrupted while the stack came up", "try again")
-
-
-def _counted(stream: Iterator[bytes], size: int, report: Callable[[float, str], None]) -> Iterator[bytes]:
-    """The stream, reported as it goes; `size` bytes are about all of it."""
-    at = 0
-    for block in stream:
-        at += len(block)
-        share = min(at / size, 1.0) if size else 1.0
-        # In tenths: each line that says something else is printed where no terminal rewrites it.
-        report(share, f"{10 * int(10 * share)} %")
-        yield block
 
 
 def _is_older(client: Any, server: str, sidecar: str) -> bool:

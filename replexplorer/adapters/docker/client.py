@@ -14,7 +14,7 @@ import tarfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
@@ -75,14 +75,6 @@ def archive(files: Iterable[tuple[str, bytes]], *, mode: int = 0o644, user: int 
             member.size, member.mode, member.uid, member.gid = len(content), mode, user, user
             tar.addfile(member, io.BytesIO(content))
     return stream.getvalue()
-
-
-def file_in(daemon: Any, container: str, path: str) -> bytes:
-    """A file of a container, which need not run; raises the SDK's NotFound."""
-    stream, _ = daemon.get_archive(container, path)
-    with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
-        content = tar.extractfile(tar.next() or "")
-        return content.read() if content is not None else b""
 
 
 def _ping(host: str) -> None:

@@ -88,18 +88,15 @@ def checked(hosts: Mapping[str, str], nodes: Iterable[str]) -> dict[str, str]:
 def address_of(host: str) -> str:
     """Where a host's daemon listens, `unix://...` or `tcp://...`; a host is that, or a context's name.
 
-    Raises UsageError for an unknown context, MissingPiece for an address that cannot be used from here.
+    Raises UsageError for an unknown context, MissingPiece for what cannot be used from here.
     """
     address = host if "://" in host else _address_of_context(host)
-    scheme, _, place = address.partition("://")
-    if scheme == "ssh":
+    if not address.startswith(("unix://", "tcp://")):
         raise MissingPiece(
-            f"the Docker host {host}: SSH is not spoken here",
-            f"forward its socket, `ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock {place}`, and name"
-            " unix:///tmp/docker.sock",
+            f"no Docker host {host!r}: SSH and TLS are not spoken here",
+            "unix:///PATH, tcp://HOST:PORT, or a context's name; a socket elsewhere is forwarded by"
+            " `ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST`",
         )
-    if scheme not in ("unix", "tcp"):
-        raise UsageError(f"no Docker host {host!r}", "unix:///PATH, tcp://HOST:PORT, or a context's name")
     return address
 
 
@@ -116,10 +113,7 @@ def _address_of_context(name: str) -> str:
             f"no Docker context {name!r}", "`docker context ls` lists them, or give unix:///PATH"
         )
     if getattr(context, "TLSConfig", None) is not None:
-        raise MissingPiece(
-            f"the Docker context {name!r} needs TLS, which is not spoken here",
-            "forward its socket over ssh, and name unix:///PATH",
-        )
+        return "tls://"
     found = str(context.Host or "unix:///var/run/docker.sock").removeprefix("http+")
     return found.replace("http://", "tcp://", 1)  # as the SDK writes what Docker's own command writes as tcp
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import replexplorer
-from replexplorer.adapters.docker.client import archive, client, file_in, one_line
+from replexplorer.adapters.docker.client import archive, client, one_line
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
 from replexplorer.core.system import DEFAULT
@@ -156,8 +156,7 @@ def ensure(
 ) -> dict[str, str]:
     """Role to reference of each image, built on this machine where it is nowhere, at once where several are.
 
-    `is_there` says of a reference whether any host has it; None: this machine is the only one. The `latest`
-    of each repository, which the Compose tool takes, is then the image that is wanted here. Raises
+    `is_there` says of a reference whether any host has it; None: this machine is the only one. Raises
     MissingPiece in one line: no registry and no mmdebstrap, no network, a full disk, a failing build.
     """
     wanted = {recipe.role: reference(recipe, compose) for recipe in recipes}
@@ -166,46 +165,31 @@ def ensure(
         missing = [recipe for recipe in recipes if not has(wanted[recipe.role])]
     if missing:
         _build_all(missing, compose, report)
-    with client() as daemon:
-        for recipe in recipes if is_there is None else missing:
-            daemon.tag(wanted[recipe.role], recipe.repository, "latest")
-            built_with = _state(daemon, recipe, wanted[recipe.role]).built_with if recipe in missing else None
-            if built_with:
-                report(f"built the {recipe.says} image with {built_with}", None)
     return wanted
 
 
 def _build_all(missing: list[Recipe], compose: Path, report: Report) -> None:
     base = find_base(report)
-    progress = ImageProgress(report, "building images", [recipe.says for recipe in missing])
+    done = {recipe.says: (0.0, "-") for recipe in missing}
+
+    def build(recipe: Recipe) -> None:
+        def step(share: float, words: str) -> None:
+            done[recipe.says] = share, words
+            text = ", ".join(f"{name} {said}" for name, (_, said) in done.items())
+            report(f"building images: {text}", sum(share for share, _ in done.values()) / len(done))
+
+        built_with = _build(recipe, compose, base, step)
+        if built_with:
+            report(f"built the {recipe.says} image with {built_with}", None)
+
     with ThreadPoolExecutor(len(missing)) as pool:
-        builds = [pool.submit(_build, recipe, compose, base, progress.of(recipe.says)) for recipe in missing]
-    for build in builds:
-        build.result()
+        builds = [pool.submit(build, recipe) for recipe in missing]
+    for each in builds:
+        each.result()
 
 
-class ImageProgress:
-    """One line for several things that are done at once."""
-
-    def __init__(self, report: Report, doing: str, names: Iterable[str]) -> None:
-        self._report = report
-        self._doing = doing
-        self._done = dict.fromkeys(names, (0.0, ""))
-
-    def of(self, name: str) -> Callable[[float, str], None]:
-        """What one of them calls with its share, 0 to 1, and that in words."""
-
-        def report(share: float, words: str) -> None:
-            self._done[name] = share, words
-            text = ", ".join(f"{key} {said or '-'}" for key, (_, said) in self._done.items())
-            shares = [each for each, _ in self._done.values()]
-            self._report(f"{self._doing}: {text}", sum(shares) / len(shares))
-
-        return report
-
-
-def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str], None]) -> None:
-    """Build one image, note what it was built with, and tag it with its hash."""
+def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str], None]) -> str:
+    """Build one image and tag it with its hash; answers what it was built with, which its label says."""
     files = _files(recipe, compose)
     stage = f" --target {recipe.target}" if recipe.target else ""
     again = f"docker build --build-arg BASE={base}{stage} -f {compose / recipe.dockerfile} {compose}"
@@ -222,6 +206,8 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str]
             target=recipe.target or "",
             labels={f"{LABEL}role": recipe.role, f"{LABEL}version": replexplorer.__version__},
         )
+        status, said = _run(daemon, made, ["/bin/cat", _BUILT_WITH_FILE], {})
+        built_with = ", ".join(said.strip().splitlines()) if status == 0 else ""
         # A label of its own build: what an archive gave is known only when the image is whole.
         run_build(
             daemon,
@@ -230,8 +216,9 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[float, str]
             lambda *_: None,
             fileobj=io.BytesIO(f"FROM {made}\n".encode()),
             tag=f"{recipe.repository}:{digest(files)}",
-            labels={BUILT_WITH: _built_with(daemon, made), f"{LABEL}base": base},
+            labels={BUILT_WITH: built_with, f"{LABEL}base": base},
         )
+    return built_with
 
 
 def run_build(daemon: Any, says: str, again: str, step: Callable[[float, str], None], **options: Any) -> str:
@@ -248,20 +235,6 @@ def run_build(daemon: Any, says: str, again: str, step: Callable[[float, str], N
         if "error" in event:
             raise failure(f"building the {says} image failed", [*said, event["error"]], again)
     return made
-
-
-def _built_with(daemon: Any, image: str) -> str:
-    """What the image's own note says: its packages and their versions, in one line; empty without one."""
-    from docker.errors import NotFound
-
-    created = daemon.create_container(image, command=["-"], labels={f"{LABEL}role": "probe"})
-    try:
-        lines = file_in(daemon, created["Id"], _BUILT_WITH_FILE).decode("utf-8", "replace").splitlines()
-    except NotFound:
-        return ""
-    finally:
-        daemon.remove_container(created["Id"], force=True, v=True)
-    return ", ".join(line.strip() for line in lines if line.strip())
 
 
 def require(name: str, report: Report) -> None:

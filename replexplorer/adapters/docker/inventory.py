@@ -1,19 +1,15 @@
-"""What is there of a stack, found by label and never by name, and how it is taken away.
-
-Containers that the Compose tool made are as good as ours: they carry the same labels.
-"""
+"""What is there of a stack, found by label and never by name, and how it is taken away."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.adapters.docker.hosts import Daemons
-from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
@@ -36,14 +32,8 @@ HOST: Final = f"{LABEL}host"
 
 _MYSQL_PORT: Final = 3306
 
-COMPOSE_PROJECT: Final = "com.docker.compose.project"
-"""The Compose tool's own label."""
-
-_CONFLICTS: Final = (403, 409)
-"""A network with endpoints, a volume in use: two `down` at once, from two users, see these for a moment."""
-_GOING: Final = "is marked for removal"
-"""What the daemon says, as a defect of its own (500), of a container that another `down` removes now."""
 _HELD_S: Final = 10.0
+"""How long what cannot be removed is tried again: another `down` removes it too, or something on it."""
 _IN_USE_S: Final = 20.0
 """How long the swarm may take to learn that a network is not in use any more."""
 
@@ -63,7 +53,6 @@ class Container:
     address: str | None
     published: tuple[str, int] | None
     """Host and port, as Docker has bound it."""
-    by_compose: bool
     system: str = DEFAULT
     """What its stack is."""
 
@@ -87,43 +76,37 @@ class Inventory:
 
     def volume(self, role: str, node: str | None = None) -> Mapping[str, Any] | None:
         """The volume of a role, of a node where it has one."""
-        for volume in self.volumes:
-            labels = volume.get("Labels") or {}
-            if labels.get(ROLE) == role and labels.get(NODE) == node:
-                return volume
-        return None
+        wanted = (role, node)
+        return next(
+            (each for each in self.volumes if (_of(each).get(ROLE), _of(each).get(NODE)) == wanted), None
+        )
 
     def nodes(self) -> list[str]:
         """Names of the nodes of which anything is there, in order."""
-        labels = [volume.get("Labels") or {} for volume in self.volumes]
-        found = {c.node for c in self.containers} | {label[NODE] for label in labels if NODE in label}
-        return in_order(found)
+        found = {c.node for c in self.containers} | {_of(volume).get(NODE) for volume in self.volumes}
+        return in_order(name for name in found if name is not None)
+
+    @property
+    def noted(self) -> Mapping[str, str]:
+        """What the network's labels say of the stack."""
+        return _of(self.networks[0]) if self.networks else {}
 
     def asked_replicas(self) -> int:
         """How many replicas there are, or were asked for."""
-        asked = [(network.get("Labels") or {}).get(REPLICAS, "") for network in self.networks]
-        return max([int(text) for text in asked if text.isdigit()] + [len(self.nodes()) - 1, 0])
+        return max(int(self.noted.get(REPLICAS, 0)), len(self.nodes()) - 1, 0)
 
     def image(self) -> str | None:
         """The image of the stack's servers."""
-        for container in self.containers:
-            if container.role == "mysqld":
-                return container.image
-        for network in self.networks:
-            if name := (network.get("Labels") or {}).get(IMAGE):
-                return str(name)
-        return None
+        servers = (each.image for each in self.containers if each.role == "mysqld")
+        return next(servers, None) or self.noted.get(IMAGE)
 
     def limits(self) -> ServerLimits:
         """What each server may take."""
-        return limits_in((self.networks[0].get("Labels") or {}) if self.networks else {})
+        return limits_in(self.noted)
 
     def system(self) -> str | None:
         """What the stack is; None where nothing of it says so."""
-        if self.containers:
-            return self.containers[0].system
-        labels = (network.get("Labels") or {} for network in self.networks)
-        return next((str(each[SYSTEM]) for each in labels if SYSTEM in each), None)
+        return self.containers[0].system if self.containers else self.noted.get(SYSTEM)
 
     @property
     def identity(self) -> str:
@@ -147,14 +130,9 @@ def sidecars(client: Any, stack: str) -> list[Container]:
     return [each for each in containers(client, stack) if each.role == "sidecar"]
 
 
-def refuse_other_names(stack: str, found: Iterable[Container]) -> None:
-    """Raise StackUnavailable for a stack of before nodes were named by number."""
-    others = {container.node for container in found if node_number(container.node) is None}
-    if others:
-        raise StackUnavailable(
-            f"stack {stack} was made by an earlier replexplorer (its nodes: {', '.join(in_order(others))})",
-            f"`replexplorer down --stack {stack}`, then up",
-        )
+def _of(item: Mapping[str, Any]) -> Mapping[str, str]:
+    """The labels of what the daemon lists."""
+    return item.get("Labels") or {}
 
 
 def take(client: Any, stack: str) -> Inventory:
@@ -175,7 +153,7 @@ def stack_names(client: Any) -> list[str]:
         *client.networks(filters=label),
         *(client.volumes(filters=label)["Volumes"] or ()),
     ]
-    return sorted({(item.get("Labels") or {})[STACK] for item in found})
+    return sorted({_of(item)[STACK] for item in found})
 
 
 def addresses(found: Iterable[Container]) -> list[NodeAddress]:
@@ -230,86 +208,64 @@ def _container(item: Mapping[str, Any]) -> Container:
         state=item["State"],
         address=address,
         published=(ports[0]["IP"], ports[0]["PublicPort"]) if ports else None,
-        by_compose=COMPOSE_PROJECT in labels,
         system=labels.get(SYSTEM, DEFAULT),
     )
 
 
-def remove_stack(client: Any, stack: str, *, networks: bool = True) -> int:
-    """Remove containers, networks (if wanted) and volumes with this stack's label, killed and not waited for;
-    answers how many went."""
+def remove_nodes(client: Any, stack: str, kept: Collection[str] | None = None) -> int:
+    """Remove this stack's containers, killed and not waited for, and its volumes; with `kept` those of all
+    other nodes alone. Answers how many went."""
     label = {"label": f"{STACK}={stack}"}
+
+    def gone(items: Iterable[Any], key: str) -> list[str]:
+        nodes = [(item[key], _of(item).get(NODE)) for item in items]
+        return [name for name, node in nodes if kept is None or (node is not None and node not in kept)]
+
     count = _remove_all(
-        [item["Id"] for item in client.containers(all=True, filters=label)],
+        gone(client.containers(all=True, filters=label), "Id"),
         lambda found: client.remove_container(found, force=True, v=True),
     )
-    found = [item["Id"] for item in client.networks(filters=label)] if networks else []
-    volumes = [item["Name"] for item in client.volumes(filters=label)["Volumes"] or ()]
-    count += _remove_all(found, lambda found: _remove_network(client, found))
+    volumes = gone(client.volumes(filters=label)["Volumes"] or (), "Name")
     return count + _remove_all(volumes, lambda found: client.remove_volume(found, force=True))
 
 
 def remove_everywhere(daemons: Daemons, stack: str) -> tuple[int, list[str]]:
     """Remove what carries this stack's label on all hosts that can be asked; answers how many things went,
-    and the hosts that are away."""
-    placed = daemons.placement
-    done = daemons.each(lambda host, client: remove_stack(client, stack, networks=placed is None))
+    and the hosts that are away, with which the network stays."""
+    done = daemons.each(lambda host, client: remove_nodes(client, stack))
     left = [host for host in daemons.names if host not in done]
-    count = sum(done.values())
-    if placed is not None:
-        count += sum(daemons.each(lambda host, client: _remove_overlay(client, stack, not left)).values())
-    return count, left
+    is_overlay = daemons.placement is not None
+    networks = daemons.each(lambda host, client: _remove_networks(client, stack, is_overlay, bool(left)))
+    return sum(done.values()) + sum(networks.values()), left
 
 
-def remove_other_nodes(client: Any, stack: str, kept: Iterable[str]) -> None:
-    """Remove the containers and volumes of this stack's nodes but for those that are to be kept."""
-    label = {"label": [f"{STACK}={stack}", NODE]}
-    among = set(kept)
-
-    def others(items: Iterable[Any], key: str) -> list[str]:
-        return [item[key] for item in items if item["Labels"][NODE] not in among]
-
-    containers = others(client.containers(all=True, filters=label), "Id")
-    _remove_all(containers, lambda found: client.remove_container(found, force=True, v=True))
-    volumes = others(client.volumes(filters=label)["Volumes"] or (), "Name")
-    _remove_all(volumes, lambda found: client.remove_volume(found, force=True))
-
-
-def _remove_network(client: Any, network: str) -> None:
-    """Remove a network, also when somebody has put a container of his own on it."""
-    for container in client.inspect_network(network)["Containers"] or {}:
-        client.disconnect_container_from_network(container, network, force=True)
-    client.remove_network(network)
-
-
-def _remove_overlay(client: Any, stack: str, patient: bool) -> int:
-    """Remove the stack's network where this host manages the swarm; answers how many went.
-
-    The swarm learns a moment later that the last container has left it, so one that is in use is tried again
-    if one is `patient`; what is in use by a host that is away stays.
-    """
+def _remove_networks(client: Any, stack: str, is_overlay: bool, in_use: bool) -> int:
+    """Remove the stack's network, an overlay where this host manages the swarm, also when somebody has put a
+    container of his own on it; answers how many went. The swarm learns a moment later that the last container
+    has left it; what is `in_use` by a host that is away stays."""
     from docker.errors import APIError
 
-    if not client.info().get("Swarm", {}).get("ControlAvailable"):
+    if is_overlay and not client.info().get("Swarm", {}).get("ControlAvailable"):
         return 0
+
+    def remove(network: str) -> None:
+        if not is_overlay:
+            for container in client.inspect_network(network)["Containers"] or {}:
+                client.disconnect_container_from_network(container, network, force=True)
+        client.remove_network(network)
+
     networks = [item["Id"] for item in client.networks(filters={"label": f"{STACK}={stack}"})]
     try:
-        return _remove_all(networks, client.remove_network, _IN_USE_S if patient else 0.0, any_error=True)
+        return _remove_all(networks, remove, 0.0 if in_use else _IN_USE_S)
     except APIError:
-        if patient:
-            raise
-        return 0
+        if in_use:
+            return 0
+        raise
 
 
-def _remove_all(
-    found: Iterable[str],
-    remove: Callable[[str], object],
-    held_s: float = _HELD_S,
-    *,
-    any_error: bool = False,
-) -> int:
-    """Remove all at once; what is gone already, or is going, counts as gone, and what somebody else still
-    holds, who takes it away as well, is tried again for a while, with `any_error` whatever is said."""
+def _remove_all(found: Collection[str], remove: Callable[[str], object], held_s: float = _HELD_S) -> int:
+    """Remove all at once; what is gone already counts as gone, and what somebody else still holds, or takes
+    away as well, is tried again for a while. Answers how many there were."""
     from docker.errors import APIError, NotFound
 
     def one(name: str) -> None:
@@ -319,17 +275,13 @@ def _remove_all(
                 remove(name)
             except NotFound:
                 return
-            except APIError as error:
-                if "already in progress" in str(error):
-                    return
-                is_held = any_error or error.status_code in _CONFLICTS or _GOING in str(error)
-                if not is_held or time.monotonic() > ends_s:
+            except APIError:
+                if time.monotonic() > ends_s:
                     raise
                 time.sleep(0.1)
             else:
                 return
 
-    names = list(found)
-    with ThreadPoolExecutor(max(len(names), 1)) as pool:
-        list(pool.map(one, names))
-    return len(names)
+    with ThreadPoolExecutor(max(len(found), 1)) as pool:
+        list(pool.map(one, found))
+    return len(found)

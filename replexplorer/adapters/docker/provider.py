@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
 from replexplorer.adapters.docker import execs, hosts, inventory
-from replexplorer.adapters.docker.client import client, file_in, spoken
+from replexplorer.adapters.docker.client import client, spoken
 from replexplorer.adapters.docker.hosts import Daemons, Placement
 from replexplorer.adapters.docker.process import ServerContainer
 from replexplorer.core.errors import (
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
 
-_ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
 _MYSQL_PORT: Final = 3306
 _CLOCK_WITHIN_S: Final = 5.0
 
@@ -111,13 +110,11 @@ class DockerProvider:
         return await self.on(self.placement.nodes_on(host)[0], work)
 
     async def nodes(self) -> Sequence[NodeAddress]:
-        """The nodes in order; empty when there is no such stack. Raises StackUnavailable for a stack of an
-        earlier version, whose nodes have other names."""
+        """The nodes in order; empty when there is no such stack."""
 
         def work(daemons: Daemons) -> list[NodeAddress]:
             found = daemons.each(lambda host, client: inventory.containers(client, self.name))
             containers = [each for some in found.values() for each in some]
-            inventory.refuse_other_names(self.name, containers)
             nodes = inventory.addresses(containers)
             if daemons.placement is None or (not containers and len(found) == len(daemons.names)):
                 return nodes
@@ -205,7 +202,7 @@ class DockerProvider:
 
         def work(daemons: Daemons) -> None:
             with self._lock(lambda text, done: None, threading.Event()):
-                daemons.every(lambda host, client: inventory.remove_other_nodes(client, self.name, kept))
+                daemons.every(lambda host, client: inventory.remove_nodes(client, self.name, kept))
                 if daemons.placement is not None:
                     on = {node: host for node, host in daemons.placement.hosts.items() if node in kept}
                     self._note(replace(daemons.placement, hosts=on))
@@ -289,37 +286,22 @@ class DockerProvider:
         raise failure or StackUnavailable(f"the host {host} has no node", "replexplorer up")
 
     async def credentials(self) -> Credentials:
-        """The stack's accounts.
-
-        A stack that the Compose tool made keeps its passwords itself: the daemon hands them out.
-        Raises StackUnavailable when there is no stack, or its passwords are lost.
-        """
-        accounts = secrets.read(self.accounts_file)
-        if self._daemons.placement is not None:
-            origin = self._daemons.placement.network
-        else:
-            origin, accounts = await self._call(
-                lambda daemons: daemons.on("", lambda client: self._accounts(client, accounts))
-            )
-        if accounts is None or accounts.origin != origin:
+        """The stack's accounts; raises StackUnavailable when there is no stack, or its passwords are lost."""
+        placed = self._daemons.placement
+        network = placed.network if placed is not None else await self.on("", self._network)
+        kept = secrets.read(self.accounts_file)
+        if kept is None or kept.network != network:
             raise StackUnavailable(
                 f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
                 f"replexplorer down --stack {self.name}",
             )
-        return accounts.credentials()
+        return kept.credentials
 
-    def _accounts(self, client: Any, kept: secrets.Passwords | None) -> tuple[str, secrets.Passwords | None]:
-        """What tells the stack from others of its name, and the passwords that are kept of it, here or in a
-        stack that the Compose tool made."""
+    def _network(self, client: Any) -> str:
         found = inventory.take(client, self.name)
         if not found.containers:
             raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
-        sidecar = next((one for one in found.containers if one.role == "sidecar" and one.by_compose), None)
-        if (kept is None or kept.origin != found.identity) and sidecar is not None:
-            text = file_in(client, sidecar.id, _ACCOUNTS_IN_CONTAINER).decode("ascii", "replace")
-            if (kept := secrets.decode(text, found.identity)) is not None:
-                secrets.write(self.accounts_file, kept)
-        return found.identity, kept
+        return found.identity
 
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """See `ports.Provider`."""
