@@ -94,7 +94,7 @@ async def compare(session: Session, cpu: ServerCpu, clients: int, limit_s: float
 async def figures(session: Session, *, quick: bool) -> list[Figure]:
     """The anatomy's price at one client and at many; the session's knobs are reset afterwards."""
     await turn_knobs(session, *SETTINGS)
-    await session.drive(replace(session.load_settings(), clients=CLIENTS[0], workload="update_index"))
+    await session.drive(replace(session.driving.settings(), clients=CLIENTS[0], workload="update_index"))
     session.monitor.start()
     cpu = ServerCpu(session.outside.provider.name)
     try:

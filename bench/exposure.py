@@ -227,7 +227,7 @@ def judged_cuts(done: Cuts) -> list[Figure]:
 async def cost(session: Session, limit_s: float) -> list[Figure]:
     """TPS and server CPU a commit, with the meter looking as the dashboard lets it and without, in turns."""
     await turn(session, "semi_sync=off", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "rtt=0")
-    await session.drive(replace(session.load_settings(), clients=CLIENTS, workload="update_index"))
+    await session.drive(replace(session.driving.settings(), clients=CLIENTS, workload="update_index"))
     cpu = ServerCpu(session.outside.provider.name)
     try:
         await one_turn(session, cpu, on=True)

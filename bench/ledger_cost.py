@@ -60,7 +60,7 @@ async def compare(session: Session, clients: int, pairs: int) -> Figure:
 
 async def figures(session: Session, *, quick: bool) -> list[Figure]:
     """The price at one client and at many."""
-    await session.drive(replace(session.load_settings(), clients=CLIENTS[0], workload="insert"))
+    await session.drive(replace(session.driving.settings(), clients=CLIENTS[0], workload="insert"))
     try:
         pairs, counts = (QUICK_PAIRS, CLIENTS[1:2]) if quick else (PAIRS, CLIENTS)
         return [await compare(session, clients, pairs) for clients in counts]

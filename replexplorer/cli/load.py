@@ -13,10 +13,11 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import BY_KEY, parse_value
-from replexplorer.core.load.interval import Interval
+from replexplorer.core.knobs.names import BY_KEY, Backing, parse_value
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import OPEN, POISSON
 from replexplorer.core.text import utc
+from replexplorer.engine.experiment.stack_api import Findings
 from replexplorer.formats.files import read_workload
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again, conditions_of
@@ -47,10 +48,10 @@ async def load(call: Call) -> int:
     async with attached(
         call, "load", beside=args.beside, tick_s=interval_s, recorded=True, **options
     ) as session:
-        load = session.foreground()
-        settings = settings_of(args, load.requested(), script)
+        load, settings = session.load, settings_of(args, session.driving.settings(), script)
         console.progress("preparing the table")
-        lines, course = IntervalLines(args.warmup, interval_s), Course()
+        lines, course, measured = IntervalLines(args.warmup, interval_s), Course(), Measurement()
+        found, ledger, clock = Findings(measured), None, session.outside.clock
 
         def show(interval: Interval) -> None:
             if (line := lines.line(interval)) is not None:
@@ -59,37 +60,52 @@ async def load(call: Call) -> int:
                 console.progress("preparing the table")
 
         def hear(event: Event) -> None:
-            if not load.is_its_end(event.text):  # that is raised, and told as the verb's error
+            if event.text not in (load.fault, load.lost):  # that is raised, and told as the verb's error
                 console.hear(event)
 
         async with session.observed(hear, course.add):
-            await load.drive(settings, lambda done: console.progress("preparing the table", done))
+            load.on_progress = lambda _, done: console.progress("preparing the table", done)
+            await session.drive(settings)
+            path = load.target.path if load.target is not None else "published"
             conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())
             try:
-                await load.measure(duration_s=args.duration, warmup_s=args.warmup, on_interval=show)
+                found = await session.rig.load.measure(
+                    duration_s=args.duration,
+                    from_s=clock.monotonic() + args.warmup if args.warmup else 0.0,
+                    on_interval=show,
+                    into=measured,
+                )
             except (asyncio.CancelledError, ReplexplorerError) as error:
-                if not load.measured.intervals:
+                if not measured.intervals:
                     raise
                 ended = error  # what was measured until then is reported first
-        ledger = None
-        if not isinstance(ended, asyncio.CancelledError):
+        if not isinstance(ended, asyncio.CancelledError) and load.settings and load.settings.ledger:
             try:
-                ledger = await load.reckon()
+                ledger = await session.rig.reckon(session.fleet.source_name)
             except ReplexplorerError as error:
                 console.warn(f"the rows could not be compared with the client log: {error}")
     report = load_report(
-        load.measured,
+        measured,
         settings,
-        path="direct" if load.path == "direct" else "published",
-        anatomy=load.anatomy(),
+        path="direct" if path == "direct" else "published",
+        anatomy=found.anatomy,
         warmup_s=args.warmup,
         ledger=ledger,
-        cost=load.cost,
-        machine_percent=load.machine_percent,
+        cost=found.cost,
+        machine_percent=found.machine_percent,
     )
-    report.started, report.conditions = utc(load.started_wall_s), conditions
-    report.course = load_course(course.between(*load.span_s), load.span_s[0])
-    report.again = again(conditions, command_of(args, settings), varied=load.knobs())
+    first_s, last_s, began_s = (
+        measured.intervals[0].start_s,
+        measured.intervals[-1].end_s,
+        session.event_log.began_s,
+    )
+    report.started, report.conditions = utc(clock.wall() - (clock.monotonic() - first_s)), conditions
+    report.course = load_course(course.between(first_s - began_s, last_s - began_s), first_s - began_s)
+    report.again = again(
+        conditions,
+        command_of(args, settings),
+        varied=[key for key, knob in BY_KEY.items() if knob.backing is Backing.LOAD],
+    )
     report.interrupted = None if ended is None else (str(ended) or "interrupted")
     console.deliver(report, lambda: render(report))
     if ended is not None:

@@ -343,17 +343,17 @@ class _Stand:
 
     async def take_turn(self, duration_s: float, warmup_s: float) -> None:
         """Run the load that its knobs ask for and stop it; raises UsageError where they ask for none."""
-        load, name = self.session.foreground(), self.run.name
-        if load.requested().clients < 1:
+        session, name = self.session, self.run.name
+        if session.driving.settings().clients < 1:
             raise UsageError(f"stack {name} has no clients", f"`replexplorer set clients=8 --stack {name}`")
         with naming(name):
-            await load.drive(load.requested(), lambda _: None)
-            await self.session.outside.clock.sleep(warmup_s)
+            await session.drive(session.driving.settings())
+            await session.outside.clock.sleep(warmup_s)
             self.counts = True
-            await load.measure(duration_s=duration_s, warmup_s=0.0, on_interval=lambda _: None)
+            found = await session.rig.load.measure(duration_s=duration_s)
             self.counts = False
-        self.run.intervals.extend(load.measured.intervals)
-        await self.session.console.toggle_load()
+        self.run.intervals.extend(found.load.intervals)
+        await session.console.toggle_load()
 
 
 @contextmanager

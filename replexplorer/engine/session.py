@@ -39,7 +39,6 @@ from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.fleet import Fleet, Outside
-from replexplorer.engine.foreground import Foreground
 from replexplorer.engine.load import Driver, Driving, LoadDriver
 from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
@@ -337,10 +336,6 @@ class Session:
         await self.restorer.finish_killed()
         await self.driving.drive(settings)
 
-    def load_settings(self) -> LoadSettings:
-        """The load as requested."""
-        return self.driving.settings()
-
     async def _claim_run(self, least: int) -> int:
         """The number of a run of client logs."""
         return await claim_run(self.fleet.keeper, self.fleet.roster, least)
@@ -430,10 +425,6 @@ class Session:
     def unmet(self) -> tuple[str, ...]:
         """What is requested, set and without effect, each in a line."""
         return unmet(self.state, self.state.requested.values)
-
-    def foreground(self) -> Foreground:
-        """A load that is driven and measured for a report."""
-        return Foreground(self.state, self.load, self.driving, self.event_log, self.rig)
 
     def learn(self, calibration: Calibration) -> None:
         """Let predictions rest on this from now on."""

@@ -441,8 +441,7 @@ def _taken_apart(found: Anatomy, commits: int) -> str:
     if found.commits < _LEAST_SHARE * commits:
         return f"not taken apart: the server was read around {found.commits:,} of {commits:,} commits alone"
     parts = "  ".join(f"{part.value.replace('_', ' ')} {number(ms, 2)}" for part, ms in found.parts.items())
-    when = "" if found.from_s is None else f", from {found.from_s:.1f} s to {found.to_s:.1f} s"
-    told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits{when}"
+    told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits"
     if found.excess_ms >= _EXCESS_FROM_MS:
         told += f"; together the parts are {number(found.excess_ms, 2)} more"
     return f"{parts}  ({told}{f'; {found.untimed_words}' if found.untimed else ''})"

@@ -290,7 +290,7 @@ def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(by: str) 
     async def check() -> None:
         world, steps = World(), list[ExperimentProgress]()
         async with world.attached("load") as other, world.attached("lab two") as session:
-            await other.drive(other.load_settings())
+            await other.drive(other.driving.settings())
             if by == "an experiment":
                 await other.fleet.keeper.begin_experiment("sweep", "rtt=0,10", "sweep")
             with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):

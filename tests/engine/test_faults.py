@@ -216,7 +216,7 @@ async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_cl
     source.commits = 99
     world.servers["db3"].received = 90
     async with world.attached("tui") as driver:
-        await driver.drive(driver.load_settings())
+        await driver.drive(driver.driving.settings())
         uuid, clients = source.variables["server_uuid"], driver.load.acknowledged
         clients.add(f"{uuid}:1-103", connected=8)
         async with world.attached("fault") as session:

@@ -420,7 +420,7 @@ async def test_a_presenters_abort_answers_with_what_was_measured(number: int, me
 async def test_a_load_that_is_driven_elsewhere_is_refused_before_anything_changes() -> None:
     world = World()
     async with world.attached("load") as other, world.attached("lab two") as session:
-        await other.drive(other.load_settings())
+        await other.drive(other.driving.settings())
         before = len(world.changes)
         with pytest.raises(StackUnavailable, match=r"load \(pid"):
             await run(session)

@@ -85,7 +85,7 @@ async def test_a_verb_without_a_picture_is_recorded_to_its_end() -> None:
     recorder = world.recorder = FakeRecorder()
     async with world.attached("load") as session:
         async with session.observed():
-            await session.drive(session.load_settings())
+            await session.drive(session.driving.settings())
             await until(lambda: len(recorder.ticks) > 6)
         assert recorder.closed == 1
         assert recorder.ticks[-1].load is not None
@@ -100,7 +100,7 @@ async def test_a_verb_without_a_picture_hears_that_its_recording_stopped() -> No
     heard: list[Event] = []
     async with world.attached("load") as session:
         async with session.observed(heard.append):
-            await session.drive(session.load_settings())
+            await session.drive(session.driving.settings())
             await until(lambda: len(recorder.ticks) > 2)
             recorder.is_full = True
             await until(lambda: bool(warnings(heard)))
@@ -147,7 +147,7 @@ async def test_a_refused_load_leaves_no_session() -> None:
         async with world.attached("load") as load:
             with pytest.raises(StackUnavailable, match="drives the load"):
                 async with load.observed():
-                    await load.drive(load.load_settings())
+                    await load.drive(load.driving.settings())
         assert (recorder.closed, recorder.discarded) == (1, True)
         await tui.console.toggle_load()
         await tui.fleet.keeper.leave("lease")
@@ -155,6 +155,6 @@ async def test_a_refused_load_leaves_no_session() -> None:
         async with world.attached("load") as load:
             with contextlib.suppress(StackUnavailable):
                 async with load.observed():
-                    await load.drive(load.load_settings())
+                    await load.drive(load.driving.settings())
                     raise StackUnavailable("the stack was removed", "up")
         assert (recorder.closed, recorder.discarded) == (1, False)

@@ -40,7 +40,7 @@ async def load_of(world: World) -> tuple[str, int | None]:
 async def test_a_load_of_three_clients_is_not_the_knobs_eight() -> None:
     world = World()
     async with world.attached("load") as driver:
-        await driver.drive(replace(driver.load_settings(), clients=3, workload="insert"))
+        await driver.drive(replace(driver.driving.settings(), clients=3, workload="insert"))
         assert await load_of(world) == ("load", 3)
         async with world.attached("get") as looker:
             view = looker.state.views()[CLIENTS]
@@ -55,7 +55,7 @@ async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
         await turn(viewer, "semi_sync=on", "rtt=85")
         await viewer.console.toggle_load()  # the dashboard gives the load to the verb
         await viewer.fleet.keeper.leave("lease")
-        settings = replace(driver.load_settings(), clients=3, mode="open", rate_tps=20.0)
+        settings = replace(driver.driving.settings(), clients=3, mode="open", rate_tps=20.0)
         await driver.drive(settings)
         viewer.driving.begin()
         tick = await tick_after(viewer, 3.0)

@@ -14,7 +14,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import ApplierSample, Behind, CrossCheck, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.observe.samples import NodeSample
-from replexplorer.engine.observe.window import Gathering, SampleWindow
+from replexplorer.engine.observe.window import SampleWindow
 
 TPS = 100
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
@@ -73,53 +73,6 @@ def test_five_seconds_are_merged() -> None:
             Part.ENGINE: 1.0, Part.OTHER: 0.1,
         }
     )  # fmt: skip
-
-
-def gathered(seconds: range, gathering: Gathering | None = None, since_s: float = 0.0) -> Gathering:
-    """Whole seconds of a load in the foreground, each with the sample half a second after its begin."""
-    gathering = gathering or Gathering()
-    for second in seconds:
-        gathering.add(interval(float(second), 1.0), sample(second + 0.5), since_s)
-    return gathering
-
-
-def _gathered_s(gathering: Gathering) -> float:
-    found = gathering.anatomy()
-    assert found is not None
-    assert found.parts[Part.BINLOG] == pytest.approx(5.0)
-    return found.duration_s
-
-
-def test_a_load_in_the_foreground_is_taken_apart_from_its_first_sample_to_its_newest() -> None:
-    gathering = Gathering()
-    gathering.add(interval(10.0, 1.0), sample(9.8), 0.0)  # the primary was looked at before it began
-    assert gathering.anatomy() is None
-    gathered(range(11, 20), gathering)
-    gathering.add(interval(20.0, 1.0), None, 0.0)  # the primary does not answer
-    assert _gathered_s(gathering) == pytest.approx(8.0)
-
-
-def test_a_sample_that_says_too_little_is_passed_over() -> None:
-    gathering = Gathering()
-    gathering.add(interval(10.0, 1.0), replace(sample(10.5), commits=None), 0.0)
-    gathered(range(11, 20), gathering)
-    gathering.add(interval(20.0, 1.0), replace(sample(20.5), values={}), 0.0)
-    assert _gathered_s(gathering) == pytest.approx(8.0)
-
-
-def test_a_load_in_the_foreground_counts_from_its_last_change() -> None:
-    gathering = gathered(range(10, 20))
-    gathering.add(interval(20.0, 1.0), sample(20.5), float("inf"))  # a change is under way
-    assert gathering.anatomy() is None
-    gathered(range(21, 30), gathering, since_s=22.5)
-    assert _gathered_s(gathering) == pytest.approx(6.0)
-
-
-def test_a_load_in_the_foreground_counts_from_the_primarys_restart() -> None:
-    gathering = gathered(range(10, 20))
-    for second in range(20, 30):
-        gathering.add(interval(float(second), 1.0), sample(second + 0.5, booted_s=18.0), 0.0)
-    assert _gathered_s(gathering) == pytest.approx(9.0)
 
 
 def test_for_want_of_commits_it_reaches_further_back_but_not_without_end() -> None:

@@ -440,9 +440,9 @@ async def test_a_second_load_is_refused_unless_it_is_beside() -> None:
     async with world.started("tui") as tui, world.attached("load") as load:
         await until_tick(tui, load_runs)
         with pytest.raises(StackUnavailable, match="add a load with --beside"):
-            await load.drive(load.load_settings())
+            await load.drive(load.driving.settings())
         async with world.attached("load", beside=True) as beside:
-            await beside.drive(beside.load_settings())
+            await beside.drive(beside.driving.settings())
             assert world.running_loads() == 2
 
 
@@ -459,7 +459,7 @@ async def test_the_lease_is_taken_again_when_its_bridge_was_lost() -> None:
         await until(lambda: world.claims.first("lease") is not None)
         async with world.attached("load") as load:
             with pytest.raises(StackUnavailable, match="drives the load"):
-                await load.drive(load.load_settings())
+                await load.drive(load.driving.settings())
 
 
 @virtual

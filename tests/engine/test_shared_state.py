@@ -97,14 +97,14 @@ async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
 async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar() -> None:
     world = World()
     async with world.attached("load") as load, world.attached("set") as typed:
-        await load.drive(load.load_settings())
+        await load.drive(load.driving.settings())
         await turn(typed, "sync_binlog=0")
         world.sidecars["db1"].stop()
         await turn(typed, "sync_binlog=100")
         assert world.requested == {"sync_binlog": 100}
         async with world.attached("lab tour") as lab:
             with pytest.raises(StackUnavailable, match="drives the load"):
-                await lab.drive(lab.load_settings())
+                await lab.drive(lab.driving.settings())
         await asyncio.sleep(2 * GRACE_S)
         assert world.claims.first("lease").holder == "load"
         assert load.load.is_running

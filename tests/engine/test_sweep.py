@@ -307,7 +307,7 @@ async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
 async def test_a_load_that_is_driven_elsewhere_and_no_clients_are_refused_before_anything_changes() -> None:
     world = World()
     async with world.attached("load") as other, attached(world, FakeShelf()) as session:
-        await other.drive(other.load_settings())
+        await other.drive(other.driving.settings())
         before = len(world.changes)
         with pytest.raises(StackUnavailable, match=r"load \(pid"):
             await sweep(session, plan(session), lambda _: None)

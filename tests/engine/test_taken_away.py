@@ -110,7 +110,7 @@ async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had() -> None:
     """It printed zeros to its end and exited 0."""
     world = World()
     async with world.attached("load") as session, session.observed():
-        await session.drive(session.load_settings())
+        await session.drive(session.driving.settings())
         had = Measurement()
         measuring = asyncio.create_task(
             measure(session.load, session.outside.clock, duration_s=600, into=had)

@@ -60,7 +60,7 @@ async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
         elif how == "set":
             await turn(session, "clients=3")
         elif how == "load":
-            await session.drive(session.load_settings())
+            await session.drive(session.driving.settings())
         else:
             async with session.rig.reserved("lab", "next"):
                 pass

@@ -70,7 +70,7 @@ async def test_a_full_disk_stops_the_load_and_says_so() -> None:
 async def test_who_measures_a_load_that_a_full_disk_stops_is_told_why() -> None:
     world = World()
     async with world.attached("load") as session:
-        await session.drive(session.load_settings())
+        await session.drive(session.driving.settings())
         world.sidecars["db1"].free_bytes = 4 * GB
         with pytest.raises(StackUnavailable, match=r"the load was stopped: .*4\.0 GB"):
             await measure(session.load, session.outside.clock, duration_s=600.0)

@@ -35,7 +35,7 @@ def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(tmp_path
             assert settings is not None
             assert (settings.workload, settings.script) == (str(mine), mine.read_text())
             assert world.requested["workload"] == str(mine)
-            assert session.load_settings().script == mine.read_text()
+            assert session.driving.settings().script == mine.read_text()
             grid = read_grid([f"workload=insert,{mine}"], session.console.parse, lambda _: ())
             swept = await sweep(session, Sweep(grid, 2.0), lambda _: None)
             assert [run.why for run in swept.runs] == [None, None]

@@ -100,9 +100,6 @@ class Anatomy:
     """By how much the parts together exceed the mean: 0 when they fit within."""
     untimed: tuple[Part, ...] = ()
     """Parts that this server times nothing of: they are in `other`."""
-    from_s: float | None = None
-    """The part of a measurement that it covers, since that began; None: not of one."""
-    to_s: float | None = None
 
     def ms_of(self, *parts: Part) -> float:
         """Several parts together."""

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from replexplorer.core.machine import Machine
+
 _BOOT_SLACK_S: Final = 2.5
 """Uptime counts whole seconds, and two clocks may drift apart while a machine is paused."""
 
@@ -276,6 +278,8 @@ class CostSample:
     """By node; one that nobody counts is absent."""
     streams: Mapping[str, Sent | None] = field(default_factory=dict)
     """By replica; None while the source does not say."""
+    machine: Machine | None = None
+    """What the source's machine has worked; None where no agent says."""
 
 
 @dataclass(frozen=True, slots=True)

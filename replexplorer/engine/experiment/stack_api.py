@@ -38,7 +38,7 @@ from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.load import Driving, LoadDriver, measure
 from replexplorer.engine.observe.predictor import Predictor
-from replexplorer.engine.observe.samples import sample_cost, source_machine
+from replexplorer.engine.observe.samples import NodeSample, sample_cost
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.window import SamplePair
 from replexplorer.engine.outcome import Cleared
@@ -75,10 +75,9 @@ class Findings:
     exposure: Exposure | None = None
     """What a failure would have lost meanwhile (`exposure_meter.over_time`); None before any look."""
     machine_percent: float | None = None
-    """CPU of the source's machine, of all its cores, whoever used it, from the call on; None where no agent
-    says."""
+    """CPU of the source's machine, of all its cores, whoever used it, meanwhile; None where no agent says."""
     cost: CommitCost | None = None
-    """What a commit cost the servers, from the call on; None where it is not known."""
+    """What a commit cost the servers meanwhile; None where it is not known."""
 
 
 class MeasuredLoad:
@@ -140,37 +139,40 @@ class MeasuredLoad:
         (None: with the next interval that begins), `into` what the caller keeps when it is cancelled. An
         open loop is drained at the end, and goes on with the next `follow`. Raises StackUnavailable when
         the load ends."""
-        clock, intervals = self._state.fleet.outside.clock, list[Interval]()
+        state, clock, intervals = self._state, self._state.fleet.outside.clock, list[Interval]()
+        from_s = clock.monotonic() if from_s is None else from_s
         exposures: list[Exposure] = []
 
         def take(interval: Interval) -> None:
-            intervals.append(interval)
-            if (seen := self._state.exposures.exposure()) is not None:
+            intervals.append(interval.outline())
+            if (seen := state.exposures.exposure()) is not None:
                 exposures.append(seen)
             on_interval(interval)
 
-        machine, first = (
-            await source_machine(self._state.fleet),
-            await self._state.look_closely(self._state.fleet.source_name),
-        )
-        cost = await sample_cost(self._state.fleet)
-        measured = await measure(
-            self._load,
-            clock,
-            duration_s=duration_s,
-            commits=commits,
-            from_s=clock.monotonic() if from_s is None else from_s,
-            on_interval=take,
-            into=into,
-        )
-        costs = cost, await sample_cost(self._state.fleet)
-        last = await self._state.look_closely(self._state.fleet.source_name)
+        async def look(at_s: float = 0.0) -> tuple[NodeSample, CostSample | None]:
+            await clock.sleep(max(0.0, at_s - clock.monotonic()))
+            return await state.look_closely(state.fleet.source_name), await sample_cost(state.fleet)
+
+        looking = asyncio.create_task(look(from_s), name="look before")
+        try:
+            measured = await measure(
+                self._load,
+                clock,
+                duration_s=duration_s,
+                commits=commits,
+                from_s=from_s,
+                on_interval=take,
+                into=into,
+            )
+            (first, before), (last, after) = await looking, await look()
+        finally:
+            looking.cancel()
         return Findings(
             measured,
             SamplePair.of(first, last, intervals).anatomy(),
             over_time(exposures),
-            busy_percent(machine, await source_machine(self._state.fleet)),
-            commit_cost(*costs, acknowledged=measured.commits),
+            busy_percent(before.machine if before else None, after.machine if after else None),
+            commit_cost(before, after, acknowledged=measured.commits),
         )
 
 

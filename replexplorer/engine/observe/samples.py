@@ -356,8 +356,8 @@ async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -
     )
 
 
-async def source_machine(fleet: Fleet) -> Machine | None:
-    """What it had worked until now; None where no agent says."""
+async def _machine(fleet: Fleet) -> Machine | None:
+    """What the source's has worked until now; None where no agent says."""
     try:
         health = await fleet.source.agent.health()
     except ReplexplorerError:
@@ -390,6 +390,7 @@ async def sample_cost(fleet: Fleet) -> CostSample | None:
         binlogs=await asked(source, lambda dialect: dialect.binlogs()),
         cpu={name: cpu for name, cpu in zip(names, used, strict=True) if cpu is not None},
         streams=streams,
+        machine=await _machine(fleet),
     )
 
 

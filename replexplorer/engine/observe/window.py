@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Self
 
 from replexplorer.core.knobs import keys
@@ -50,7 +50,7 @@ class SamplePair:
     @classmethod
     def of(cls, first: NodeSample, last: NodeSample, intervals: Iterable[Interval]) -> Self:
         """The intervals that lie within, wholly or partly."""
-        from_s, to_s = _read_s(first), _read_s(last)
+        from_s, to_s = (each.at_s if each.commits is None else each.commits.at_s for each in (first, last))
         found = []
         for each in intervals:
             seconds = min(each.end_s, to_s) - max(each.start_s, from_s)
@@ -121,49 +121,6 @@ class SamplePair:
             in_group=self.last.view.member is not None,
             sync_delay_ms=float(values.get(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, 0)) / 1000,
         )
-
-
-@dataclass(slots=True)
-class Gathering:
-    """A stretch that grows with a load: from its first good sample since the last change to its newest."""
-
-    _intervals: list[Interval] = field(default_factory=list)
-    _first: NodeSample | None = None
-    _last: NodeSample | None = None
-
-    def add(self, interval: Interval, newest: NodeSample | None, since_s: float) -> None:
-        """Take an interval and the primary's newest sample when it came. What is older than `since_s`, the
-        last change, counts no more, nor does what the server counted before it restarted."""
-        if self._intervals and self._intervals[0].start_s < since_s:
-            self._intervals, self._first, self._last = [], None, None
-        if interval.start_s < since_s:
-            return
-        self._intervals.append(interval.outline())
-        if newest is None or newest.commits is None or not newest.values:
-            return
-        if newest.at_s < self._intervals[0].start_s:
-            return
-        if self._first is None or restarted(self._first.counters, newest.counters):
-            self._first = newest
-        self._last = newest
-
-    @property
-    def covers(self) -> tuple[float, float] | None:
-        """From when to when, on the monotonic clock; None before two samples."""
-        if self._first is None or self._last is None:
-            return None
-        return _read_s(self._first), _read_s(self._last)
-
-    def anatomy(self) -> Anatomy | None:
-        """The mean commit taken apart; None before two samples, and as `SamplePair.anatomy` says."""
-        if self._first is None or self._last is None:
-            return None
-        return SamplePair.of(self._first, self._last, self._intervals).anatomy()
-
-
-def _read_s(sample: NodeSample) -> float:
-    """When its counters of commits were read."""
-    return sample.at_s if sample.commits is None else sample.commits.at_s
 
 
 FIGURES_S: Final = 5.0
