@@ -2,28 +2,24 @@
 
 Law: what is written is read back the same, histograms included. The load and the settings are written
 with every tick, the rest as often as `Writing.every_s` says. A column or a field that a later version
-adds is left out by this one, and one that it lacks has its default. What is read may be from anybody: each
-row is bounded, its numbers are finite and its types are those that are written, or it is UnreadableRow.
+adds is left out by this one, and one that it lacks has its default. What is read has the types that are
+written and figures that are finite, or it is UnreadableRow.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault
-from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, SOURCE, Knob, KnobName, KnobView
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, SOURCE, KnobName, KnobView
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
@@ -37,11 +33,19 @@ from replexplorer.core.server.truth import ServerTruth
 from replexplorer.core.stats.histogram import Histogram, slot_of
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import is_pair
+from replexplorer.formats.files import first_error
 
-MOST_HISTOGRAM_BYTES: Final = 1 << 16
+_MOST_HISTOGRAM_BYTES: Final = 1 << 16
 """Of a histogram once it is inflated; one with every slot of 64 bits has fewer."""
-_LONGEST_NUMBER_BITS: Final = 63
-_HIGHEST_SLOT: Final = slot_of(2**_LONGEST_NUMBER_BITS - 1)
+_HIGHEST_SLOT: Final = slot_of(2**63 - 1)
+_LARGEST_FIGURE: Final = 1e18
+"""Of any duration, rate or count."""
+_LARGEST_INTEGER: Final = 2**63
+"""SQLite's integers are below it, an unsigned value of a server's may be above."""
+_LONGEST_S: Final = 1e9
+"""Of a session: some thirty years."""
+_YEAR_10000_S: Final = 253_402_300_800
+T = TypeVar("T")
 
 
 class UnreadableRow(ValueError):
@@ -71,32 +75,17 @@ def unpacked(blob: bytes | None) -> Histogram | None:
     """What `packed` made; raises UnreadableRow."""
     if blob is None:
         return None
-    if not isinstance(blob, bytes):
-        raise UnreadableRow("a histogram that is no blob")
-    numbers = _numbers(_inflated(blob))
-    if len(numbers) == 1:
-        return Histogram(sum_us=numbers[0])
-    if len(numbers) < 5 or len(numbers) % 2 == 0 or numbers[1] > numbers[2]:
-        raise UnreadableRow("a histogram that is cut off, or whose least is above its greatest")
-    slots = [*accumulate(numbers[3::2])]
-    counts = dict(zip(slots, numbers[4::2], strict=True))
-    if slots[-1] > _HIGHEST_SLOT or len(counts) < len(slots) or not all(counts.values()):
-        raise UnreadableRow("a histogram with a slot that there is not")
-    return Histogram(counts, sum(counts.values()), *numbers[:3])
-
-
-def _inflated(blob: bytes) -> bytes:
-    """The bytes of a blob, of which there are not too many whatever it holds."""
-    inflating = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        found = inflating.decompress(blob, MOST_HISTOGRAM_BYTES + 1)
-    except zlib.error:
-        raise UnreadableRow("a histogram that cannot be inflated") from None
-    if len(found) > MOST_HISTOGRAM_BYTES:
-        raise UnreadableRow(f"a histogram of more than {MOST_HISTOGRAM_BYTES >> 10} KB")
-    if not inflating.eof or inflating.unused_data:
-        raise UnreadableRow("a histogram that cannot be inflated")
-    return found
+        numbers = _numbers(zlib.decompressobj(-zlib.MAX_WBITS).decompress(blob, _MOST_HISTOGRAM_BYTES))
+        if len(numbers) == 1:
+            return Histogram(sum_us=numbers[0])
+        sum_us, least_us, greatest_us, *rest = numbers
+        counts = dict(zip(accumulate(rest[::2]), rest[1::2], strict=True))
+        if max(counts) > _HIGHEST_SLOT:
+            raise ValueError("a slot that there is not")
+    except (zlib.error, TypeError, ValueError) as error:
+        raise UnreadableRow(f"a histogram that is none: {error}") from None
+    return Histogram(counts, sum(counts.values()), sum_us, least_us, greatest_us)
 
 
 def _leb128(number: int) -> bytes:
@@ -110,17 +99,13 @@ def _leb128(number: int) -> bytes:
 
 
 def _numbers(blob: bytes) -> list[int]:
-    numbers, number, shift = [], 0, 0
+    numbers, number, shift = list[int](), 0, 0
     for byte in blob:
-        if shift >= _LONGEST_NUMBER_BITS:
-            raise UnreadableRow("a histogram with a number of more than 63 bits")
         number |= (byte & 0x7F) << shift
         shift += 7
         if not byte & 0x80:
             numbers.append(number)
             number = shift = 0
-    if shift or not numbers:
-        raise UnreadableRow("a histogram that is cut off")
     return numbers
 
 
@@ -146,25 +131,8 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
 }
 """The other fields of a tick by name: JSON of the classes of `core`."""
 
-MOST_KNOBS: Final = 2_000
-"""Knobs of all nodes together."""
-MOST_EPOCHS: Final = 5_000
-"""Of a session."""
-
-_LARGEST: Final = 2**63
-_LARGE: Final = re.compile(r"[0-9]{19,20}")
-_LONGEST_S: Final = 1e9
-"""Of a session: some thirty years."""
-_NODE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}(:[a-z][a-z0-9_-]{0,39})?")
-_LONGEST_WORD: Final = 100
 _PLACE: Final = {knob.key: place for place, knob in enumerate(CATALOGUE)}
 """Where a knob is in the catalogue."""
-_LARGEST_FIGURE: Final = 1e18
-"""Of any duration, rate or share."""
-_NO_FIGURE: Final = re.compile(r"NaN|Infinity|[eE][+]?(1[89]|[2-9][0-9]|[0-9]{3})|(?<![.0-9])[0-9]{21}")
-"""In JSON a number which is not finite, or larger than any."""
-_TEXT_IN_JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
-_YEAR_10000_S: Final = 253_402_300_800
 _LOAD: Final = TypeAdapter(LoadView)
 _EPOCH: Final = TypeAdapter(Epoch)
 _EVENT: Final = TypeAdapter(Event)
@@ -208,10 +176,10 @@ class Writing:
     _unsampled: Tick | None = None
     """The last tick, when only its load and settings were taken."""
 
-    def rows(self, tick: Tick) -> Rows:
-        """The rows of the next tick."""
+    def rows(self, tick: Tick, *, is_last: bool = False) -> Rows:
+        """The rows of the next tick; of the last one all that it has."""
         rows = Rows(tick.at_s, _tick_columns(tick), events=tick.events)
-        due = self._sampled_s is None or tick.at_s - self._sampled_s >= self.every_s - 0.01
+        due = is_last or self._sampled_s is None or tick.at_s - self._sampled_s >= self.every_s - 0.01
         self._unsampled = None
         if due or tick.events:
             self._sampled_s = tick.at_s
@@ -220,7 +188,10 @@ class Writing:
             self._unsampled = tick
         for view in tick.knobs.values():
             setting = KnobRow(
-                f"{view.name.key}@{view.name.node}", _kept(view.requested), _kept(view.effective), view.note
+                f"{view.name.key}@{view.name.node}",
+                _in_sqlite(view.requested),
+                _in_sqlite(view.effective),
+                view.note,
             )
             if self._settings.get(setting.knob) != setting:
                 self._settings[setting.knob] = setting
@@ -229,12 +200,7 @@ class Writing:
 
     def rest(self) -> Rows | None:
         """What the last tick has and was not due: a session's end is as it was; None when all is taken."""
-        tick, self._unsampled = self._unsampled, None
-        if tick is None:
-            return None
-        rows = Rows(tick.at_s, _tick_columns(tick))
-        self._take_parts(tick, rows)
-        return rows
+        return None if self._unsampled is None else self.rows(self._unsampled, is_last=True)
 
     def _take_parts(self, tick: Tick, rows: Rows) -> None:
         for name, adapter in PARTS.items():
@@ -265,114 +231,93 @@ class Reading:
     """Rows to ticks: what did not change stays as it was."""
 
     stack: str
-    _fields: dict[str, Any] = field(default_factory=dict)
-    _knobs: dict[KnobName, KnobView] = field(default_factory=dict)
+    _fields: dict[str, Any] = field(default_factory=lambda: {"knobs": {}})
+    """Of the next tick."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
     _flavor: str | None = None
     """Of the servers, as the nodes last said."""
-    _knobs_now: Mapping[KnobName, KnobView] | None = None
-    """As the next tick has them; None after a change."""
-    _epochs_now: tuple[Epoch, ...] | None = None
 
     def part(self, name: str, text: str) -> None:
         """Take a part; one of a later version is left out. Raises UnreadableRow."""
         adapter = PARTS.get(name)
         if adapter is None:
             return
-        found = self._fields[name] = _read(adapter, text, name)
-        if name == "nodes":
-            self._found_flavor(next((node.flavor for node in found if node.flavor), None))
-        for link in found if name in ("links", "pairs") else ():
-            if link.values is not None and keys.PARTITION not in link.values:
-                raise UnreadableRow(f"{name}: values without partition")
-
-    def _found_flavor(self, flavor: str | None) -> None:
-        if flavor in (None, self._flavor):
-            return
-        self._flavor = flavor
-        self._knobs = {name: replace(view, flavor=flavor) for name, view in self._knobs.items()}
-        self._knobs_now = None
+        found = self._fields[name] = _checked(adapter.validate_json, text, name)
+        flavor = next((node.flavor for node in found if node.flavor), None) if name == "nodes" else None
+        if flavor not in (None, self._flavor):
+            self._flavor, knobs = flavor, self._fields["knobs"]
+            self._fields["knobs"] = {key: replace(view, flavor=flavor) for key, view in knobs.items()}
 
     def setting(self, setting: KnobRow) -> None:
         """Take a setting; a knob of a later version is left out. Raises UnreadableRow."""
-        key, _, node = _text(setting.knob, "a setting").partition("@")
+        key, _, node = setting.knob.partition("@")
         if key not in BY_KEY:
             return
-        if not _NODE.fullmatch(node):
-            raise UnreadableRow(f"a setting of {key} on no node")
         name = KnobName(key, node)
-        requested, effective = _unkept(setting.requested), _unkept(setting.effective)
-        known = [requested] if effective is None else [requested, effective]
-        if not all(_is_value(name.knob, each) for each in known):
-            raise UnreadableRow(f"a setting of {key} that is no value of it")
-        note = None if setting.note is None else _text(setting.note, "a setting's note")
-        self._knobs[name] = KnobView(name, requested, effective, note, self._flavor)
-        self._knobs_now = None
-        if len(self._knobs) > MOST_KNOBS:
-            raise UnreadableRow(f"more than {MOST_KNOBS} settings")
+        requested, effective = _from_sqlite(setting.requested), _from_sqlite(setting.effective)
+        knobs = {
+            **self._fields["knobs"],
+            name: KnobView(name, requested, effective, setting.note, self._flavor),
+        }
+        self._fields["knobs"] = dict(sorted(knobs.items(), key=_live_order))
 
     def epoch(self, number: int, text: str) -> None:
         """Take a row of the epoch ledger; raises UnreadableRow."""
-        self._epochs[number] = _read(_EPOCH, text, "epoch")
-        self._epochs_now = None
-        if len(self._epochs) > MOST_EPOCHS:
-            raise UnreadableRow(f"more than {MOST_EPOCHS} epochs")
+        self._epochs[number] = _checked(_EPOCH.validate_json, text, "epoch")
+        self._fields["epochs"] = tuple(self._epochs[number] for number in sorted(self._epochs))
 
     def tick(self, columns: Mapping[str, Any], events: Iterable[Event] = ()) -> Tick:
         """The tick of these columns; raises UnreadableRow."""
-        if self._knobs_now is None:
-            self._knobs_now = dict(sorted(self._knobs.items(), key=_live_order))
-        if self._epochs_now is None:
-            self._epochs_now = tuple(self._epochs[number] for number in sorted(self._epochs))
-        if columns["viewer"] not in (0, 1):
-            raise UnreadableRow("a tick whose viewer is neither 0 nor 1")
-        try:
-            return Tick(
-                at_s=moment(columns["at_s"], "a tick"),
-                wall_s=_dated(columns["wall_s"], "a tick"),
-                stack=self.stack,
-                state=_text(columns["stack_state"], "a tick's state"),
-                viewer=bool(columns["viewer"]),
-                load=_load_of(columns),
-                knobs=self._knobs_now,
-                epochs=self._epochs_now,
-                events=tuple(events),
-                **self._fields,
-            )
-        except (KeyError, TypeError) as error:
-            raise UnreadableRow(f"a tick without {error}") from None
+        _check_figures(columns, "a tick")
+        return Tick(
+            at_s=columns["at_s"],
+            wall_s=columns["wall_s"],
+            stack=self.stack,
+            state=columns["stack_state"],
+            viewer=bool(columns["viewer"]),
+            load=_load_of(columns),
+            events=tuple(events),
+            **self._fields,
+        )
 
 
 def _load_of(columns: Mapping[str, Any]) -> LoadView | None:
     if columns.get("clients") is None:
         return None
     known = {name: columns[name] for name in LOAD_COLUMNS if columns.get(name) is not None}
-    try:
-        load = _LOAD.validate_python({"connected": 0, "workload": "", "tps": None, **known})
-    except ValidationError as error:
-        raise UnreadableRow(f"a tick: {error.errors()[0]['msg']}") from None
-    figures = (getattr(load, name) for name in LOAD_COLUMNS)
-    if not all(abs(each) <= _LARGEST_FIGURE for each in figures if isinstance(each, int | float)):
-        raise UnreadableRow("a tick with a number that is not finite, or larger than any")
+    load = _checked(_LOAD.validate_python, {"connected": 0, "workload": "", "tps": None, **known}, "a tick")
     service, response = (unpacked(columns.get(name)) for name in HISTOGRAMS)
     return replace(load, service=service, response=response)
 
 
-def _read(adapter: TypeAdapter[Any], text: str, what: str) -> Any:
+def _checked(validate: Callable[[Any], T], value: Any, what: str) -> T:
+    """A value as its type; raises UnreadableRow for one of another."""
     try:
-        found = adapter.validate_json(_text(text, what))
-        if _NO_FIGURE.search(text) and _NO_FIGURE.search(_TEXT_IN_JSON.sub("", text)):
-            raise UnreadableRow(f"{what} with a number that is not finite, or larger than any")
-        return found
+        return validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UnreadableRow(f"{what}{'.' if where else ''}{where}: {first['msg']}") from None
+        where, words = first_error(error)
+        raise UnreadableRow(f"{'.'.join(map(str, (what, *where)))}: {words}") from None
+
+
+def _check_figures(columns: Mapping[str, Any], what: str) -> None:
+    """Raise UnreadableRow for a figure that is not finite, and for a clock time that no calendar has."""
+    figures = (value for value in columns.values() if isinstance(value, int | float))
+    wall_s = columns["wall_s"]
+    if not isinstance(wall_s, int | float) or not 0 <= wall_s < _YEAR_10000_S:
+        raise UnreadableRow(f"{what} is of no day")
+    if not all(abs(value) <= _LARGEST_FIGURE for value in figures):
+        raise UnreadableRow(f"{what} with a number that is not finite, or larger than any")
 
 
 def event_columns(event: Event) -> Sequence[Any]:
     """at_s, wall_s, severity, text, mark."""
     return (event.at_s, event.wall_s, event.severity.value, event.text, event.mark)
+
+
+def event_of(columns: Mapping[str, Any]) -> Event:
+    """What `event_columns` made; raises UnreadableRow."""
+    _check_figures(columns, "an event")
+    return _checked(_EVENT.validate_python, dict(columns), "event")
 
 
 def moment(at_s: Any, what: str) -> float:
@@ -382,45 +327,18 @@ def moment(at_s: Any, what: str) -> float:
     return float(at_s)
 
 
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise UnreadableRow(f"{what} that is no text")
-    return value
-
-
-def _kept(value: Any) -> Any:
+def _in_sqlite(value: Any) -> Any:
     """A knob's value as SQLite takes it: its integers have 63 bits, an unsigned one of a server's has 64."""
-    return str(value) if isinstance(value, int) and value >= _LARGEST else value
+    return str(value) if isinstance(value, int) and value >= _LARGEST_INTEGER else value
 
 
-def _unkept(value: Any) -> Any:
-    """The inverse of `_kept`."""
-    return int(value) if isinstance(value, str) and _LARGE.fullmatch(value) else value
+def _from_sqlite(value: Any) -> Any:
+    """The inverse of `_in_sqlite`."""
+    is_large = isinstance(value, str) and value.isdecimal() and int(value) >= _LARGEST_INTEGER
+    return int(value) if is_large else value
 
 
 def _live_order(setting: tuple[KnobName, KnobView]) -> tuple[int, bool, bool, int, str]:
     """The catalogue's, as on a stack that runs; its rows are in order of their names."""
     name = setting[0]
     return _PLACE[name.key], name.node != SOURCE, is_pair(name.node), len(name.node), name.node
-
-
-def _is_value(knob: Knob, value: Any) -> bool:
-    """Whether a knob may have had it; a word of a later version counts."""
-    if isinstance(value, str):
-        return 0 < len(value) <= _LONGEST_WORD if knob.choices else value in dict(knob.words).values()
-    return not knob.choices and isinstance(value, int | float) and math.isfinite(value)
-
-
-def event_of(columns: Mapping[str, Any]) -> Event:
-    """What `event_columns` made; raises UnreadableRow."""
-    event: Event = _read(_EVENT, json.dumps(dict(columns)), "event")
-    moment(event.at_s, "an event")
-    _dated(event.wall_s, "an event")
-    return event
-
-
-def _dated(wall_s: Any, what: str) -> float:
-    """A clock time in seconds since 1970; raises UnreadableRow for one that no calendar has."""
-    if not isinstance(wall_s, int | float) or not 0 <= wall_s < _YEAR_10000_S:
-        raise UnreadableRow(f"{what} is of no day")
-    return float(wall_s)
