@@ -194,8 +194,9 @@ def documents() -> dict[str, Any]:
     from replexplorer.cli.experiment import ExperimentEntry
     from replexplorer.cli.failures import FaultsCleared, FaultsInjected
     from replexplorer.cli.knobs import FailedSet
+    from replexplorer.cli.predict import AdviseDocument, PredictDocument
     from replexplorer.cli.recordings import PlayJson
-    from replexplorer.cli.serve import ClassOutcome, ClassStatus
+    from replexplorer.cli.serve import ClassOutcome
     from replexplorer.cli.stack import Dsn, SchemaChecked
     from replexplorer.core.experiment.drill_result import DrillResult
     from replexplorer.core.experiment.lab import LabResult
@@ -210,14 +211,12 @@ def documents() -> dict[str, Any]:
     from replexplorer.formats.scenes import Scene
     from replexplorer.formats.themes import Theme
     from replexplorer.reports.load import LoadReport
-    from replexplorer.reports.prediction import AdviseDocument, PredictDocument
     from replexplorer.reports.recordings import CompareDocument
 
     found: dict[str, Any] = {
         "advise": AdviseDocument,
         "attach": Status | AttachChanges | ErrorDocument,
         "check-schema": SchemaChecked,
-        "classroom status": ClassStatus,
         "compare": CompareDocument,
         "config": ConfigDocument,
         "doctor": Doctor,
@@ -244,7 +243,9 @@ def documents() -> dict[str, Any]:
         "themes": list[Theme],
         "workload capture": CapturedWorkload,
     }
-    found |= dict.fromkeys(("classroom each", "classroom up", "classroom down"), ClassOutcome)
+    found |= dict.fromkeys(
+        (f"classroom {action}" for action in ("up", "status", "each", "down")), ClassOutcome
+    )
     found |= dict.fromkeys(("failover", "switchover", "rejoin"), RoleChange)
     found |= dict.fromkeys(("set", "reset", "scene apply"), SetResult | FailedSet)
     found |= dict.fromkeys(("up", "status"), Status)

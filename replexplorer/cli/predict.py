@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -26,8 +26,16 @@ from replexplorer.core.knobs.names import (
     parse_name,
 )
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.model.advice import Advice, Basis, advise, expected_exposure, read_goals
-from replexplorer.core.model.ceiling import bound
+from replexplorer.core.model.advice import (
+    Advice,
+    FigureRange,
+    Goal,
+    GoalFigure,
+    Verdict,
+    advise,
+    expected_exposure,
+    read_goals,
+)
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
     beyond,
@@ -37,24 +45,90 @@ from replexplorer.core.model.operating_point import (
     operating_point_of,
     unacknowledged,
 )
-from replexplorer.core.model.prediction import alone_ms
+from replexplorer.core.model.prediction import link_bound_tps
 from replexplorer.core.model.prediction import predict as prediction_of
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.system import ASYNC, System, system_of, who_has
-from replexplorer.core.text import number, table
+from replexplorer.core.text import folded, number, table
 from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
-from replexplorer.reports.prediction import (
-    AdviseDocument,
-    PredictCalibration,
-    PredictDocument,
-    PredictTerm,
-    advice_report,
-)
-from replexplorer.reports.report import plain_text
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+
+@dataclass(kw_only=True, slots=True)
+class PredictTerm:
+    """One term of a predicted commit."""
+
+    name: str
+    ms: float
+    share: float
+    """Of the latency, 0 to 1."""
+
+
+@dataclass(kw_only=True, slots=True)
+class PredictCalibration:
+    """What the model was fitted to."""
+
+    origin: Literal["shipped", "own"]
+    file: str
+    day: str
+    machine: str
+    server: str
+    runs: int
+    cells: int
+    """Settings that were run, each predicted from the others."""
+    median_error: float
+    """Of |predicted / measured - 1| over the cells."""
+    p90_error: float
+    """What 90 % of the cells do not exceed."""
+    noise: float | None
+    """Standard deviation of a cell's runs as a part of their mean; null where none ran twice."""
+
+
+@dataclass(kw_only=True, slots=True)
+class PredictDocument:
+    """`predict --json`."""
+
+    settings: dict[str, Value]
+    """The knobs that it rests on."""
+    others_from: Literal["stack", "defaults"]
+    """The knobs that were not named."""
+    tps: float | None
+    """Null where no commit is acknowledged; `limit` says why."""
+    latency_ms: float | None
+    """Mean service time of a commit."""
+    ceiling_tps: float | None
+    """The bound that the link sets to these clients; null without semi-sync."""
+    terms: list[PredictTerm]
+    exposure: Exposure
+    """What a failure would lose at this TPS, the mean over time."""
+    limit: str
+    calibrated: bool
+    """False where no run of `calibration` had the like; `warnings` says of what."""
+    calibration: PredictCalibration
+    warnings: list[str]
+
+
+@dataclass(kw_only=True, slots=True)
+class AdviseDocument:
+    """`predict --goal --json`."""
+
+    goals: tuple[Goal, ...]
+    conditions: Mapping[KnobName, Value]
+    """The knobs that were not chosen and matter."""
+    others_from: Literal["stack", "defaults"]
+    replicas: int
+    looked_at: int
+    """Choices of settings."""
+    found: Sequence[Advice]
+    """Those that meet the goals, then those that may; of each what gives up least comes first."""
+    closest: Advice | None
+    """Where none does."""
+    calibration: PredictCalibration
+    warnings: list[str]
 
 
 class Ground(NamedTuple):
@@ -80,19 +154,20 @@ class Ground(NamedTuple):
 async def predict(call: Call) -> int:
     """Predict for the knobs that are named, or for every combination of them, as `sweep` would measure them;
     or say which settings meet goals. The other knobs are the stack's, else at their defaults."""
-    if call.args.goal:
-        return await meet_goals(call)
     texts: list[str] = call.args.assignments
-    has_lists = any("," in text or text.partition("=")[0].strip() == SCENE for text in texts)
+    goals = read_goals(", ".join(call.args.goal)) if call.args.goal else ()
+    has_lists = not goals and any("," in text or text.partition("=")[0].strip() == SCENE for text in texts)
     if has_lists:
         read_grid(texts, partial(parse_assignment, roster=new_roster()), scene_texts)
     else:
         for text in texts:
             check_without_stack(text)
-    ground = await ground_of(call, call.args.system)
+    ground = await ground_of(call, None if goals else call.args.system)
     parse = partial(parse_assignment, roster=ground.roster)
-    grid = read_grid(texts, parse, scene_texts) if has_lists else None
     calibrated = load_calibration(paths.calibration_file())
+    if goals:
+        return _meet(call, goals, ground, desired_of(map(parse, texts)), calibrated)
+    grid = read_grid(texts, parse, scene_texts) if has_lists else None
     cells = [desired_of(map(parse, texts))] if grid is None else [cell.values for cell in grid.cells]
     documents = [predicted(ground, named, calibrated) for named in cells]
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
@@ -100,26 +175,6 @@ async def predict(call: Call) -> int:
     if grid is None:
         return call.console.deliver(documents[0], partial(render, documents[0]))
     return call.console.deliver(documents, lambda: _table(grid, documents, call.console.columns))
-
-
-def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None) -> str:
-    """A row a combination, and what the model was fitted to."""
-    rows = [
-        (
-            *cell.labels,
-            number(each.tps),
-            number(each.latency_ms, 2),
-            number(each.ceiling_tps),
-            *losses_shortly(each.exposure),
-            each.limit,
-        )
-        for cell, each in zip(grid.cells, documents, strict=True)
-    ]
-    first = len(grid.dimensions)
-    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LIMIT")
-    numbers = range(first, first + 3 + len(LOSSES))
-    found = table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns)
-    return f"{found}\n\n{_origin(documents[0])}"
 
 
 async def ground_of(call: Call, system: str | None = None) -> Ground:
@@ -142,15 +197,11 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
     values, calibration = ground.values(named), calibrated.calibration
     replicas, system = ground.roster.others, ground.system
     setting = operating_point_of(values, replicas, system=system)
-    rate_tps = None
-    if values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN:
-        rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
+    is_open = values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN
+    rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)]) if is_open else None
     stuck = unacknowledged(values, replicas, system)
     least_ms = bound_rtt_ms(values, replicas, system)
-    ceiling_tps = None
-    if setting.semi_sync and not stuck:  # the link's bound, with the calibrated local cost of one client
-        ceiling = bound(setting.clients, least_ms, alone_ms(replace(setting, rtt_ms=least_ms), calibration))
-        ceiling_tps = None if ceiling is None else ceiling.tps
+    ceiling_tps = None if stuck else link_bound_tps(setting, least_ms, calibration)
     prediction = prediction_of(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
@@ -170,18 +221,25 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
         limit=stuck or prediction.limit,
         calibrated=not guessed,
         calibration=calibration_source(calibrated),
-        warnings=[*_problems(calibrated), *warnings_for(values, tuple(named), replicas), *guessed],
+        warnings=_warnings(calibrated, values, named, replicas, guessed),
     )
 
 
-def _problems(calibrated: Calibrated) -> list[str]:
-    """What is wrong with this machine's own calibration."""
-    return [] if calibrated.problem is None else [calibrated.problem]
+def _warnings(
+    calibrated: Calibrated,
+    values: Mapping[KnobName, Value],
+    named: Mapping[KnobName, Value],
+    replicas: Sequence[str],
+    guessed: Sequence[str],
+) -> list[str]:
+    """What is wrong with this machine's own calibration, with the settings, and what is a guess."""
+    problem = () if calibrated.problem is None else (calibrated.problem,)
+    return [*problem, *warnings_for(values, tuple(named), replicas), *dict.fromkeys(guessed)]
 
 
 def calibration_source(calibrated: Calibrated) -> PredictCalibration:
     """What the model was fitted to."""
-    calibration = calibrated.calibration
+    calibration, validation = calibrated.calibration, calibrated.calibration.validation
     return PredictCalibration(
         origin="shipped" if calibration.is_shipped else "own",
         file=str(calibrated.file),
@@ -189,19 +247,95 @@ def calibration_source(calibrated: Calibrated) -> PredictCalibration:
         machine=calibration.machine,
         server=calibration.server,
         runs=calibration.runs,
-        cells=calibration.validation.cells,
-        median_error=calibration.validation.median_error,
-        p90_error=calibration.validation.p90_error,
-        noise=calibration.validation.noise,
+        cells=validation.cells,
+        median_error=validation.median_error,
+        p90_error=validation.p90_error,
+        noise=validation.noise,
     )
+
+
+_CHOSEN: Final = (
+    keys.SEMI_SYNC,
+    keys.WAIT_POINT,
+    keys.SEMI_SYNC_REPLICAS,
+    keys.SYNC_BINLOG,
+    keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
+)
+"""Knobs that are chosen where they are not named."""
+
+
+def _meet(
+    call: Call,
+    goals: Sequence[Goal],
+    ground: Ground,
+    named: Mapping[KnobName, Value],
+    calibrated: Calibrated,
+) -> int:
+    """Say which settings meet the goals; returns 1 where none does or may."""
+    console = call.console
+    if ground.system.is_group:
+        raise UsageError(
+            f"--goal chooses among semi-sync's settings, and {ground.system.title} has none",
+            "without it `replexplorer predict` says what a group should make",
+        )
+    replicas, values = ground.roster.others, ground.values(named)
+    if not values[KnobName(keys.CLIENTS, Place.LOAD)]:
+        raise UsageError("clients=0 commits nothing", "--goal takes 1 or more: clients=8")
+    if str(values[KnobName(keys.WORKLOAD, Place.LOAD)]) in READ_ONLY:
+        raise UsageError("this workload commits nothing", "no setting changes that: name another workload")
+    values[KnobName(keys.LOAD_MODE, Place.LOAD)] = "closed"
+    chosen = {KnobName(key, SOURCE) for key in _CHOSEN}
+    lacking = chosen - ground.requested.keys() if ground.origin == "stack" else ()
+    found, closest, looked = advise(
+        goals, values, named, replicas, calibrated.calibration, calibrated.runs, lacking=lacking
+    )
+    guessed = [line for each in (*found, *filter(None, [closest])) for line in each.guessed]
+    document = AdviseDocument(
+        goals=tuple(goals),
+        conditions={
+            name: value
+            for name, value in looked_at(values).items()
+            if name.key not in _CHOSEN or name in named
+        },
+        others_from=ground.origin,
+        replicas=len(replicas),
+        looked_at=looked,
+        found=found,
+        closest=closest,
+        calibration=calibration_source(calibrated),
+        warnings=_warnings(calibrated, values, named, replicas, guessed),
+    )
+    for warning in document.warnings:
+        console.warn(warning)
+    console.deliver(document, lambda: "\n".join(folded(line, console.columns) for line in _advice(document)))
+    return 0 if document.found else 1
+
+
+# -- as text
+
+
+def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None) -> str:
+    """A row a combination, and what the model was fitted to."""
+    rows = [
+        (
+            *cell.labels,
+            number(each.tps),
+            number(each.latency_ms, 2),
+            number(each.ceiling_tps),
+            *losses_shortly(each.exposure),
+            each.limit,
+        )
+        for cell, each in zip(grid.cells, documents, strict=True)
+    ]
+    first = len(grid.dimensions)
+    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LIMIT")
+    numbers = range(first, first + 3 + len(LOSSES))
+    found = table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns)
+    return f"{found}\n\n{_origin(documents[0].calibration)}"
 
 
 def render(document: PredictDocument) -> str:
     """TPS, latency and bound, the limit, the terms of a commit, and what it rests on."""
-    others = "as the stack has them" if document.others_from == "stack" else "at their defaults"
-    knobs = ", ".join(
-        f"{key} {format_value(parse_name(key).knob, value)}" for key, value in document.settings.items()
-    )
     lines = []
     if document.tps is not None:
         clients = int(document.settings[keys.CLIENTS])
@@ -216,12 +350,19 @@ def render(document: PredictDocument) -> str:
         rows = [(each.name, number(each.ms, 2), f"{each.share * 100:.1f} %") for each in document.terms]
         lines += [table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), ""]
     lines += [*labelled(exposure_lines(document.exposure)), ""]
-    return "\n".join([*lines, f"for {knobs}; knobs not named {others}", _origin(document)])
+    knobs = {parse_name(key): value for key, value in document.settings.items()}
+    return "\n".join([*lines, _basis(knobs, document.others_from), _origin(document.calibration)])
 
 
-def _origin(document: PredictDocument) -> str:
+def _basis(knobs: Mapping[KnobName, Value], others_from: str) -> str:
+    """The knobs that count, and where the rest come from."""
+    others = "as the stack has them" if others_from == "stack" else "at their defaults"
+    told = ", ".join(f"{name} {format_value(name.knob, value)}" for name, value in knobs.items())
+    return f"for {told}; knobs not named {others}"
+
+
+def _origin(source: PredictCalibration) -> str:
     """What the model was fitted to."""
-    source = document.calibration
     whose = "the shipped model" if source.origin == "shipped" else "this machine's model"
     error = f"{source.median_error:.0%}".replace("%", " %")
     return (
@@ -230,74 +371,45 @@ def _origin(document: PredictDocument) -> str:
     )
 
 
-_CHOSEN: Final = frozenset(
-    {
-        keys.SEMI_SYNC,
-        keys.WAIT_POINT,
-        keys.SEMI_SYNC_REPLICAS,
-        keys.SYNC_BINLOG,
-        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
-    }
-)
-"""Knobs that are chosen where they are not named."""
+_MOST_CHOICES: Final = 5
+"""Choices that the text has; all are in --json."""
 
 
-async def meet_goals(call: Call) -> int:
-    """Say which settings meet the goals; returns 1 where none does or may."""
-    console = call.console
-    goals = read_goals(", ".join(call.args.goal))
-    for text in call.args.assignments:
-        check_without_stack(text)
-    ground = await ground_of(call)
-    if ground.system.is_group:
-        raise UsageError(
-            f"--goal chooses among semi-sync's settings, and {ground.system.title} has none",
-            "without it `replexplorer predict` says what a group should make",
-        )
-    replicas = ground.roster.others
-    named = desired_of(parse_assignment(text, ground.roster) for text in call.args.assignments)
-    values = ground.values(named)
-    if not values[KnobName(keys.CLIENTS, Place.LOAD)]:
-        raise UsageError("clients=0 commits nothing", "--goal takes 1 or more: clients=8")
-    if str(values[KnobName(keys.WORKLOAD, Place.LOAD)]) in READ_ONLY:
-        raise UsageError("this workload commits nothing", "no setting changes that: name another workload")
-    values[KnobName(keys.LOAD_MODE, Place.LOAD)] = "closed"
-    calibrated = load_calibration(paths.calibration_file())
-    basis = Basis(calibrated.calibration, calibrated.runs)
-    chosen = {KnobName(key, SOURCE) for key in _CHOSEN}
-    lacking = chosen - ground.requested.keys() if ground.origin == "stack" else ()
-    advised = advise(goals, values, named, replicas, basis, lacking=lacking)
-    told = [*advised.found, *([advised.closest] if advised.closest is not None else [])]
-    calibration = calibrated.calibration
+def _advice(document: AdviseDocument) -> Sequence[str]:
+    """The answer, what each choice is and gives up, and what it rests on, line by line."""
+    found, looked = document.found, document.looked_at
+    met = sum(each.verdict is Verdict.MEETS for each in found)
+    answer = f"of {looked} choices of settings {met} meet that, {len(found) - met} may; least given up first:"
+    if not found:
+        answer = f"none of {looked} choices of settings meets that; the closest:"
+    lines = [", ".join(goal.text for goal in document.goals), answer]
+    for at, each in enumerate([*found[:_MOST_CHOICES], *filter(None, [document.closest])], start=1):
+        lines += ["", f"{at}. {each.verdict}", *(f"  {line}" for line in _choice(each))]
+    if len(found) > _MOST_CHOICES:
+        lines += ["", f"{len(found) - _MOST_CHOICES} more, in --json"]
+    replicas = f"{document.replicas} replica{'s' * (document.replicas != 1)}"
+    basis = f"{_basis(document.conditions, document.others_from)}; {replicas}"
+    return *lines, "", basis, _origin(document.calibration), "a sweep of these settings measures them"
 
-    def beyond_of(settings: Mapping[KnobName, Value]) -> tuple[str, ...]:
-        turned = {**values, **settings}
-        return beyond(operating_point_of(turned, replicas), turned, replicas, calibration)
 
-    def judged(advice: Advice) -> Advice:
-        return replace(advice, calibrated=not beyond_of(advice.settings))
+def _choice(choice: Advice) -> Sequence[str]:
+    """The command, each goal with its figure, the figures, and what is given up."""
+    figures = {wanted.value: number(each.value) for wanted, each in choice.figures.items()}
+    tps = figures.pop(GoalFigure.TPS)
+    means = ", ".join(f"{name} {value}" for name, value in figures.items())
+    by = "the model" + ("" if choice.calibrated else ", not calibrated")
+    return [
+        choice.command,
+        *(f"{each.text}: {each.verdict}, {_range(each.figure)}" for each in choice.judged),
+        f"predicted by {by}: {tps} TPS, {means} ms",
+        *(f"gives up: {each}" for each in choice.gives_up or ["nothing"]),
+    ]
 
-    document = AdviseDocument(
-        goals=advised.goals,
-        conditions={
-            name: value
-            for name, value in looked_at(values).items()
-            if name.key not in _CHOSEN or name in named
-        },
-        others_from=ground.origin,
-        replicas=len(replicas),
-        looked_at=advised.looked_at,
-        found=[judged(each) for each in advised.found],
-        closest=None if advised.closest is None else judged(advised.closest),
-        calibration=calibration_source(calibrated),
-        warnings=[
-            *_problems(calibrated),
-            *warnings_for(values, tuple(named), replicas),
-            *dict.fromkeys(line for each in told for line in beyond_of(each.settings)),
-        ],
-    )
-    for warning in document.warnings:
-        console.warn(warning)
-    found = advice_report(document)
-    console.deliver(document, partial(plain_text, found, console.columns))
-    return 0 if document.found else 1
+
+def _range(figure: FigureRange | None) -> str:
+    """`12.3 (9.8 to 15.4)`."""
+    if figure is None:
+        return "not known"
+    digits = 0 if figure.origin == "settings" and figure.high == int(figure.high) else 2
+    ends = f" ({number(figure.low, digits)} to {number(figure.high, digits)})"
+    return f"{number(figure.value, digits)}{ends if figure.high > figure.low else ''}"

@@ -13,7 +13,6 @@ import json
 import re
 import secrets
 import shutil
-import signal
 import socket
 import sys
 import time
@@ -25,17 +24,15 @@ from typing import TYPE_CHECKING, Any, Final
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.arguments import parse
 from replexplorer.cli.dashboard import settings_of
-from replexplorer.cli.wiring import composed, runs, stack_names
-from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.text import command, folded, number, table
-from replexplorer.engine.outcome import Status
+from replexplorer.cli.knobs import check_without_stack
+from replexplorer.cli.wiring import runs, stack_names
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.text import command, table
 from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import class_directory, expanded
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.engine.session import Session
     from replexplorer.web.gate import Gate
     from replexplorer.web.server import DashboardServer
 
@@ -120,7 +117,6 @@ _STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
 _CLASS: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,17}")
 _MOST_STUDENTS: Final = 200
 _MOST_NAMES_BYTES: Final = 1 << 16
-_BETWEEN_LOOKS_S: Final = 1.0
 _LOOKS_AT_ONCE: Final = 4
 _ENDS_WITHIN_S: Final = 60.0
 """How long an interrupted verb may take to clean up."""
@@ -148,7 +144,7 @@ class StudentOutcome:
 
 @dataclass(kw_only=True, slots=True)
 class ClassOutcome:
-    """`classroom each`, `up` and `down`."""
+    """What every action of `classroom` prints."""
 
     name: str
     verb: list[str]
@@ -156,30 +152,28 @@ class ClassOutcome:
     """The greatest among the students'."""
     students: list[StudentOutcome]
 
+    @property
+    def text(self) -> str:
+        """A line each, and below it what the verb said; of one that printed a document only its errors."""
+        lines = []
+        for each in self.students:
+            said = each.said if each.exit_code else []
+            if isinstance(each.answer, str):
+                said = [*each.answer.splitlines(), *each.said]
+            lines += [f"{each.student}: {each.words}", *(f"    {line}" for line in said)]
+        return "\n".join(lines)
 
-@dataclass(kw_only=True, slots=True)
-class StudentState:
-    """One student's stack."""
-
-    student: str
-    stack: str
-    state: str | None = None
-    """Up, partial, down, starting; null: it does not answer."""
-    protection: str | None = None
-    tps: float | None = None
-    """Transactions that the source logged a second, between two looks."""
-    load: str | None = None
-    """Who drives one."""
-    problem: str | None = None
-    """Why it does not answer."""
-
-
-@dataclass(kw_only=True, slots=True)
-class ClassStatus:
-    """`classroom status`."""
-
-    name: str
-    students: list[StudentState]
+    @property
+    def table(self) -> str:
+        """Who is in which state, by the documents of `status`."""
+        rows = []
+        for each in self.students:
+            found = each.answer if isinstance(each.answer, dict) else {"error": {"message": "no answer"}}
+            problem = found.get("error", {}).get("message", "")
+            state = (found["state"], found["protection"]["state"]) if not problem else ("away", "-")
+            driver = found.get("load", {}).get("driver") or "-"
+            rows.append((each.student, each.stack, *state, driver, problem))
+        return table(rows, ("student", "stack", "state", "protection", "load", ""))
 
 
 def _stack(call: Call, student: str) -> str:
@@ -225,50 +219,44 @@ def _named(args: argparse.Namespace) -> list[str]:
 
 
 async def _ran(call: Call, student: str, words: Sequence[str]) -> StudentOutcome:
-    """Run one verb to its end; a cancel interrupts it and waits until it has cleaned up.
-
-    It is in a session of its own: a terminal's Ctrl-C does not reach it twice, and a kill of this process
-    leaves it to end its own work.
-    """
+    """Run one verb to its end, in a session of its own that a terminal's Ctrl-C does not reach; a cancel
+    interrupts it and waits until it has cleaned up."""
     began_s, stack = time.monotonic(), _stack(call, student)
+    pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *_program(call, stack, words),
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=pipe,
+        stderr=pipe,
         start_new_session=True,
     )
     talk = asyncio.ensure_future(process.communicate())
     try:
-        out, err = await asyncio.shield(talk)
+        out, err = (each.decode("utf-8", "replace") for each in await asyncio.shield(talk))
     except asyncio.CancelledError:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        await asyncio.wait({talk}, timeout=_ENDS_WITHIN_S)
-        if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+            await asyncio.wait({talk}, timeout=_ENDS_WITHIN_S)
             process.kill()
-        talk.cancel()
         raise
     code = process.returncode or 0
-    text = out.decode("utf-8", "replace")
-    answer: Any = text or None
+    answer: Any = out or None
     with suppress(ValueError):
-        answer = json.loads(text)
+        answer = json.loads(out)
     return StudentOutcome(
         student=student,
         stack=stack,
         exit_code=130 if code < 0 else code,
         took_ms=(time.monotonic() - began_s) * 1000,
         answer=answer,
-        said=err.decode("utf-8", "replace").splitlines(),
+        said=err.splitlines(),
     )
 
 
 async def _for_all(
     call: Call, students: Sequence[str], words: Sequence[str], summary: str, at_once: int | None = None
-) -> int:
-    """Run a verb for each of these students, a few at once, and print what came of it; answers the worst exit
-    code."""
+) -> ClassOutcome:
+    """Run a verb for each of these students, a few at once, and print what came of it."""
     slots, done, console = asyncio.Semaphore(at_once or call.args.at_once), 0, call.console
 
     async def one(student: str) -> StudentOutcome:
@@ -280,24 +268,16 @@ async def _for_all(
         console.progress(f"{student}: {ended.words}, {done} of {len(students)}", done / len(students))
         return ended
 
-    def text() -> str:
-        """A line each, and below it what the verb said; of one that printed a document only its errors."""
-        lines = []
-        for each in ends:
-            said = each.said if each.exit_code else []
-            if isinstance(each.answer, str):
-                said = [*each.answer.splitlines(), *each.said]
-            lines += [f"{each.student}: {each.words}", *(f"    {line}" for line in said)]
-        return "\n".join(lines)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(student)) for student in students]
-    ends = [task.result() for task in tasks]
-    code = max(each.exit_code for each in ends)
-    document = ClassOutcome(name=call.args.class_name, verb=[*words], exit_code=code, students=ends)
-    console.deliver(document, text)
+    ends = await asyncio.gather(*map(one, students))
+    found = ClassOutcome(
+        name=call.args.class_name,
+        verb=[*words],
+        exit_code=max((each.exit_code for each in ends), default=0),
+        students=ends,
+    )
+    console.deliver(found, lambda: found.table if words[0] == "status" else found.text or "nothing to remove")
     console.narrate(f"{sum(each.exit_code == 0 for each in ends)} of {len(ends)} {summary}")
-    return code
+    return found
 
 
 async def class_up(call: Call) -> int:
@@ -308,20 +288,17 @@ async def class_up(call: Call) -> int:
     words += [] if args.replicas is None else ["--replicas", str(args.replicas)]
     words += [] if args.flavor is None else ["--flavor", args.flavor]
     summary = "stacks are up: `replexplorer classroom serve` lets the students in"
-    return await _for_all(call, _named(args), words, summary)
+    return (await _for_all(call, _named(args), words, summary)).exit_code
 
 
 async def class_down(call: Call) -> int:
     """Remove the stacks of all, and their passwords."""
     try:
         students = await _students(call)
-    except StackUnavailable as error:
-        call.console.narrate(error.message)
-        nobody = ClassOutcome(name=call.args.class_name, verb=["down"], exit_code=0, students=[])
-        return call.console.deliver(nobody, lambda: "nothing to remove")
-    code = await _for_all(
-        call, students, ["down", *(["--yes"] if call.args.yes else [])], "stacks are removed"
-    )
+    except StackUnavailable:
+        students = []
+    words = ["down", *(["--yes"] if call.args.yes else [])]
+    code = (await _for_all(call, students, words, "stacks are removed")).exit_code
     if code == 0:
         shutil.rmtree(class_directory(call.args.class_name), ignore_errors=True)
     return code
@@ -336,62 +313,17 @@ async def class_each(call: Call) -> int:
     args = parse(words)
     if args.stack is not None:
         raise UsageError("--stack: the verb runs for every student", "leave it out")
-    if words[0] == "set":
-        from replexplorer.cli.knobs import check_without_stack
-
-        for text in args.assignments:
-            check_without_stack(text)
+    for text in args.assignments if words[0] == "set" else ():
+        check_without_stack(text)
     students = await _students(call)
     at_once = len(students) if words[0] == "load" else None  # a load lasts: all begin together
-    return await _for_all(
-        call, students, [*words, *(["--json"] if call.console.json else [])], "done", at_once
-    )
+    words += ["--json"] if call.console.json else []
+    return (await _for_all(call, students, words, "done", at_once)).exit_code
 
 
 async def class_status(call: Call) -> int:
-    """Who is in which state, at how many TPS; exit code 4 where not all are up."""
-    slots = asyncio.Semaphore(_LOOKS_AT_ONCE)
-
-    async def look(session: Session) -> tuple[float, Status]:
-        async with slots:
-            found = await session.status()
-            return time.monotonic(), found
-
-    async def state_of(student: str) -> StudentState:
-        row = StudentState(student=student, stack=_stack(call, student))
-        try:
-            async with composed(call, "classroom", name=row.stack) as session:
-                before_s, before = await look(session)
-                await asyncio.sleep(_BETWEEN_LOOKS_S)
-                after_s, after = await look(session)
-        except ReplexplorerError as error:
-            row.problem = str(error)
-            return row
-        row.state, row.protection, row.load = after.state, after.protection.state, after.load.driver
-        logged = [
-            gtid_count(node.gtid_executed)
-            for status in (before, after)
-            for node in status.nodes
-            if node.is_source and node.gtid_executed is not None
-        ]
-        if len(logged) == 2:
-            row.tps = max(logged[1] - logged[0], 0) / (after_s - before_s)
-        return row
-
-    def text() -> str:
-        heads = ("student", "stack", "state", "protection", "TPS", "load")
-        cells = [
-            (each.student, each.stack, each.state or "away", each.protection or "-", number(each.tps),
-             each.load or "-")
-            for each in rows
-        ]  # fmt: skip
-        problems = [f"{each.student}: {each.problem}" for each in rows if each.problem]
-        folds = (folded(problem, call.console.columns) for problem in problems)
-        return "\n".join([table(cells, heads, right=(4,)), *folds])
-
-    rows = await asyncio.gather(*map(state_of, await _students(call)))
-    call.console.deliver(ClassStatus(name=call.args.class_name, students=rows), text)
-    return StackUnavailable.exit_code if any(each.state != "up" for each in rows) else 0
+    """Who is in which state; exit code 4 where not all are up."""
+    return (await _for_all(call, await _students(call), ["status", "--json"], "up", _LOOKS_AT_ONCE)).exit_code
 
 
 async def class_serve(call: Call) -> int:

@@ -10,34 +10,35 @@ met. For losses the range is from the usual to the most. What the model does not
 
 from __future__ import annotations
 
+import operator
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from itertools import product
-from math import ceil, exp, log
-from typing import Final, Literal
+from math import ceil, exp, inf, log
+from typing import Final, Literal, NamedTuple
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
 from replexplorer.core.link import LinkSettings
-from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
     Values,
+    beyond,
     link_of,
     operating_point_of,
     unacknowledged,
     value_of,
 )
-from replexplorer.core.model.prediction import alone_ms, predict
+from replexplorer.core.model.prediction import link_bound_tps, predict
 from replexplorer.core.server.comeback import redo_fsyncs
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown, after_power_cut, silent
+from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import number
 
 
@@ -61,13 +62,21 @@ class GoalFigure(StrEnum):
     """How far replicas are behind, s; the model does not know it."""
 
 
-LATENCIES: Final = (GoalFigure.MEAN, GoalFigure.P50, GoalFigure.P95, GoalFigure.P99)
-LOSSES: Final = (GoalFigure.PROCESS_DIES, GoalFigure.POWER_CUT, GoalFigure.SOURCE_LOST)
 RPO: Final = "rpo"
 """Recovery point objective: the same as `source_lost`."""
 _NAMES: Final = {**{each.value: each for each in GoalFigure}, RPO: GoalFigure.SOURCE_LOST}
-_UNITS: Final = {"us": ("ms", 0.001), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0}
+_LATENCIES: Final = (GoalFigure.MEAN, GoalFigure.P50, GoalFigure.P95, GoalFigure.P99)
+_LATENCY_UNITS: Final = {"": (1.0, "ms"), "us": (0.001, "ms"), "ms": (1.0, "ms"), "s": (1000.0, "ms")}
+_LAG_UNITS: Final = {"ms": (0.001, "s"), "s": (1.0, "s"), "min": (60.0, "s")}
+_LOSS_UNITS: Final = {**dict.fromkeys(("", "commit", "commits"), (1.0, "commits")), **_LAG_UNITS}
+_TAKES: Final[Mapping[GoalFigure, tuple[Sequence[str], Mapping[str, tuple[float, str]]]]] = {
+    **dict.fromkeys(_LATENCIES, (("<", "<="), _LATENCY_UNITS)),
+    GoalFigure.TPS: ((">", ">="), dict.fromkeys(("", "tps", "/s"), (1.0, "tps"))),
+    **dict.fromkeys(map(GoalFigure, FAILURES), (("<", "<=", "="), _LOSS_UNITS)),
+    GoalFigure.LAG: (("<", "<="), _LAG_UNITS),
+}
+"""Signs of a goal about a figure, and what a bound's unit is multiplied by to be in which one."""
+_HOLDS: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 _GOAL: Final = re.compile(
     r"\s*(?P<name>[a-z_0-9]+)\s*(?P<sign><=|>=|==|<|>|=)\s*(?P<bound>[0-9]*\.?[0-9]+)\s*(?P<unit>[a-z/]*)\s*"
 )
@@ -90,44 +99,22 @@ class Goal:
 
     @property
     def text(self) -> str:
-        """As it was read."""
-        return str(self)
-
-    def __str__(self) -> str:
-        """`p99 < 20 ms`, `rpo (source lost) = 0 commits`."""
+        """As it was read: `p99 < 20 ms`, `rpo (source lost) = 0 commits`."""
         name = f"{RPO} (source lost)" if self.name == RPO else self.name
         return f"{name} {self.sign} {self.bound:g} {self.unit if self.unit != 'tps' else 'TPS'}"
 
     def holds(self, value: float) -> bool:
         """Whether a figure in this unit meets it."""
-        match self.sign:
-            case "<":
-                return value < self.bound
-            case "<=":
-                return value <= self.bound
-            case ">":
-                return value > self.bound
-            case ">=":
-                return value >= self.bound
-            case _:
-                return value == self.bound
-
-    @property
-    def wants_more(self) -> bool:
-        """More is better."""
-        return self.sign.startswith(">")
+        return bool(_HOLDS[self.sign](value, self.bound))
 
 
 def read_goals(text: str) -> tuple[Goal, ...]:
     """Read goals with commas or `and` between them; raises UsageError."""
-    parts = [part for part in re.split(r",|;|\band\b", text.lower()) if part.strip()]
-    if not parts:
+    goals = tuple(_read(part) for part in re.split(r",|;|\band\b", text.lower()) if part.strip())
+    if not goals:
         raise UsageError("no goal is given", _EXAMPLE)
-    goals = tuple(_read(part) for part in parts)
-    for at, goal in enumerate(goals):
-        twins = [other for other in goals[:at] if (other.wanted, other.sign) == (goal.wanted, goal.sign)]
-        if twins:
-            raise UsageError(f"{goal.name} {goal.sign} is given twice", "give each goal once")
+    if len({goal.wanted for goal in goals}) < len(goals):
+        raise UsageError("a figure is given twice", "give each goal once")
     return goals
 
 
@@ -135,38 +122,19 @@ def _read(text: str) -> Goal:
     match = _GOAL.fullmatch(text)
     if match is None:
         raise UsageError(f"{text.strip()[:40]!r} is no goal", f"give FIGURE SIGN BOUND, {_EXAMPLE}")
-    name, sign = match["name"], match["sign"].replace("==", "=")
+    name, sign, unit = match["name"], match["sign"].replace("==", "="), match["unit"]
     wanted = _NAMES.get(name)
     if wanted is None:
         near = get_close_matches(name, _NAMES, n=1)
-        raise UsageError(
-            f"{name!r} is no figure of a goal",
-            f"did you mean {near[0]}?" if near else f"figures are {', '.join(_NAMES)}",
-        )
-    bound, unit = _bound(wanted, name, float(match["bound"]), match["unit"])
-    if wanted is GoalFigure.TPS and not sign.startswith(">"):
-        raise UsageError(f"{text.strip()!r}: TPS is wanted at least", "write tps >= N")
-    if wanted is not GoalFigure.TPS and sign.startswith(">"):
-        raise UsageError(f"{text.strip()!r}: less is better", f"write {name} < N")
-    if wanted in (*LATENCIES, GoalFigure.LAG) and sign == "=":
-        raise UsageError(f"{text.strip()!r}: nothing takes exactly that", f"write {name} <= N")
-    if wanted in (*LATENCIES, GoalFigure.LAG) and not bound:
-        raise UsageError(f"{text.strip()!r}: that takes some time", f"give {name} more than 0")
-    return Goal(wanted, sign, bound, unit, name)
-
-
-def _bound(wanted: GoalFigure, name: str, bound: float, unit: str) -> tuple[float, str]:
-    if wanted in LATENCIES and (unit or "ms") in _UNITS:
-        return bound * _UNITS[unit or "ms"][1], "ms"
-    if wanted is GoalFigure.TPS and unit in ("", "tps", "/s"):
-        return bound, "tps"
-    if wanted in LOSSES and unit in ("", "commit", "commits"):
-        return bound, "commits"
-    if wanted in (*LOSSES, GoalFigure.LAG) and unit in _SECONDS:
-        return bound * _SECONDS[unit], "s"
-    units = {GoalFigure.TPS: "tps", GoalFigure.LAG: "ms or s"} | dict.fromkeys(LATENCIES, "us, ms or s")
-    right = units.get(wanted, "commits, ms or s")
-    raise UsageError(f"{name}: {bound:g}{unit} has the wrong unit", f"give {right}")
+        hint = f"did you mean {near[0]}?" if near else f"figures are {', '.join(_NAMES)}"
+        raise UsageError(f"{name!r} is no figure of a goal", hint)
+    signs, units = _TAKES[wanted]
+    if sign not in signs:
+        raise UsageError(f"{text.strip()!r} is no goal", f"write {name} {' or '.join(signs)} N")
+    if unit not in units:
+        raise UsageError(f"{text.strip()!r} has the wrong unit", f"give {', '.join(filter(None, units))}")
+    factor, unit = units[unit]
+    return Goal(wanted, sign, float(match["bound"]) * factor, unit, name)
 
 
 _EACH_COMMIT = 1
@@ -256,25 +224,15 @@ measured over stretches of five seconds in the recorded tour that ships (9.7.4, 
 and 85 ms)."""
 
 
-class Verdict(IntEnum):
+class Verdict(StrEnum):
     """What is to be said of a goal, the best first."""
 
-    MEETS = 0
-    MAY = 1
-    MISSES = 2
-
-    @property
-    def word(self) -> VerdictWord:
-        """As it is printed."""
-        return _WORDS[self]
+    MEETS = "meets"
+    MAY = "may meet"
+    MISSES = "misses"
 
 
-VerdictWord = Literal["meets", "may meet", "misses"]
-_WORDS: Final[Mapping[Verdict, VerdictWord]] = {
-    Verdict.MEETS: "meets",
-    Verdict.MAY: "may meet",
-    Verdict.MISSES: "misses",
-}
+_RANK: Final = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +245,7 @@ class FigureRange:
     origin: Literal["model", "settings"]
 
 
-@json_keys(hide="goal verdict", show="text word", text="goal", word="verdict")
+@json_keys(hide="goal", show="text", text="goal")
 @dataclass(frozen=True, slots=True)
 class JudgedGoal:
     """A goal beside the figure that it is about; None: the figure is not known."""
@@ -302,27 +260,21 @@ class JudgedGoal:
         return self.goal.text
 
     @property
-    def word(self) -> VerdictWord:
-        """Its verdict."""
-        return self.verdict.word
-
-    @property
     def shortfall(self) -> float:
         """How many times the figure is from its bound; 1 and less: it is within."""
-        figure, at = self.figure, self.goal.bound
-        if figure is None:
-            return float("inf")
-        if self.goal.wants_more:
-            return at / figure.value if figure.value else float("inf")
-        return figure.value / at if at else 1 + figure.value
+        if self.figure is None:
+            return inf
+        value, bound = self.figure.value, self.goal.bound
+        if self.goal.wanted is GoalFigure.TPS:
+            return bound / value if value else inf
+        return value / bound if bound else 1 + value
 
 
 @json_keys(
-    hide="price",
-    show="command word usually_meets",
+    hide="price guessed",
+    show="command verdict usually_meets calibrated",
     command="set",
     judged="goals",
-    word="verdict",
 )
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -331,7 +283,7 @@ class Advice:
     settings: Mapping[KnobName, Value]
     """The knobs that were chosen."""
     figures: Mapping[GoalFigure, FigureRange]
-    """Latencies in ms, TPS in commits a second, losses in commits."""
+    """Latencies in ms, TPS in commits a second."""
     exposure: Exposure
     judged: tuple[JudgedGoal, ...]
     gives_up: tuple[str, ...]
@@ -339,45 +291,35 @@ class Advice:
     price: tuple[float, ...]
     """To order by: kinds of failure that lose commits, the seconds in which they were made, rows that others
     read too early, copies that are not waited for, the mean in ms."""
-    calibrated: bool = True
-    """False where the runs that the model was fitted to say nothing of these settings."""
+    guessed: tuple[str, ...]
+    """What the runs that the model was fitted to say nothing of."""
 
     @property
     def command(self) -> str:
         """What turns them."""
-        settings = (f"{name}={value}" for name, value in self.settings.items())
-        return shlex.join(["replexplorer", "set", *settings])
-
-    @property
-    def word(self) -> VerdictWord:
-        """Its verdict."""
-        return self.verdict.word
+        return shlex.join(
+            ["replexplorer", "set", *(f"{name}={value}" for name, value in self.settings.items())]
+        )
 
     @property
     def verdict(self) -> Verdict:
         """The worst of its goals'."""
-        return max((each.verdict for each in self.judged), default=Verdict.MEETS)
+        return max((each.verdict for each in self.judged), key=_RANK.__getitem__, default=Verdict.MEETS)
 
     @property
     def usually_meets(self) -> bool:
         """By the figures themselves, whatever encloses them; what is not known says nothing."""
         return all(each.figure is None or each.goal.holds(each.figure.value) for each in self.judged)
 
-
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What figures rest on."""
-
-    calibration: Calibration
-    runs: Sequence[CalibrationRun]
-    """That it was fitted to."""
+    @property
+    def calibrated(self) -> bool:
+        """False where the runs that the model was fitted to say nothing of these settings."""
+        return not self.guessed
 
 
-@dataclass(frozen=True, slots=True)
-class Advised:
+class Advised(NamedTuple):
     """All that was looked at; of each verdict what gives up least comes first."""
 
-    goals: tuple[Goal, ...]
     found: tuple[Advice, ...]
     """Those that meet the goals, then those that may."""
     closest: Advice | None
@@ -390,26 +332,40 @@ def advise(
     values: Mapping[KnobName, Value],
     pinned: Iterable[KnobName],
     replicas: Sequence[str],
-    basis: Basis,
+    calibration: Calibration,
+    runs: Sequence[CalibrationRun],
     *,
     lacking: Collection[KnobName] = (),
 ) -> Advised:
-    """Judge every choice of what decides durability, all other knobs as in `values`; what is `pinned` is
-    not chosen, and what the servers are `lacking` is not advised."""
-    fixed = {*pinned, *lacking}
+    """Judge every choice of what decides durability, all other knobs as in `values`, by the calibration and
+    the runs that it was fitted to; what is `pinned` is not chosen, and what the servers are `lacking` is not
+    advised."""
+
+    def judged(settings: Mapping[KnobName, Value]) -> Advice:
+        turned = {**values, **settings}
+        setting = operating_point_of(turned, replicas)
+        figures = _modelled(setting, calibration, runs)
+        tps = figures[GoalFigure.TPS].value
+        exposure = expected_exposure(turned, replicas, setting, tps, least_rtt_ms=calibration.least_rtt_ms)
+        return Advice(
+            {name: value for name, value in settings.items() if name not in lacking},
+            figures,
+            exposure,
+            tuple(_judged(goal, figures, exposure) for goal in goals),
+            _gives_up(turned, replicas, exposure, setting),
+            _price(turned, replicas, exposure, setting, figures),
+            beyond(setting, turned, replicas, calibration),
+        )
+
     chosen = [
-        _advice(goals, {**values, **settings}, _had(settings, lacking), replicas, basis)
-        for settings in _choices(values, fixed, replicas)
+        judged(settings)
+        for settings in _choices(values, {*pinned, *lacking}, replicas)
         if unacknowledged({**values, **settings}, replicas) is None
     ]
-    chosen.sort(key=lambda each: (each.verdict, not each.usually_meets, each.price))
+    chosen.sort(key=lambda each: (_RANK[each.verdict], not each.usually_meets, each.price))
     found = tuple(each for each in chosen if each.verdict is not Verdict.MISSES)
     closest = min(chosen, key=lambda each: (max(j.shortfall for j in each.judged), each.price), default=None)
-    return Advised(tuple(goals), found, None if found else closest, len(chosen))
-
-
-def _had(settings: Mapping[KnobName, Value], lacking: Collection[KnobName]) -> dict[KnobName, Value]:
-    return {name: value for name, value in settings.items() if name not in lacking}
+    return Advised(found, None if found else closest, len(chosen))
 
 
 def _choices(
@@ -440,32 +396,9 @@ def _choices(
     return found
 
 
-def _advice(
-    goals: Sequence[Goal],
-    values: Mapping[KnobName, Value],
-    settings: Mapping[KnobName, Value],
-    replicas: Sequence[str],
-    basis: Basis,
-) -> Advice:
-    setting = operating_point_of(values, replicas)
-    figures = _modelled(setting, basis)
-    exposure = expected_exposure(
-        values, replicas, setting, figures[GoalFigure.TPS].value, least_rtt_ms=basis.calibration.least_rtt_ms
-    )
-    judged = tuple(_judged(goal, figures, exposure) for goal in goals)
-    return Advice(
-        settings,
-        figures,
-        exposure,
-        judged,
-        _gives_up(values, replicas, exposure, setting),
-        _price(values, replicas, exposure, setting, figures),
-    )
-
-
 def _judged(goal: Goal, figures: Mapping[GoalFigure, FigureRange], exposure: Exposure) -> JudgedGoal:
     figure = figures.get(goal.wanted)
-    if goal.wanted in LOSSES:
+    if goal.wanted in FAILURES:
         figure = _loss(getattr(exposure, goal.wanted.value), goal.unit, figures[GoalFigure.TPS].value)
     if figure is None:
         return JudgedGoal(goal, None, Verdict.MAY)
@@ -482,33 +415,30 @@ def _loss(loss: Loss | Unknown, unit: str, tps: float) -> FigureRange | None:
     return FigureRange(loss.commits * scale, loss.commits * scale, loss.high * scale, "settings")
 
 
-def _modelled(setting: OperatingPoint, basis: Basis) -> dict[GoalFigure, FigureRange]:
-    calibration = basis.calibration
-    most_tps = None
-    if setting.semi_sync:
-        ceiling = bound(setting.clients, setting.rtt_ms, alone_ms(setting, calibration))
-        most_tps = None if ceiling is None else ceiling.tps
+def _modelled(
+    setting: OperatingPoint, calibration: Calibration, runs: Sequence[CalibrationRun]
+) -> dict[GoalFigure, FigureRange]:
+    most_tps = link_bound_tps(setting, setting.rtt_ms, calibration)
     found = predict(setting, calibration, at_most_tps=most_tps)
     if found is None:
         raise ValueError("nobody commits")
-    times = exp(model_error(setting, basis))
+    times, mean_ms = exp(model_error(setting, calibration, runs)), found.latency_ms
     figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, "model")}
-    mean_ms = found.latency_ms
     tails = _ACROSS_A_LINK if setting.semi_sync and setting.rtt_asked_ms else _AT_HOME
-    for wanted in LATENCIES:
+    for wanted in _LATENCIES:
         low, usual, high = tails.get(wanted, (1.0, 1.0, 1.0))
         figures[wanted] = FigureRange(mean_ms * usual, mean_ms * low / times, mean_ms * high * times, "model")
     return figures
 
 
-def model_error(setting: OperatingPoint, basis: Basis) -> float:
+def model_error(setting: OperatingPoint, calibration: Calibration, runs: Sequence[CalibrationRun]) -> float:
     """By how much the model is off for nine of ten runs alike, each predicted from the runs of other
     settings, as |log(predicted / measured)|."""
-    if setting.workload not in basis.calibration.local:
+    if setting.workload not in calibration.local:
         return _UNTAUGHT_ERROR
     known = [
         abs(log(run.predicted_tps / run.tps))
-        for run in basis.runs
+        for run in runs
         if run.predicted_tps and run.tps and _alike(run.setting, setting)
     ]
     if len(known) < _LEAST_ALIKE:
@@ -533,7 +463,7 @@ def _price(
     setting: OperatingPoint,
     figures: Mapping[GoalFigure, FigureRange],
 ) -> tuple[float, ...]:
-    losses = (exposure.process_dies, exposure.power_cut, exposure.source_lost)
+    losses = [getattr(exposure, failure) for failure in FAILURES]
     most = [float("inf") if isinstance(loss, Unknown) else float(loss.high) for loss in losses]
     acks = int(value_of(values, keys.SEMI_SYNC_REPLICAS)) if setting.semi_sync else 0
     early = float(setting.semi_sync and setting.after_commit)
@@ -543,28 +473,26 @@ def _price(
     return sum(each > 0 for each in most), lost_s, early, len(replicas) - acks, mean_ms
 
 
+_OF_FAILURES: Final = ("mysqld's death", "a power cut of the source", "the source's loss")
+
+
 def _gives_up(
     values: Mapping[KnobName, Value], replicas: Sequence[str], exposure: Exposure, setting: OperatingPoint
 ) -> tuple[str, ...]:
-    told = [
-        f"{what} loses up to {loss.high:,} commits"
-        for what, loss in (
-            ("mysqld's death", exposure.process_dies),
-            ("a power cut of the source", exposure.power_cut),
-            ("the source's loss", exposure.source_lost),
-        )
-        if isinstance(loss, Loss) and loss.high
-    ]
-    if isinstance(exposure.source_lost, Unknown):
-        told.append(f"what the source's loss takes is not known: {exposure.source_lost.why}")
+    told = []
+    for what, failure in zip(_OF_FAILURES, FAILURES, strict=True):
+        loss: Loss | Unknown = getattr(exposure, failure)
+        if isinstance(loss, Unknown):
+            told.append(f"what {what} takes is not known: {loss.why}")
+        elif loss.high:
+            told.append(f"{what} loses up to {loss.high:,} commits")
     if not setting.semi_sync:
         return tuple(told)
     acks = int(value_of(values, keys.SEMI_SYNC_REPLICAS))
     if setting.after_commit:
         told.append("others can read a row that the source's loss takes back")
     if acks < len(replicas):
-        who = "the one replica" if acks == 1 else f"the {acks} replicas"
-        told.append(f"the loss of the source and of {who} that acknowledged, together, loses commits")
+        told.append("the loss of the source and of the replicas that acknowledged, together, loses commits")
     timeout = KnobName(keys.SEMI_SYNC_TIMEOUT, SOURCE)
     after = format_value(timeout.knob, value_of(values, keys.SEMI_SYNC_TIMEOUT))
     few = "no replica" if acks == 1 else f"fewer than {acks} replicas"

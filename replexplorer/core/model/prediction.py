@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import (
     Calibration,
     CostTerm,
@@ -83,6 +84,13 @@ def alone_ms(setting: OperatingPoint, calibration: Calibration) -> float:
     """What a commit of one client costs while nothing waits for a replica: the ceiling's local term."""
     alone = replace(setting, clients=1, semi_sync=False)
     return solve(alone, calibration, local_cost(setting.workload, calibration)).latency_ms
+
+
+def link_bound_tps(setting: OperatingPoint, rtt_ms: float, calibration: Calibration) -> float | None:
+    """The TPS that a link of this round trip allows semi-sync, by the calibrated local cost of one client;
+    None where no commit waits for it."""
+    ceiling = bound(setting.clients, rtt_ms, alone_ms(setting, calibration)) if setting.semi_sync else None
+    return None if ceiling is None else ceiling.tps
 
 
 def measured(
