@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from argparse import Namespace
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -41,14 +42,12 @@ if TYPE_CHECKING:
     from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider, Login
     from replexplorer.cli.entry import Call
-    from replexplorer.ports import Sql
 
 _UNDONE_WITHIN_S: Final = 20.0
 """How long restoring the settings may take after the terminal is gone; what is left by then stays in the
 journal."""
 _LOGIN_FLAGS: Final = ("ssl_mode", "defaults_file", "ssl_ca")
 """What the journal keeps of how one logged in; never a password."""
-DSN: Final = "MYSQL_DSN"
 PASSWORD: Final = "MYSQL_PWD"  # noqa: S105 - the variable's name, which MySQL's own clients read
 
 
@@ -75,35 +74,26 @@ def known_login(
 
     named = args.defaults_file
     options = read_option_files(standard_files(environment) if named is None else [paths.expanded(named)])
-    by_dsn = None
-    if environment.get(DSN) and (source is not None or args.url is None):
-        by_dsn = parse_server_url(environment[DSN], with_password=True)
-    if source is None:
-        source = by_dsn or _named(args.url, options)
-    elif by_dsn is not None and by_dsn.place == source.place:
-        source = replace(source, password=by_dsn.password)
+    if source is None and args.url is not None:
+        source = parse_server_url(args.url)
+    elif source is None:
+        source = _of_options(options)
     mode = args.ssl_mode or options.get("ssl-mode", "").upper() or None
     if mode is not None and mode not in SSL_MODES:
         raise UsageError(f"ssl-mode={mode} in the option file", f"is one of {', '.join(SSL_MODES)}")
     ca = args.ssl_ca or options.get("ssl-ca") or None
     user = source.user or options.get("user") or getpass.getuser()
-    password = source.password
-    if password is None:
-        password = options.get("password") or environment.get(PASSWORD)
-        password = password or _asked(f"{user} at {source.place}", console)
+    password = options.get("password") or environment.get(PASSWORD)
+    password = password or _asked(f"{user} at {source.place}", console)
     return Known(
         source, Login(user, password, mode, None if ca is None else str(paths.expanded(ca).absolute()))
     )
 
 
-def _named(url: str | None, options: Mapping[str, str]) -> ServerUrl:
-    """The server of the address that was typed, else of the option file."""
-    if url is not None:
-        return parse_server_url(url)
+def _of_options(options: Mapping[str, str]) -> ServerUrl:
+    """The server that an option file names."""
     if "host" not in options:
-        raise UsageError(
-            "no server is named", f"name it as mysql://USER@HOST:PORT, in {DSN}, or in an option file"
-        )
+        raise UsageError("no server is named", "name it as mysql://USER@HOST:PORT, or in an option file")
     try:
         return ServerUrl(options["host"], int(options.get("port", PORT)))
     except ValueError:
@@ -181,10 +171,9 @@ def _dashboard(call: Call, servers: AttachedProvider) -> int:
         if not undone:
             undone.extend(await _undo(servers, journal))
 
-    options = SessionOptions(holder="attach", reapply="off", at_close=restore)
     try:
-        session = Session(outside_of_attached(servers, journal), options)
-        code = shown(call, session, settings, "the dashboard")
+        options = SessionOptions(holder="attach", reapply="off", at_close=restore)
+        code = shown(call, Session(outside_of_attached(servers, journal), options), settings, "the dashboard")
     finally:
         asyncio.run(restore())
         journal.close()
@@ -256,10 +245,6 @@ async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal
 
     await ask_for_the_name(call, servers.name)
     urls = {node.name: servers.url(node.name) for node in await servers.nodes()}
-    login = {name: getattr(call.args, name) for name in _LOGIN_FLAGS}
-    for name in _LOGIN_FLAGS[1:]:  # files, from any directory
-        if login[name] is not None and (file := paths.expanded(login[name])).exists():
-            login[name] = str(file.absolute())
     journal = ChangeJournal.open(file_of(paths.attached_directory(), servers.name))
     try:
         if journal.outstanding:
@@ -278,7 +263,12 @@ async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal
                     {"name": name, "host": url.host, "port": url.port, "user": url.user}
                     for name, url in urls.items()
                 ],
-                **login,
+                "ssl_mode": call.args.ssl_mode,
+                **{
+                    name: str(paths.expanded(typed).absolute())
+                    for name in ("defaults_file", "ssl_ca")
+                    if (typed := getattr(call.args, name)) is not None
+                },
             }
         )
     except BaseException:
@@ -302,10 +292,9 @@ async def _change(call: Call, servers: AttachedProvider) -> int:
                 console.warn(warning)
             if not console.json:
                 console.print(render_set(report))
-            if count := len(report.changed):
-                settings = "1 setting is" if count == 1 else f"{count} settings are"
-                undoes = f"they are undone after {for_s:g} s, or at Ctrl-C" if for_s else "Ctrl-C undoes them"
-                console.narrate(f"{settings} in force: {undoes}")
+            if report.changed:
+                until = f"after {for_s:g} s, or at Ctrl-C" if for_s else "at Ctrl-C"
+                console.narrate(f"in force: {len(report.changed)}; undone {until}")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(for_s):
                     await asyncio.Event().wait()
@@ -332,18 +321,15 @@ async def _undo(servers: AttachedProvider, journal: ChangeJournal) -> Sequence[T
 
 def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) -> None:
     """What became of the changes, in words."""
-    restored = sum(each.fate in (Fate.RESTORED, Fate.AS_BEFORE) for each in undone)
+    counts = Counter(each.fate for each in undone)
     if not undone:
         console.narrate(f"{source}: nothing was changed")
-    if restored:
-        count = "1 setting is" if restored == 1 else f"{restored} settings are"
-        console.narrate(f"{source}: {count} as before")
+    elif restored := counts[Fate.RESTORED] + counts[Fate.AS_BEFORE]:
+        console.narrate(f"{source}: {restored} setting{'' if restored == 1 else 's'} as before")
     for each in undone:
         name = f"{each.variable} of {each.node}"
         if each.fate is Fate.LEFT:
-            console.warn(
-                f"{name} is {each.found} now, which somebody else has set: it is left; it was {each.before}"
-            )
+            console.warn(f"{name} is left at {each.found}, which somebody else has set; it was {each.before}")
         elif each.fate is Fate.UNREACHED:
             console.warn(
                 f"{name} is still to be set back to {each.before} ({each.why}): `replexplorer revert`"
@@ -374,89 +360,67 @@ class RevertReport:
 
 
 async def revert(call: Call) -> int:
-    """Undo what journals name; exit code 4 where something is still to do.
+    """Undo what journals name, one after the other; exit code 4 where something is still to do.
 
-    Raises StackUnavailable naming an `attach` that still runs and whose changes alone were meant; those of
-    others are undone beside it.
+    Raises StackUnavailable naming an `attach` that still runs, where there is nothing to undo beside it.
     """
     from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
 
     console, directory = call.console, paths.attached_directory()
     files = journals(directory)
     if call.args.url is not None:
-        file = file_of(directory, parse_server_url(call.args.url).place)
-        files = [file] if file.exists() else []
-    held: list[StackUnavailable] = []
+        files = [file for file in files if file == file_of(directory, parse_server_url(call.args.url).place)]
+    held: StackUnavailable | None = None
     reverted: list[Reverted] = []
-    with contextlib.ExitStack() as stack:
-        found: list[tuple[ChangeJournal, Mapping[str, ServerUrl], Known]] = []
-        for file in files:
-            try:
-                journal = ChangeJournal.open(file)
-            except StackUnavailable as error:
-                held.append(error)
-                continue
-            stack.callback(journal.close)
-            if journal.outstanding:  # a password is asked for before all else
-                servers = _servers(journal)
-                found.append((journal, servers, _login(call, journal, next(iter(servers.values())))))
+    for file in files:
+        try:
+            journal = ChangeJournal.open(file)
+        except StackUnavailable as error:
+            held = error
+            continue
+        with contextlib.closing(journal):
+            if journal.outstanding:
+                reverted.append(await _revert(call, journal))
             else:
                 journal.remove()
-        if held and not found:
-            raise held[0]
-        if not found:
-            console.narrate("no change of `attach` is left to undo")
-        for journal, servers, known in found:
-            reverted.append(await _revert(call, journal, servers, known))
+    if held is not None and not reverted:
+        raise held
+    if not reverted:
+        console.narrate("no change of `attach` is left to undo")
     if console.json:
         console.document(RevertReport(reverted=reverted))
-    for refusal in held:
-        console.fail(refusal)
-    codes = [_code(each.variables) for each in reverted]
-    return StackUnavailable.exit_code if held else max(codes, default=0)
+    if held is not None:
+        console.fail(held)
+        return held.exit_code
+    return max((_code(each.variables) for each in reverted), default=0)
 
 
-async def _revert(
-    call: Call, journal: ChangeJournal, servers: Mapping[str, ServerUrl], known: Known
-) -> Reverted:
-    """Undo what one journal names, and say what became of it."""
+async def _revert(call: Call, journal: ChangeJournal) -> Reverted:
+    """Undo what one journal names, logging in as it says or as is typed, and say what became of it. Raises
+    UsageError for a broken one."""
     from replexplorer.adapters.attached.changes import undo
     from replexplorer.adapters.attached.provider import connection_to
 
-    def connect(node: str) -> Sql:
-        if node not in servers:
-            raise UsageError(f"no journal of changes says where {node} is", "look at it")
-        return connection_to(servers[node], node, known.login)
-
-    source = str(journal.head["source"])
+    head, typed = journal.head, vars(call.args)
+    try:
+        source, nodes = str(head["source"]), head["nodes"]
+        servers = {
+            str(each["name"]): ServerUrl(each["host"], int(each["port"]), each["user"]) for each in nodes
+        }
+        first = next(iter(servers.values()))
+    except (KeyError, TypeError, ValueError, StopIteration):
+        raise UsageError(
+            f"the journal of changes {journal.file} is broken", "look at it, then remove it"
+        ) from None
+    kept = {name: head.get(name) for name in _LOGIN_FLAGS if typed[name] is None}
+    login = known_login(Namespace(**typed | kept), call.console, source=first).login
     call.console.progress(f"undoing what is left at {source}")
-    undone = await to_the_end(undo(journal, connect))
+    undone = await to_the_end(undo(journal, lambda node: connection_to(servers[node], node, login)))
     narrate_undone(call.console, source, undone)
     if not call.console.json:
         rows = [(each.node, each.variable, each.asked, each.fate.value) for each in undone]
         call.console.print(table(rows, ("SERVER", "VARIABLE", "WAS SET TO", "NOW")))
     return Reverted(source=source, variables=[*undone])
-
-
-def _servers(journal: ChangeJournal) -> Mapping[str, ServerUrl]:
-    """The servers of a journal by name, the source first; raises UsageError for a broken one."""
-    try:
-        found = {
-            str(node["name"]): ServerUrl(str(node["host"]), int(node["port"]), node["user"])
-            for node in journal.head["nodes"]
-        }
-    except (KeyError, TypeError, ValueError):
-        found = {}
-    if not found or "source" not in journal.head:
-        raise UsageError(f"the journal of changes {journal.file} is broken", "look at it, then remove it")
-    return found
-
-
-def _login(call: Call, journal: ChangeJournal, source: ServerUrl) -> Known:
-    """As the journal says one logged in; what is typed now goes before."""
-    typed = vars(call.args)
-    kept = {name: journal.head.get(name) for name in _LOGIN_FLAGS if typed[name] is None}
-    return known_login(Namespace(**typed | kept), call.console, source=source)
 
 
 # -- capture

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -29,12 +29,11 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """Where a server is, and as whom one logs in; `repr` hides the password."""
+    """Where a server is, and as whom one logs in."""
 
     host: str
     port: int = PORT
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
 
     @property
     def place(self) -> str:
@@ -47,11 +46,11 @@ class ServerUrl:
         return _LOOPBACK.fullmatch(self.host) is not None
 
 
-def parse_server_url(text: str, *, with_password: bool = False) -> ServerUrl:
+def parse_server_url(text: str) -> ServerUrl:
     """Read `mysql://[user@]host[:port][/database]`, or `host[:port]` alone; the database says nothing here.
 
-    Raises UsageError for what is none, and for a password unless it may be there: every user of a machine
-    sees the arguments of its programs.
+    Raises UsageError for what is none, and for one with a password: every user of a machine sees the
+    arguments of its programs.
     """
     written = text if "://" in text else f"mysql://{text}"
     try:
@@ -61,14 +60,13 @@ def parse_server_url(text: str, *, with_password: bool = False) -> ServerUrl:
         raise _wrong(text) from None
     if found.scheme not in _SCHEMES or not host or not _HOST.fullmatch(host) or found.query or found.fragment:
         raise _wrong(text)
-    if found.password is not None and not with_password:
+    if found.password is not None:
         raise UsageError(
             f"the address of {host} has a password in it, which every user of this machine can see",
-            "leave it out: it is asked for, or read from an option file or from MYSQL_PWD or MYSQL_DSN",
+            "leave it out: it is asked for, or read from an option file or from MYSQL_PWD",
         )
     user = None if found.username is None else unquote(found.username)
-    password = None if found.password is None else unquote(found.password)
-    return ServerUrl(host, PORT if port is None else port, user, password)
+    return ServerUrl(host, PORT if port is None else port, user)
 
 
 def _wrong(text: str) -> UsageError:

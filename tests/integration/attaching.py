@@ -20,10 +20,11 @@ async def outsider(live: LiveStack, home: Path) -> Shell:
     source = (await live.stack.nodes())[0]
     place = f"127.0.0.1:{source.published_port}"
     user, password = live.credentials.dsn_user, live.credentials.dsn_password
+    options = f"host=127.0.0.1\nport={source.published_port}\nuser={user}\npassword={password}\n"
+    (home / ".my.cnf").write_text(f"[client]\n{options}")
     shell = Shell(home, "default")
     shell.environment |= {
         "HOME": str(home),
-        "MYSQL_DSN": f"mysql://{user}:{password}@{place}/sandbox",
         "REPLEXPLORER_ATTACH_ALLOWED": f'["{place}"]',
     }
     return shell
@@ -52,7 +53,7 @@ async def change_kill_and_revert(live: LiveStack, shell: Shell, *changes: str) -
     """Change these, kill -9, revert: every variable of every server is as before. Answers what was undone."""
     before = await variables(live)
     with shell.started("attach", TLS, "--allow-changes", "--set", *changes) as attach:
-        attach.until_said("Ctrl-C undoes them", within_s=60)
+        attach.until_said("at Ctrl-C", within_s=60)
         changed = await variables(live)
         assert sum(before[key] != changed[key] for key in before) >= len(changes)
         attach.send_signal(signal.SIGKILL)

@@ -283,9 +283,7 @@ def test_a_password_stays_out_of_arguments_and_messages() -> None:
         parse_server_url("mysql://dba:secret@db")
     with pytest.raises(UsageError) as wrong:
         parse_server_url("mysql://dba:secret@db:x")
-    found = parse_server_url("mysql://dba:secret@db", with_password=True)
-    assert found.password == "secret"
-    assert "secret" not in f"{refused.value} {wrong.value} {found!r}"
+    assert "secret" not in f"{refused.value} {wrong.value}"
 
 
 def test_servers_are_called_by_their_host_and_by_the_port_where_that_is_not_enough() -> None:
@@ -320,10 +318,7 @@ def test_where_a_login_comes_from(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     with pytest.raises(UsageError, match="no server is named"):
         known_login(flags(), quiet, home)
-    known = known_login(flags(), quiet, home | {"MYSQL_DSN": "mysql://a:b@db:1/x"})
-    assert (known.source.place, known.login.user, known.login.password) == ("db:1", "a", "b")
-    assert "'b'" not in repr(known)
-    known = known_login(flags(url="c@db:2"), quiet, home | {"MYSQL_DSN": "x", "MYSQL_PWD": "p"})
+    known = known_login(flags(url="c@db:2"), quiet, home | {"MYSQL_PWD": "p"})
     assert (known.source.place, known.login.user, known.login.password) == ("db:2", "c", "p")
     assert [known.login.mode_at(host) for host in ("127.0.0.1", "db")] == ["PREFERRED", "VERIFY_IDENTITY"]
     (tmp_path / "f.cnf").write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
