@@ -20,7 +20,7 @@ from functools import cache, reduce
 from math import isfinite
 from operator import or_
 from pathlib import PurePath
-from types import UnionType
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from replexplorer.core.json_keys import JsonKeys
@@ -56,12 +56,19 @@ def plain(value: Any) -> Any:
         attributes = _attributes(kind)
         if attributes is None:
             return str(value)
-        return {key: plain(getattr(value, name)) for name, key in attributes}
+        return {key: plain(_at(value, path)) for path, key in attributes}
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, Iterable):
         return [plain(inner) for inner in value]
     raise TypeError(f"no JSON of {value!r}")
+
+
+def _at(value: Any, path: str) -> Any:
+    """An attribute, or an attribute's attribute; None where one on the way is None."""
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _rounded(value: float) -> float:
@@ -81,7 +88,8 @@ def _attributes(cls: type) -> tuple[tuple[str, str], ...] | None:
     own = [
         each.name for each in fields(cls) if each.name not in keys.hidden and not each.name.startswith("_")
     ]
-    return tuple((name, keys.names.get(name, name)) for name in (*own, *keys.shown))
+    shown = ((path, key) for key, path in keys.shown.items())
+    return (*((name, keys.names.get(name, name)) for name in own), *shown)
 
 
 # -- the schema
@@ -129,18 +137,28 @@ def _model(cls: type) -> type[BaseModel]:
     """A pydantic model with the keys of a dataclass."""
     from pydantic import ConfigDict, Field, create_model
 
-    kinds, told = get_type_hints(cls), _docstrings(cls)
     found: dict[str, Any] = {}
-    for name, key in _attributes(cls) or ():
-        shown = getattr(cls, name, None)
-        if isinstance(shown, property):
-            kind, words = get_type_hints(shown.fget)["return"], shown.__doc__
-        else:
-            kind, words = kinds[name], told.get(name)
+    for path, key in _attributes(cls) or ():
+        kind, words = _declared(cls, path)
         # A key may be a word of Python's, as `from`.
         found[f"{key}_"] = (_in_schema(kind), Field(alias=key, description=_one_line(words)))
     config = ConfigDict(protected_namespaces=())
     return create_model(cls.__name__, __doc__=_one_line(cls.__doc__), __config__=config, **found)
+
+
+def _declared(cls: type, path: str) -> tuple[Any, str | None]:
+    """The type and the docstring of an attribute, or of an attribute's attribute."""
+    name, _, rest = path.partition(".")
+    shown = getattr(cls, name, None)
+    if isinstance(shown, property):
+        kind, words = get_type_hints(shown.fget)["return"], shown.__doc__
+    else:
+        kind, words = get_type_hints(cls)[name], _docstrings(cls).get(name)
+    if not rest:
+        return kind, words
+    inner = next(each for each in (*get_args(kind), kind) if each is not NoneType)
+    found, words = _declared(inner, rest)
+    return (found if inner is kind else found | None), words
 
 
 def _docstrings(cls: type) -> dict[str, str]:

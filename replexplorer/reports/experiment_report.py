@@ -137,7 +137,7 @@ def _drill_blocks(result: DrillResult, ticks: Sequence[Tick]) -> Iterator[Block]
     yield ReportTable(words("", "expectation", "evidence"), expected, "expectations")
     yield ReportNotes(result.repaired, "repaired")
     yield ReportNotes(result.unrestored, "not restored")
-    course = [(f"{at_s:.2f}", what) for at_s, what in result.course]
+    course = [(f"{each.at_s:.2f}", each.text) for each in result.course]
     yield ReportTable((*numbers("second"), *words("what")), course, "timeline", in_text=False)
 
 
@@ -149,7 +149,7 @@ def _meter_rows(result: DrillResult) -> Iterator[tuple[str, str]]:
     for name, title, _ in _FAILURES:
         yield title, _loss(getattr(reading.exposure, name))
     if result.ledger is not None:
-        between_ms = number((reading.failed_s - reading.at_s) * 1000, 0)
+        between_ms = number(reading.read_ms, 0)
         yield "acknowledged after the reading", f"{reading.meanwhile:,} in the {between_ms} ms between"
         yield "really lost", f"{result.ledger.lost:,}"
 
@@ -203,9 +203,9 @@ def _time_rows(result: DrillResult) -> Iterator[tuple[str, str]]:
         )
     if result.recovery_ms is not None:
         yield "recovery", f"{result.recovery_ms:,.0f} ms from mending to the first OK"
-    for name, tps in result.rates_tps.items():
-        when = f"{name.removeprefix('tps_')} the fault"
-        if name == "tps_during" and change is not None and result.ledger is not None:
+    for name, tps in result.tps.items():
+        when = f"{name} the fault"
+        if name == "during" and change is not None and result.ledger is not None:
             when += f", then on {result.ledger.survivor}"
         yield f"TPS {when}", number(tps)
     if result.fallbacks is not None:
@@ -272,7 +272,7 @@ def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
         (
             each.name,
             name,
-            _published(each.published_figures.get(name)),
+            _published(each.phase.published_figures.get(name)),
             number(value, 2) if isinstance(value, float) else str(value),
         )
         for each in phases
@@ -302,12 +302,14 @@ def _phase_row(result: PhaseResult) -> tuple[str, ...]:
         str(result.clients),
         number(result.rtt_measured_ms, 2),
         number(result.fsync_measured_ms, 2),
-        "-" if result.published is None else f"{result.published.value:g} {result.published.unit}",
+        "-"
+        if result.phase.published is None
+        else f"{result.phase.published.value:g} {result.phase.published.unit}",
         number(result.predicted_tps),
         tps,
         number(result.ceiling_tps),
         *(number(value, 2) for value in latencies),
-        f"{result.n:,}",
+        f"{result.service.count:,}",
         word_of(result.protection.state.value),
     )
 
@@ -327,7 +329,7 @@ def _summary(summary: Summary) -> ReportTable:
 def _timed_rows(result: LabResult) -> Iterator[tuple[str, str, str]]:
     """Phases for which seconds were published: those and ours."""
     for each in result.phases:
-        published, measured = each.published, each.measured
+        published, measured = each.phase.published, each.measured
         if published is not None and published.unit == "s" and measured is not None:
             scaled = f", at the pace of {measured.rows:,}" if measured.rows else ""
             yield each.name, _published(published), f"{measured.value:,.2f} {measured.unit}{scaled}"
@@ -344,7 +346,7 @@ def _bars(result: LabResult) -> Iterator[ReportChart]:
     tps, latency = [], []
     for each in result.phases:
         if each.measured_tps is not None:
-            told = each.published
+            told = each.phase.published
             published = told.value if told and told.unit == "tps" else None
             figures = [("published", published), ("predicted", each.predicted_tps), ("measured", each.tps)]
             tps.append((each.name, figures))

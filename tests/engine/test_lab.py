@@ -20,7 +20,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.labs.tables import bulk_load_of
-from replexplorer.engine.experiment.phase import Act, Played
+from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
@@ -499,8 +499,8 @@ async def test_a_dump_is_inserted_by_nobody_else() -> None:
 async def test_a_script_s_phase_has_no_ceiling() -> None:
     """archive told 0.0 TPS: the phase before it had committed nothing that a mean could be taken of."""
 
-    async def nothing(act: Act) -> Played:
-        return Played()
+    async def nothing(act: Act) -> PhaseResult:
+        return PhaseResult(act.phase)
 
     length = Length(1)
     phases = (

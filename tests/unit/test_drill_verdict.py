@@ -12,7 +12,6 @@ from replexplorer.core.experiment.drill_result import (
     between,
     first_after,
     judge,
-    noted,
     rates_of,
     stretches_of,
 )
@@ -55,11 +54,8 @@ def test_a_comparison_and_its_opposite_never_agree(sign: str, left: int, right: 
     assert one.holds is not other.holds
 
 
-def test_a_state_that_lasts_is_one_entry() -> None:
-    timeline: tuple[StateAt, ...] = ()
-    for at_s, state in enumerate(("off", "off", "down", "down", "off")):
-        timeline = noted(timeline, float(at_s), state)
-    assert [each.state for each in timeline] == ["off", "down", "off"]
+def test_each_state_lasts_until_the_next_one() -> None:
+    timeline = (StateAt(0.0, "off"), StateAt(2.0, "down"), StateAt(4.0, "off"))
     assert stretches_of(timeline, 5.0) == [("off", 2.0), ("down", 2.0), ("off", 1.0)]
 
 
@@ -67,19 +63,19 @@ def test_rates_are_of_before_during_and_after_the_faults() -> None:
     windows = (FaultSpan("kill", "db1", 2.0, 4.0), FaultSpan("pause", "db1", 5.0, 6.0))
     times_s = [at / 20 + 0.01 for at in range(80)] + [4 + at / 4 + 0.01 for at in range(24)]
     found = rates_of(times_s, windows, 10.0)
-    assert found == pytest.approx({"tps_before": 20, "tps_during": 12, "tps_after": 4}, rel=0.02)
+    assert found == pytest.approx({"before": 20, "during": 12, "after": 4}, rel=0.02)
     assert rates_of(times_s, (), 10.0) == rates_of((), windows, 10.0) == {}
     still = (FaultSpan("kill", "db1", 2.0, None),)
-    assert set(rates_of(times_s, still, 10.0)) == {"tps_before", "tps_during"}
+    assert set(rates_of(times_s, still, 10.0)) == {"before", "during"}
 
 
 def test_a_stall_counts_as_time() -> None:
     """Between the last OK before a stall and the first one after it nobody had any."""
     times_s = [at / 10 for at in range(20)] + [8 + at / 10 for at in range(20)]
     found = rates_of(times_s, (FaultSpan("pause", "db1", 2.0, 8.0),), 10.0)
-    assert found["tps_during"] < 0.5
-    assert found["tps_before"] == pytest.approx(10, rel=0.2)
-    assert found["tps_after"] == pytest.approx(10, rel=0.2)
+    assert found["during"] < 0.5
+    assert found["before"] == pytest.approx(10, rel=0.2)
+    assert found["after"] == pytest.approx(10, rel=0.2)
 
 
 @given(st.lists(st.floats(0, 100), max_size=50), st.floats(0, 100), st.floats(0, 100))

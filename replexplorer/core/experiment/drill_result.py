@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from typing import Final
 
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill import Drill
@@ -21,7 +22,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.role_change import RecoveryTime, RoleChange
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import BinlogLost, Comeback, Replication
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, Loss
@@ -118,7 +119,7 @@ class StateAt:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FaultSpan:
     """A fault in force."""
 
@@ -144,13 +145,6 @@ def stretches_of(timeline: Sequence[StateAt], end_s: float) -> Sequence[tuple[st
     return [(each.state, max(0.0, until_s - each.at_s)) for each, until_s in zip(timeline, ends, strict=True)]
 
 
-def noted(timeline: Sequence[StateAt], at_s: float, state: str) -> tuple[StateAt, ...]:
-    """The timeline with what was seen at a moment; a state that lasts is one entry."""
-    if timeline and timeline[-1].state == state:
-        return tuple(timeline)
-    return (*timeline, StateAt(at_s, state))
-
-
 _US: int = 1_000_000
 _LEAST_S: float = 0.1
 """Less time has no rate."""
@@ -167,6 +161,11 @@ class MeterReading:
     """When the failure was complete."""
     meanwhile: int = 0
     """Commits that clients were told of between the two: at risk as well, and not in the reading."""
+
+    @property
+    def read_ms(self) -> float:
+        """How long before the failure was complete the meter was read."""
+        return (self.failed_s - self.at_s) * 1000
 
     def of(self, failure: str) -> Loss | None:
         """What it said of `process_dies`, `power_cut` or `source_lost`, its `high` with the commits between
@@ -194,13 +193,13 @@ class RowsLost:
 
 
 @json_keys(
-    hide="drill started_wall_s reading role_changes comebacks rates_tps course",
-    show="name title sets asked started exposure_before exposure_read_ms acknowledged_since binlog_lost"
-    " replication_after rpo rto tps moments verdict",
-    name="drill",
+    hide="drill started_wall_s reading role_changes comebacks",
+    show="drill=drill.name title=drill.title sets=drill.own_settings asked=drill.asked started"
+    " exposure_before=reading.exposure exposure_read_ms=reading.read_ms acknowledged_since=reading.meanwhile"
+    " binlog_lost replication_after rpo rto=failover.rto verdict",
     timeline="protection",
     cost="commit_cost",
-    moments="told",
+    course="told",
 )
 @dataclass(slots=True)
 class DrillResult(ExperimentResult):
@@ -213,66 +212,31 @@ class DrillResult(ExperimentResult):
     settings: Mapping[KnobName, Value] = field(default_factory=dict)
     """The knobs that it set and those of durability and protection, as effective before the first fault."""
     duration_s: float = 0.0
-    windows: tuple[FaultSpan, ...] = ()
-    timeline: tuple[StateAt, ...] = ()
+    windows: list[FaultSpan] = field(default_factory=list)
+    timeline: list[StateAt] = field(default_factory=list)
     """The protection states, each from a moment on."""
     reading: MeterReading | None = None
     """None where nothing was injected, or the meter said nothing."""
     ledger: LossLedger | None = None
     """None where the drill ended before rows were compared."""
-    role_changes: tuple[RoleChange, ...] = ()
-    comebacks: tuple[Comeback, ...] = ()
+    role_changes: list[RoleChange] = field(default_factory=list)
+    comebacks: Sequence[Comeback] = ()
     """Of servers that the faults had ended and that run again, in order."""
     recovery_ms: float | None = None
     """From the mending of the last fault to the first OK; None where nobody had one."""
     fallbacks: int | None = None
     """To asynchronous replication, while it ran."""
-    rates_tps: Mapping[str, float] = field(default_factory=dict)
-    """`tps_before`, `tps_during`, `tps_after` of the faults."""
+    tps: Mapping[str, float] = field(default_factory=dict)
+    """`before`, `during` and `after` the faults."""
     cost: CommitCost | None = None
     """What a commit cost the servers until the first fault, or to the end where there was none; None where it
     is not known."""
-    course: tuple[tuple[float, str], ...] = ()
-    """What was done and seen, each at its second since the drill began."""
+    course: list[Moment] = field(default_factory=list)
+    """What was done and seen, in order."""
     expectations: tuple[Relation, ...] = ()
-    repaired: tuple[str, ...] = ()
+    repaired: Sequence[str] = ()
     """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
     judged = "expectations"
-
-    @property
-    def name(self) -> str:
-        """The drill's name."""
-        return self.drill.name
-
-    @property
-    def title(self) -> str:
-        """The drill's title."""
-        return self.drill.title
-
-    @property
-    def sets(self) -> Sequence[str]:
-        """KEY=VALUE that the drill sets by itself."""
-        return self.drill.own_settings
-
-    @property
-    def asked(self) -> Sequence[str]:
-        """KEY=VALUE that were asked for in place of its own."""
-        return self.drill.asked
-
-    @property
-    def exposure_before(self) -> Exposure | None:
-        """What the meter said just before the failure."""
-        return None if self.reading is None else self.reading.exposure
-
-    @property
-    def exposure_read_ms(self) -> float | None:
-        """How long before the failure was complete the meter was read."""
-        return None if self.reading is None else (self.reading.failed_s - self.reading.at_s) * 1000
-
-    @property
-    def acknowledged_since(self) -> int | None:
-        """Commits acknowledged between that reading and the failure."""
-        return None if self.reading is None else self.reading.meanwhile
 
     @property
     def binlog_lost(self) -> BinlogLost | None:
@@ -295,21 +259,6 @@ class DrillResult(ExperimentResult):
         if ledger is None:
             return None
         return RowsLost(ledger.lost, ledger.oldest_lost_age_ms if ledger.lost else 0.0)
-
-    @property
-    def rto(self) -> RecoveryTime | None:
-        """How long it took until a client wrote again; None where no role changed."""
-        return None if self.failover is None else self.failover.rto
-
-    @property
-    def moments(self) -> Sequence[Moment]:
-        """What was done and seen, in order."""
-        return [Moment(at_s, text) for at_s, text in self.course]
-
-    @property
-    def tps(self) -> Mapping[str, float]:
-        """Before, during and after the faults."""
-        return {name.removeprefix("tps_"): tps for name, tps in self.rates_tps.items()}
 
     @property
     def experiment(self) -> Drill:
@@ -356,7 +305,7 @@ def between(times_s: Sequence[float], from_s: float, to_s: float) -> int:
 
 
 def rates_of(times_s: Sequence[float], windows: Sequence[FaultSpan], end_s: float) -> Mapping[str, float]:
-    """`tps_before` the first of the faults, `tps_during`, and `tps_after` the last one was over, from when
+    """TPS `before` the first of the faults, `during` them, and `after` the last one was over, from when
     clients were told OK, ascending; a side that hardly lasts is missing. Seconds since the drill began."""
     if not times_s or not windows:
         return {}
@@ -364,7 +313,7 @@ def rates_of(times_s: Sequence[float], windows: Sequence[FaultSpan], end_s: floa
     last_s = max(end_s if each.to_s is None else each.to_s for each in windows)
     sides = {"before": (times_s[0], first_s), "during": (first_s, last_s), "after": (last_s, end_s)}
     return {
-        f"tps_{name}": between(times_s, from_s, to_s) / (to_s - from_s)
+        name: between(times_s, from_s, to_s) / (to_s - from_s)
         for name, (from_s, to_s) in sides.items()
         if to_s - from_s > _LEAST_S
     }
@@ -379,37 +328,33 @@ def cost_of(costs: Sequence[tuple[float, CostSample]], times_s: Sequence[float])
     return commit_cost(before, after, acknowledged=between(times_s, from_s, to_s))
 
 
+_OF_LEDGER: Final = (
+    "attempted", "acknowledged", "failed", "unknown", "lost", "newest_lost_age_ms", "unknown_present",
+    "unknown_absent", "phantom_reads", "clients_with_loss", "most_lost_of_one_client",
+)  # fmt: skip
+
+
 def figures_of(result: DrillResult) -> Mapping[str, float]:
     """Each figure that was measured, by its name in `drill.FIGURES`."""
-    found: dict[str, float | None] = {"clients": result.clients, **result.rates_tps}
-    found["recovery_ms"] = result.recovery_ms
-    found["fallbacks"] = result.fallbacks
-    ledger = result.ledger
-    if ledger is not None:
-        for name in (
-            "attempted", "acknowledged", "failed", "unknown", "lost", "newest_lost_age_ms",
-            "unknown_present", "unknown_absent", "phantom_reads", "clients_with_loss",
-            "most_lost_of_one_client",
-        ):  # fmt: skip
-            found[name] = getattr(ledger, name)
+    found: dict[str, float | None] = {f"tps_{name}": tps for name, tps in result.tps.items()}
+    found |= {name: getattr(result, name) for name in ("clients", "recovery_ms", "fallbacks")}
+    ledger, rpo, lost = result.ledger, result.rpo, result.binlog_lost
+    if ledger is not None and rpo is not None:
+        found |= {name: getattr(ledger, name) for name in _OF_LEDGER}
         others = [rows for node, rows in ledger.nodes.items() if node != ledger.survivor]
         found["extra"] = sum(each.extra for each in others)
         found["missing"] = sum(each.missing for each in others)
-        found["rpo_ms"] = ledger.oldest_lost_age_ms if ledger.lost else 0.0
-    if result.binlog_lost is not None:
-        found["binlog_lost"] = result.binlog_lost.transactions
+        found["rpo_ms"] = rpo.ms
+    if lost is not None:
         after = [state for each in result.comebacks for state in each.replication.values()]
+        found["binlog_lost"] = lost.transactions
         found["diverged"] = after.count(Replication.DIVERGED)
         found["broken_1236"] = after.count(Replication.BROKEN)
-    change = result.failover
-    if change is not None:
-        rto = change.rto
+    if result.failover is not None:
+        rto = result.failover.rto
         found |= {"detect_ms": rto.detect_ms, "promote_ms": rto.promote_ms}
         found |= {"first_write_ms": rto.first_write_ms, "rto_ms": rto.total_ms}
-    if result.reading is not None:
-        for name in ("process_dies", "power_cut", "source_lost"):
-            if (loss := result.reading.of(name)) is not None:
-                found[f"exposure_{name}_low"] = loss.low
-                found[f"exposure_{name}_commits"] = loss.commits
-                found[f"exposure_{name}_high"] = loss.high
+    for name in ("process_dies", "power_cut", "source_lost"):
+        if result.reading is not None and (loss := result.reading.of(name)) is not None:
+            found |= {f"exposure_{name}_{part}": getattr(loss, part) for part in ("low", "commits", "high")}
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -141,8 +141,8 @@ class Phase:
     otherwise: tuple[str, ...] = ()
     """In place of `settings` on a server that lacks one of those; empty: there is nothing else."""
     system: str | None = None
-    """The system (`core.system.SYSTEMS`) of which the lab makes a stack of its own for it; None: it runs on
-    the stack that is there. A lab names one for all of its phases or for none."""
+    """The system of which the lab makes a stack of its own for it; None: it runs on the stack that is there.
+    A lab names one for all of its phases or for none."""
 
     def length(self, *, quick: bool) -> Length:
         """How long this run of it measures."""
@@ -161,6 +161,11 @@ class Rtt:
     low_ms: float
     high_ms: float
     n: int
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """Its bounds."""
+        return self.low_ms, self.high_ms
 
     @classmethod
     def of(cls, seen_ms: Sequence[float], n: int) -> Rtt:
@@ -184,33 +189,30 @@ class PhaseRepeat:
 
 
 @json_keys(
-    hide="phase service tps protection rtt rows protection_before repeats",
-    show="name measured_tps latency_ms n rtt_interval_ms published published_figures measured tps_bounds"
-    " protection_state fallbacks unprotected runs system",
-    measured_tps="tps",
-    tps_bounds="tps_interval",
-    protection_state="protection",
+    hide="phase service tps protection rtt rows retried readings_tps protection_before repeats",
+    show="name tps=measured_tps latency_ms n=service.count rtt_interval_ms=rtt.interval_ms"
+    " published=phase.published published_figures=phase.published_figures measured tps_interval=tps_bounds"
+    " protection=protection.state fallbacks unacknowledged=unprotected repeats=runs system=phase.system",
     busy_percent="generator_cpu_percent",
     machine_percent="machine_cpu_percent",
-    unprotected="unacknowledged",
     cost="commit_cost",
-    runs="repeats",
 )
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
-    """A phase's figures."""
+    """A phase's figures: what its load did or its script found, and what it ran under."""
 
     phase: Phase
-    settings: Mapping[KnobName, Value]
+    settings: Mapping[KnobName, Value] = field(default_factory=dict)
     """The knobs that the phase set, as effective."""
-    rtt_measured_ms: float | None
-    service: Histogram
-    tps: float
-    ceiling_tps: float | None
-    protection: Protection
+    rtt_measured_ms: float | None = None
+    service: Histogram = field(default_factory=Histogram)
+    tps: float = 0.0
+    ceiling_tps: float | None = None
+    protection: Protection = field(default_factory=lambda: Protection(ProtectionState.OFF, requested=False))
     """At the end of the phase."""
-    clients: int
-    errors: int
+    clients: int = 0
+    errors: int = 0
+    """Transactions that came to nothing, or whose outcome is unknown."""
     fsync_measured_ms: float | None = None
     """What the primary pays for an fsync of redo or binlog, the shim's delay included."""
     disk_probe_ms: float | None = None
@@ -225,8 +227,8 @@ class PhaseResult:
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
     machine_percent: float | None = None
-    """CPU of the source's machine, of all its cores, whoever used it; None where a script ran or no agent
-    tells."""
+    """CPU of the source's machine, of all its cores, whoever used it, warm-up included; None where a script
+    ran or no agent tells."""
     limited: str | None = None
     """What beside the settings may have been the limit, in words: why a relation may deviate."""
     invalid: str | None = None
@@ -240,6 +242,10 @@ class PhaseResult:
     """What a commit cost the servers; None where a script ran, and where it is not known."""
     server: str | None = None
     """What it was measured on, of a lab that makes several stacks; None: the lab's server."""
+    retried: int = 0
+    """Times that a transaction was rolled back by the server and tried again by its client."""
+    readings_tps: tuple[float, ...] = ()
+    """Of its intervals, in order."""
     repeats: tuple[PhaseResult, ...] = ()
     """The runs that these figures are merged of; empty for a single run."""
 
@@ -249,44 +255,14 @@ class PhaseResult:
         return self.phase.name
 
     @property
-    def system(self) -> str | None:
-        """Whose stack the lab made for it; None: it ran on the stack that was there."""
-        return self.phase.system
-
-    @property
-    def published(self) -> Published | None:
-        """What others measured."""
-        return self.phase.published
-
-    @property
-    def published_figures(self) -> Mapping[str, Published]:
-        """What others measured, by the name in `figures`."""
-        return self.phase.published_figures
-
-    @property
-    def n(self) -> int:
-        """Commits."""
-        return self.service.count
-
-    @property
     def latency_ms(self) -> Latency | None:
         """Of its commits; None where a script ran instead of a load."""
         return None if self.measured_tps is None else self.service.latency
 
     @property
-    def rtt_interval_ms(self) -> tuple[float, float] | None:
-        """95 % interval of the round trip measured before the load."""
-        return None if self.rtt is None else (self.rtt.low_ms, self.rtt.high_ms)
-
-    @property
     def tps_bounds(self) -> tuple[float | None, float | None] | None:
         """95 % interval over the repeats, by their logarithms; None: one run."""
         return None if self.tps_interval is None else (self.tps_interval.low, self.tps_interval.high)
-
-    @property
-    def protection_state(self) -> ProtectionState:
-        """At the end of the phase."""
-        return self.protection.state
 
     @property
     def runs(self) -> Sequence[PhaseRepeat]:
@@ -296,7 +272,7 @@ class PhaseResult:
                 each.measured_tps,
                 each.service.mean_ms,
                 each.rtt_measured_ms,
-                each.n,
+                each.service.count,
                 each.duration_s,
                 each.machine_percent,
                 each.figures,
@@ -307,23 +283,24 @@ class PhaseResult:
     @property
     def fallbacks(self) -> int | None:
         """Fallbacks to asynchronous replication within the phase; None where they are not counted."""
-        if self.repeats:
-            return _total([each.fallbacks for each in self.repeats])
-        before, after = self.protection_before, self.protection
-        if before is None or before.fallbacks is None or after.fallbacks is None:
-            return None
-        return after.fallbacks - before.fallbacks
+        return self._grown(lambda seen: seen.fallbacks)
 
     @property
     def unprotected(self) -> int | None:
         """Commits within the phase that were confirmed without an acknowledgement although semi-sync was
         asked for; None where nobody counted."""
-        if self.repeats:
-            return _total([each.unprotected for each in self.repeats])
-        before, after = self.protection_before, self.protection
-        if before is None or before.unprotected is None or after.unprotected is None:
-            return None
-        return after.unprotected - before.unprotected
+        return self._grown(lambda seen: seen.unprotected)
+
+    def _grown(self, counter: Callable[[Protection], int | None]) -> int | None:
+        """How far a counter came in all runs; None where one is unknown."""
+        total = 0
+        for run in self.repeats or (self,):
+            before = None if run.protection_before is None else counter(run.protection_before)
+            after = counter(run.protection)
+            if before is None or after is None:
+                return None
+            total += after - before
+        return total
 
     @property
     def tps_interval(self) -> Ratio | None:
@@ -355,12 +332,6 @@ class PhaseResult:
     def mean_ms(self) -> float:
         """Mean latency; infinite when nothing was committed."""
         return self.service.mean_ms or float("inf")
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    """All of them; None where one is unknown."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 @json_keys(hide="ratio least most", is_open="open")
@@ -436,13 +407,7 @@ class Lab:
     def on(self, system: str) -> Lab:
         """The phases that run on a stack of this system, as a lab that judges nothing."""
         phases = tuple(replace(phase, system=None) for phase in self.phases if phase.system == system)
-        return replace(
-            self,
-            phases=phases,
-            judge=lambda _: (),
-            references=lambda _: (),
-            summary=lambda _: None,
-        )
+        return Lab(self.name, self.title, self.teaches, phases, replicas=self.replicas)
 
     @property
     def kind(self) -> str:
@@ -461,7 +426,9 @@ class Lab:
         return tuple(dict.fromkeys(settings))
 
 
-@json_keys(hide="lab started_wall_s", show="name source failure started verdict", name="lab")
+@json_keys(
+    hide="lab started_wall_s", show="lab=lab.name source=lab.source failure=lab.failure started verdict"
+)
 @dataclass(slots=True)
 class LabResult(ExperimentResult):
     """A run lab."""
@@ -474,21 +441,6 @@ class LabResult(ExperimentResult):
     references: tuple[Reference, ...] = ()
     summary: Summary | None = None
     judged = "relations"
-
-    @property
-    def name(self) -> str:
-        """The lab's name."""
-        return self.lab.name
-
-    @property
-    def source(self) -> Publication | None:
-        """The published experiment that it reruns; None for our own."""
-        return self.lab.source
-
-    @property
-    def failure(self) -> str:
-        """What a failure loses in these modes, as drills counted it."""
-        return self.lab.failure
 
     @property
     def experiment(self) -> Lab:

@@ -440,7 +440,7 @@ class CellResult:
             oldest_lost_age_ms=None if ledger is None else ledger.oldest_lost_age_ms,
             recovery_ms=found.recovery_ms,
             meter=None if reading is None or cell.mode.system != DEFAULT else reading.of(cell.failure),
-            repaired=found.repaired,
+            repaired=tuple(found.repaired),
             aborted=found.aborted,
             unrestored=found.unrestored,
         )

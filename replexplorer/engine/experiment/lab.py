@@ -37,8 +37,6 @@ from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.knobs.names import (
     Assignment,
     Backing,
-    Desired,
-    KnobName,
     desired_of,
     find,
     parse_assignment,
@@ -50,7 +48,7 @@ from replexplorer.core.stats.ratio import Ratio, repeated
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.phase import PhaseRun
-from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
+from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, carry_out
 from replexplorer.engine.experiment.stack_api import StackApi
 
@@ -202,10 +200,8 @@ class LabRun:
     repeats: int | None = None
     """How often each phase is measured; None: as often as the lab does by itself. They take turns: all
     phases, then all of them again."""
-    _rounds: list[list[PhaseResult]] = field(default_factory=list)
+    rounds: list[list[PhaseResult]] = field(default_factory=list)
     """What each repeat has found so far, in the order of the phases."""
-    _results: list[PhaseResult] = field(default_factory=list)
-    """The same with the repeats of each phase merged."""
     _number: int = 0
     """Of the phase under way."""
     _tries: list[Try] = field(default_factory=list)
@@ -223,50 +219,49 @@ class LabRun:
                 f"the lab {self.lab.name} runs on stacks of its own, one after the other",
                 f"`replexplorer lab run {self.lab.name}` in a shell",
             )
-        self.lab = fitting(self.lab, stack.dialect(stack.seen.source).capabilities)
-
-        def check(seen: Snapshot) -> None:
-            assignments(self.lab, stack.parse, len(seen.replicas))
-
+        lab = self.lab = fitting(self.lab, stack.dialect(stack.seen.source).capabilities)
         result = LabResult(
-            self.lab,
-            self._results,
+            lab,
             repeats=self._runs,
             server=stack.seen.server,
             started_wall_s=stack.clock.wall(),
             quick=self.quick,
         )
-        async with restore_guard(stack, "lab", self.lab.name, check=check, report=self._tell) as guard:
-            await carry_out(self._phases(guard), guard, self.conductor, result)
-        result.unrestored = guard.unrestored
-        invalid = [f"{each.phase.name}: {each.invalid}" for each in result.phases if each.invalid]
+
+        def check(seen: Snapshot) -> None:
+            assignments(lab, stack.parse, len(seen.replicas))
+
+        await carry_out(self._phases, stack, result, self.conductor, check=check, report=self._tell)
+        invalid = [f"{each.name}: {each.invalid}" for found in self.rounds for each in found if each.invalid]
         if invalid and result.aborted is None:
             result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
             stack.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
-        if result.aborted is None:
-            rounds = [by_name(found) for found in self._rounds]
-            result.relations = judged(self.lab, rounds, by_name(result.phases))
-            result.references = tuple(self.lab.references(by_name(result.phases)))
-        result.summary = self.lab.summary(by_name(result.phases))
-        return result
+        return concluded(result, self.rounds)
 
     async def _phases(self, guard: RestoreGuard) -> None:
+        stack, phases = guard.stack, self.lab.phases
         await guard.enough_replicas(self.lab.replicas)
         await guard.look(probe=True)
-        found_with = {name: guard.stack.seen.requested(name) for name in self._turned(guard.stack)}
-        last = (self._runs, len(self.lab.phases))
+        first, *others = (desired_of(map(stack.parse, phase.settings)) for phase in phases)
+        found_with = {
+            name: stack.seen.requested(name) for later in others for name in later if name not in first
+        }
         for repeat in range(1, self._runs + 1):
             results: list[PhaseResult] = []
-            self._rounds.append(results)
+            self.rounds.append(results)
             self._tries.clear()
-            if repeat > 1:
-                await self._begin_again(guard, found_with)
-            for number, phase in enumerate(self.lab.phases, 1):
+            if repeat > 1 and found_with:
+                # What the first phase found as it was is so for it again.
+                self._number = 1
+                self._tell("beginning again")
+                await guard.turn(found_with)
+            for number, phase in enumerate(phases, 1):
                 self._number = number
-                under_way = PhaseRun(guard, phase, self.quick, self._tell, results, self._tries)
+                under_way = PhaseRun(
+                    stack, phase, self.quick, self._tell, self._tries, guard=guard, before=results
+                )
                 results.append(await under_way.result())
-                self._results[number - 1 : number] = [self._merged(number)]
-                if (repeat, number) != last and self.conductor.holds:
+                if (repeat, number) != (self._runs, len(phases)) and self.conductor.holds:
                     self._tell("waiting for the next phase", 1.0)
                     await self.conductor.gate()
 
@@ -275,36 +270,30 @@ class LabRun:
         """Of each phase."""
         return self.lab.runs(quick=self.quick, repeats=self.repeats)
 
-    def _turned(self, stack: StackApi) -> tuple[KnobName, ...]:
-        """The knobs that a later phase turns and the first one does not set."""
-        first, *others = ([stack.parse(text) for text in phase.settings] for phase in self.lab.phases)
-        given = desired_of(first)
-        return tuple(name for phase in others for name in desired_of(phase) if name not in given)
-
-    async def _begin_again(self, guard: RestoreGuard, found_with: Desired) -> None:
-        """What the first phase found as it was is so for it again."""
-        self._number = 1
-        self._tell("beginning again", None)
-        if found_with:
-            await guard.turn(found_with)
-
-    def _merged(self, number: int) -> PhaseResult:
-        """What was found of a phase so far."""
-        return merged([found[number - 1] for found in self._rounds if len(found) >= number])
-
     def _tell(self, doing: str, done: float | None = None) -> None:
         """Say what is done now."""
-        repeat, phases = max(1, len(self._rounds)), self.lab.phases
+        repeat, phases = max(1, len(self.rounds)), self.lab.phases
         ahead = [*phases[self._number :], *((self._runs - repeat) * phases)]
         left_s = sum(phase.takes_s(quick=self.quick) for phase in ahead)
-        phase = phases[self._number - 1] if self._number else None
-        if phase is not None:
-            left_s += phase.length(quick=self.quick).seconds * (1 - (done or 0.0))
+        if self._number:
+            left_s += phases[self._number - 1].length(quick=self.quick).seconds * (1 - (done or 0.0))
         self.watch(
             ExperimentProgress(
                 self.lab, self._number, doing, done, left_s, repeat, self._runs, tries=tuple(self._tries)
             )
         )
+
+
+def concluded(result: LabResult, rounds: Sequence[Sequence[PhaseResult]]) -> LabResult:
+    """The result with its phases merged of what each round found, and judged unless it was aborted."""
+    first = rounds[0] if rounds else ()
+    result.phases = [merged([found[at] for found in rounds if len(found) > at]) for at in range(len(first))]
+    by_name = [{each.name: each for each in found} for found in (result.phases, *rounds)]
+    if result.aborted is None:
+        result.relations = judged(result.lab, by_name[1:], by_name[0])
+        result.references = tuple(result.lab.references(by_name[0]))
+    result.summary = result.lab.summary(by_name[0])
+    return result
 
 
 def assignments(lab: Lab, parse: Callable[[str], Assignment], replicas: int) -> list[Assignment]:
@@ -316,11 +305,6 @@ def assignments(lab: Lab, parse: Callable[[str], Assignment], replicas: int) -> 
         for phase in lab.phases
         for text in phase.settings
     ]
-
-
-def by_name(results: Sequence[PhaseResult]) -> Phases:
-    """The results by the names of their phases."""
-    return {each.phase.name: each for each in results}
 
 
 OnStack = Callable[[System, LabRun], Awaitable[LabResult]]
@@ -336,72 +320,39 @@ class SystemsRun:
     watch: Watch = lambda _: None
     repeats: int | None = None
     """How often each phase is measured; those of one system take turns. None: as the lab does by itself."""
-    _results: list[PhaseResult] = field(default_factory=list)
 
     async def run(self, on_stack: OnStack) -> LabResult:
         """Run it to the end; a system that fails ends it as aborted. Raises what making the first stack
         raises."""
-        runs = self.lab.runs(quick=self.quick, repeats=self.repeats)
-        parts: list[LabResult] = []
-        aborted: str | None = None
-        for system in map(system_of, self.lab.systems):
-            phases = [phase for phase in self.lab.phases if phase.system == system.name]
-            under_way = LabRun(
-                self.lab.on(system.name),
-                self.quick,
-                partial(self._see, len(self._results), system),
-                repeats=self.repeats,
-            )
+        rounds: list[list[PhaseResult]] = [
+            [] for _ in range(self.lab.runs(quick=self.quick, repeats=self.repeats))
+        ]
+        result = LabResult(self.lab, repeats=len(rounds), server="", quick=self.quick)
+        servers: list[str] = []
+        for at, system in enumerate(map(system_of, self.lab.systems)):
+            watch = partial(self._see, len(rounds[0]), self.lab.systems[at + 1 :])
+            part_run = LabRun(self.lab.on(system.name), self.quick, watch, repeats=self.repeats)
             try:
-                part = await on_stack(system, under_way)
+                part = await on_stack(system, part_run)
             except ReplexplorerError as error:
-                if not parts:
+                if not servers:
                     raise
-                aborted = f"{system.title}: {error}"
+                result.aborted = f"{system.title}: {error}"
                 break
-            parts.append(part)
-            self._results += [
-                replace(found, phase=phase, server=part.server)
-                for phase, found in zip(phases, part.phases, strict=False)
-            ]
+            servers.append(part.server)
+            result.started_wall_s = result.started_wall_s or part.started_wall_s
+            phases = {phase.name: phase for phase in self.lab.phases}
+            for of_all, found in zip(rounds, part_run.rounds, strict=False):
+                of_all += [replace(each, phase=phases[each.name], server=part.server) for each in found]
             if part.aborted is not None:
-                aborted = f"{system.title}: {part.aborted}"
+                result.aborted = f"{system.title}: {part.aborted}"
                 break
-        found = by_name(self._results)
-        result = LabResult(
-            self.lab,
-            self._results,
-            server=" and ".join(dict.fromkeys(part.server for part in parts)),
-            started_wall_s=parts[0].started_wall_s,
-            quick=self.quick,
-            repeats=runs,
-            aborted=aborted,
-            summary=self.lab.summary(found),
-        )
-        if aborted is None:
-            result.relations = judged(self.lab, _rounds(self._results, runs), found)
-            result.references = tuple(self.lab.references(found))
-        return result
+        result.server = " and ".join(dict.fromkeys(servers))
+        return concluded(result, rounds)
 
-    def _see(self, first: int, system: System, step: ExperimentProgress) -> None:
+    def _see(self, first: int, later: Sequence[str], step: ExperimentProgress) -> None:
         """A step of one system's part as one of the whole lab."""
-        later = self.lab.systems[self.lab.systems.index(system.name) + 1 :]
-        left_s = sum(
-            STACK_S + self.lab.on(name).seconds(quick=self.quick, repeats=self.repeats) for name in later
-        )
-        self.watch(
-            replace(
-                step,
-                experiment=self.lab,
-                number=first + step.number if step.number else 0,
-                left_s=None if step.left_s is None else step.left_s + left_s,
-            )
-        )
-
-
-def _rounds(results: Sequence[PhaseResult], runs: int) -> list[Phases]:
-    """What each repeat found; a single run is its own."""
-    return [
-        {each.phase.name: each.repeats[at] if each.repeats else each for each in results}
-        for at in range(runs)
-    ]
+        parts = [self.lab.on(name).seconds(quick=self.quick, repeats=self.repeats) for name in later]
+        left_s = (step.left_s or 0.0) + sum(STACK_S + part_s for part_s in parts)
+        number = first + step.number if step.number else 0
+        self.watch(replace(step, experiment=self.lab, number=number, left_s=left_s))

@@ -14,18 +14,16 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.machine import short_of_cpu
 from replexplorer.core.model.ceiling import beaten, beaten_words, bound, local_cost_ms
-from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.node_view import Conflicts, conflicts_of
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard
 from replexplorer.engine.experiment.stack_api import Findings, StackApi
 from replexplorer.ports import Report
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Act:
-    """A phase's script at work."""
+    """A phase at work, as its script has it."""
 
     stack: StackApi
     phase: Phase
@@ -41,43 +39,32 @@ class Act:
             self.tries.pop()
         self.tries.append(attempt)
 
+    async def measure(self, from_s: float) -> Findings:
+        """The load from a moment of the monotonic clock on, for as long as the phase is."""
+        clock, length, commits = self.stack.clock, self.phase.length(quick=self.quick), 0
+        began_s = clock.monotonic()
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What a phase's load did, or its script found."""
+        def show(interval: Interval) -> None:
+            nonlocal commits
+            commits += interval.commits
+            passed = (clock.monotonic() - began_s) / length.seconds
+            self.tell("measuring", min(1.0, commits / length.commits if length.commits else passed))
 
-    figures: Figures = field(default_factory=dict)
-    service: Histogram = field(default_factory=Histogram)
-    """Of its commits."""
-    duration_s: float = 0.0
-    """How long it made them, or the script worked."""
-    rows: int = 0
-    """Rows that a script worked on; 0 where commits say it all."""
-    errors: int = 0
-    """Transactions that came to nothing, or whose outcome is unknown."""
-    retried: int = 0
-    """Times that a transaction was rolled back by the server and tried again by its client."""
-    clients: int | None = None
-    """Clients of a script's own; None: those of the load."""
-    busy_percent: float | None = None
-    """CPU of the generator, of one core."""
-    machine_percent: float | None = None
-    """CPU of the source's machine, of all its cores, whoever used it, warm-up included."""
-    limited: str | None = None
-    """What beside the settings may have been the limit, in words."""
-    readings_tps: tuple[float, ...] = ()
-    """Of its intervals, in order."""
-    cost: CommitCost | None = None
-    """What a commit cost the servers, with its warm-up; None where a script ran, or that is unknown."""
+        return await self.stack.load.measure(
+            duration_s=0.0 if length.commits else length.seconds,
+            commits=length.commits or 0,
+            from_s=from_s,
+            on_interval=show,
+        )
 
-    @classmethod
-    def of(cls, found: Findings, figures: Figures | None = None) -> Played:
+    def of_load(self, found: Findings, figures: Figures | None = None) -> PhaseResult:
         """What a measured load did, with what else was found."""
         load = found.load
         limits = (load.total.limited if load.total else None, short_of_cpu(found.machine_percent))
-        return cls(
-            figures or {},
+        return PhaseResult(
+            self.phase,
             service=load.service,
+            figures=figures or {},
             duration_s=load.duration_s,
             errors=load.errors + load.unknown,
             retried=load.total.retries if load.total else 0,
@@ -87,11 +74,6 @@ class Played:
             limited="; ".join(limit for limit in limits if limit) or None,
             cost=found.cost,
         )
-
-    @property
-    def tps(self) -> float:
-        """Acknowledged transactions per second."""
-        return self.service.count / self.duration_s if self.duration_s > 0 else 0.0
 
 
 _STATE_WITHIN_S: Final = 5.0
@@ -106,17 +88,12 @@ _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionS
 
 
 @dataclass(slots=True)
-class PhaseRun:
+class PhaseRun(Act):
     """A phase under way; what it turns the lab's guard restores."""
 
-    guard: RestoreGuard
-    phase: Phase
-    quick: bool
-    tell: Report
-    before: Sequence[PhaseResult]
+    guard: RestoreGuard = field(kw_only=True)
+    before: Sequence[PhaseResult] = field(kw_only=True)
     """The results of the phases before it."""
-    tries: list[Try] = field(default_factory=list)
-    """Where its script keeps its tries."""
     _behind: tuple[str, ...] = ()
     """Replicas that were applying still what came before it."""
 
@@ -126,7 +103,7 @@ class PhaseRun:
         Raises what turning its knobs raises, and StackUnavailable when a node went down.
         """
         self.tell("setting", None)
-        guard, phase, stack = self.guard, self.phase, self.guard.stack
+        guard, phase, stack = self.guard, self.phase, self.stack
         mark = stack.log.begin_change(phase.name)  # the epoch before ends with its measurement
         at_rest = stack.seen.protection.state is not ProtectionState.BLOCKED
         if at_rest:
@@ -143,19 +120,19 @@ class PhaseRun:
         if phase.play is not None:
             self.tell("running", None)
             stack.log.change_effective(mark, phase.name, phase.name)
-            await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
-            before, lost = stack.seen.protection, _conflicts(stack.seen)
-            played = await phase.play(Act(stack, phase, self.quick, self.tell, self.tries))
-            stack.log.end_epoch()
         else:
             await stack.load.follow(table_size=phase.table_size)
-            await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
-            before, lost = stack.seen.protection, _conflicts(stack.seen)
-            played = await self._measured(rtt, mark)
+        await guard.until_state(phase.state, within_s=_STATE_WITHIN_S)
+        before, conflicts = stack.seen.protection, _conflicts(stack.seen)
+        if phase.play is not None:
+            found: PhaseResult = await phase.play(self)
+            stack.log.end_epoch()
+        else:
+            found = await self._measured(rtt, mark)
         seen = await guard.look_alive()
         result = replace(
-            self._result(rtt, played),
-            figures={**played.figures, **_lost(seen, lost, played)},
+            self._under(rtt, found),
+            figures={**found.figures, **_rolled_back(seen, conflicts, found.retried)},
             protection_before=before,
             invalid="; ".join(guard.disturbances(seen)) or None,
         )
@@ -173,7 +150,7 @@ class PhaseRun:
         before = await self._until_applied()
         await self.guard.attach(self.phase.replicas)
         behind = await self._until_applied()
-        cut_off = {node.name for node in self.guard.stack.seen.nodes if node.io_thread == "off"}
+        cut_off = {node.name for node in self.stack.seen.nodes if node.io_thread == "off"}
         self._behind = (*behind, *(name for name in before if name in cut_off))
 
     async def _until_applied(self) -> tuple[str, ...]:
@@ -184,87 +161,58 @@ class PhaseRun:
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""
-        await self.guard.turn(desired_of([self.guard.stack.parse(text) for text in settings]))
+        await self.guard.turn(desired_of(map(self.stack.parse, settings)))
 
-    async def _measured(self, rtt: Rtt | None, mark: int) -> Played:
+    async def _measured(self, rtt: Rtt | None, mark: int) -> PhaseResult:
         """Measure the load that runs; the phase's mark stands where its settings are in force, and its epoch
         is what is measured."""
-        stack, phase, length = self.guard.stack, self.phase, self.phase.length(quick=self.quick)
-        began_s = stack.clock.monotonic()
-        from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
+        stack, phase = self.stack, self.phase
+        warmup_s = _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
+        from_s = stack.clock.monotonic() + warmup_s
         stack.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
-        commits = 0
-
-        def show(interval: Interval) -> None:
-            nonlocal commits
-            commits += interval.commits
-            passed_s = stack.clock.monotonic() - began_s
-            share = commits / length.commits if length.commits else passed_s / length.seconds
-            self.tell("measuring", min(1.0, share))
-
-        found = await stack.load.measure(
-            duration_s=0.0 if length.commits else length.seconds,
-            commits=length.commits or 0,
-            from_s=from_s,
-            on_interval=show,
-        )
-        measured = found.load
-        stack.log.end_epoch(measured.intervals[-1].end_s)
-        if measured.total is not None and measured.total.mode == OPEN:
+        found = await self.measure(from_s)
+        stack.log.end_epoch(found.load.intervals[-1].end_s)
+        if found.load.total is not None and found.load.total.mode == OPEN:
             await stack.load.follow()  # it was drained
-        return Played.of(found)
+        return self.of_load(found)
 
-    def _result(self, rtt: Rtt | None, played: Played) -> PhaseResult:
-        stack, seen = self.guard.stack, self.guard.stack.seen
-        protection = seen.protection
-        rtt_ms = rtt.ms if rtt else seen.rtt_ms
-        clients = stack.load.settings.clients if stack.load.settings else 0
-        clients = clients if played.clients is None else played.clients
+    def _under(self, rtt: Rtt | None, found: PhaseResult) -> PhaseResult:
+        """What was found with what it ran under, and what its ceiling was."""
+        stack, seen = self.stack, self.stack.seen
+        protection, rtt_ms = seen.protection, rtt.ms if rtt else seen.rtt_ms
+        clients = found.clients or (stack.load.settings.clients if stack.load.settings else 0)
         alone = [each for each in self.before if each.protection.state is ProtectionState.OFF]
         local_ms = local_cost_ms(alone[0].clients, alone[0].service) if alone else None
         limits = self.phase.play is None and protection.state in _WAITING
         ceiling = bound(clients, rtt_ms, local_ms) if limits else None
-        if ceiling is not None and played.readings_tps:
-            each_s = played.duration_s / len(played.readings_tps)
-            ceiling = replace(ceiling, beaten_tps=beaten(ceiling, played.readings_tps, each_s=each_s))
-        return PhaseResult(
-            phase=self.phase,
+        if ceiling is not None and (readings := found.readings_tps):
+            beaten_tps = beaten(ceiling, readings, each_s=found.duration_s / len(readings))
+            ceiling = replace(ceiling, beaten_tps=beaten_tps)
+        behind = None
+        if self._behind:
+            behind = f"{' and '.join(self._behind)} began it with transactions of the phase before to apply"
+        return replace(
+            found,
             settings=self._settings(),
+            tps=found.service.count / found.duration_s if found.duration_s > 0 else 0.0,
             rtt_measured_ms=rtt_ms,
-            service=played.service,
-            tps=played.tps,
             ceiling_tps=ceiling.tps if ceiling else None,
             protection=protection,
             clients=clients,
-            errors=played.errors,
             fsync_measured_ms=seen.fsync_ms,
             disk_probe_ms=seen.disk_probe_ms,
             predicted_tps=stack.forecast.expected_tps(protection, rtt_ms),
             rtt=rtt,
-            duration_s=played.duration_s,
-            rows=played.rows,
-            busy_percent=played.busy_percent,
-            machine_percent=played.machine_percent,
-            limited="; ".join(filter(None, (played.limited, self._applying()))) or None,
+            limited="; ".join(filter(None, (found.limited, behind))) or None,
             finding=beaten_words(ceiling) if ceiling and ceiling.beaten_tps is not None else None,
-            cost=played.cost,
-            figures=played.figures,
         )
-
-    def _applying(self) -> str | None:
-        """That replicas took CPU for what came before."""
-        if not self._behind:
-            return None
-        return f"{' and '.join(self._behind)} began it with transactions of the phase before to apply"
 
     def _settings(self) -> dict[KnobName, Value]:
         """The phase's knobs as they are in effect."""
-        stack, found = self.guard.stack, dict[KnobName, Value]()
-        for text in self.phase.settings:
-            assignment = stack.parse(text)
-            for name in assignment.names:
-                effective = stack.seen.effective(name)
-                found[name] = assignment.value if effective is None else effective
+        stack, found = self.stack, dict[KnobName, Value]()
+        for name, value in desired_of(map(stack.parse, self.phase.settings)).items():
+            effective = stack.seen.effective(name)
+            found[name] = value if effective is None else effective
         return found
 
 
@@ -273,13 +221,13 @@ def _conflicts(seen: Snapshot) -> Conflicts:
     return conflicts_of(seen.system, (node.member for node in seen.nodes))
 
 
-def _lost(seen: Snapshot, before: Conflicts, played: Played) -> Figures:
+def _rolled_back(seen: Snapshot, before: Conflicts, retried: int) -> Figures:
     """What was rolled back in a group meanwhile, as clients were told and as its members counted; nothing
     where nothing was."""
     if not seen.system.is_group:
         return {}
     since = _conflicts(seen).since(before)
-    found = {RETRIED: played.retried, REFUSED: since.refused, GAVE_WAY: since.gave_way}
+    found = {RETRIED: retried, REFUSED: since.refused, GAVE_WAY: since.gave_way}
     known = {name: count for name, count in found.items() if count is not None}
     return known if any(known.values()) else {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
@@ -11,8 +11,10 @@ from pydantic import TypeAdapter
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.experiment import ExperimentResult
-from replexplorer.engine.experiment.restore_guard import RestoreGuard
-from replexplorer.ports import Journal
+from replexplorer.core.experiment.snapshot import Snapshot
+from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
+from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.ports import Journal, Report
 
 T = TypeVar("T")
 
@@ -73,27 +75,37 @@ class Conductor:
 
 
 async def carry_out(
-    work: Awaitable[None], guard: RestoreGuard, conductor: Conductor, result: ExperimentResult
+    work: Callable[[RestoreGuard], Awaitable[None]],
+    stack: StackApi,
+    result: ExperimentResult,
+    conductor: Conductor,
+    *,
+    check: Callable[[Snapshot], None],
+    report: Report,
 ) -> None:
-    """Do an experiment's work, and note in its result why it ended too soon.
+    """Do an experiment's work on a stack that it has for itself (`restore_guard`), return all that it took,
+    and note in its result why it ended too soon and what could not be returned.
 
     A server or a load that dies once knobs were turned, and a presenter's abort, are such ends; all else is
     raised.
     """
-    try:
-        await work
-    except ReplexplorerError as error:
-        died = isinstance(error, ServerUnreachable | StackUnavailable) or guard.stack.load.settings is None
-        if not died or not guard.has_turned:
-            raise
-        result.aborted = str(error)
-    except asyncio.CancelledError:
-        if not conductor.has_aborted():
-            raise
-        result.aborted = conductor.aborted
-    if result.aborted is not None:
-        guard.outcome = "was aborted"
-        guard.stack.log.tell(Severity.BAD, f"the {guard.kind} was aborted: {result.aborted}")
+    experiment = result.experiment
+    async with restore_guard(stack, experiment.kind, experiment.name, check=check, report=report) as guard:
+        try:
+            await work(guard)
+        except ReplexplorerError as error:
+            died = isinstance(error, ServerUnreachable | StackUnavailable) or stack.load.settings is None
+            if not died or not guard.has_turned:
+                raise
+            result.aborted = str(error)
+        except asyncio.CancelledError:
+            if not conductor.has_aborted():
+                raise
+            result.aborted = conductor.aborted
+        if result.aborted is not None:
+            guard.outcome = "was aborted"
+            stack.log.tell(Severity.BAD, f"the {guard.kind} was aborted: {result.aborted}")
+    result.unrestored = guard.unrestored
 
 
 class RunJournal(Generic[T]):

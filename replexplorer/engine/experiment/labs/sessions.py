@@ -16,36 +16,24 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.experiment.experiment import Try
-from replexplorer.core.experiment.lab import RETRIED
+from replexplorer.core.experiment.lab import RETRIED, PhaseResult
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import ask
-from replexplorer.engine.experiment.phase import Act, Played
-from replexplorer.engine.experiment.stack_api import Findings
+from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.tasks import all_of
 from replexplorer.ports import Sql
 
 _WARMUP_S: Final = 1.5
 
 
-async def _measured(act: Act, from_s: float) -> Findings:
-    """The load from a moment on, for as long as the phase is."""
-    clock, length_s = act.stack.clock, act.phase.length(quick=act.quick).seconds
-    began_s = clock.monotonic()
-    return await act.stack.load.measure(
-        duration_s=length_s,
-        from_s=from_s,
-        on_interval=lambda _: act.tell("measuring", min(1.0, (clock.monotonic() - began_s) / length_s)),
-    )
-
-
-async def catch_up(act: Act) -> Played:
+async def catch_up(act: Act) -> PhaseResult:
     """Measure the load; then how far the replica is behind, and how long it needs to catch up."""
     stack = act.stack
     clock, replica = stack.clock, stack.seen.replicas[0]
     await stack.load.follow()
-    found = await _measured(act, clock.monotonic() + _WARMUP_S)
+    found = await act.measure(clock.monotonic() + _WARMUP_S)
     source, behind_it = stack.sql(stack.seen.source), stack.sql(replica)
     try:
         executed = await ask(source, stack.dialect(stack.seen.source).executed())
@@ -68,24 +56,24 @@ async def catch_up(act: Act) -> Played:
         "catches up in, s": clock.monotonic() - resting_s,
     }
     await stack.load.follow()
-    return Played.of(found, figures)
+    return act.of_load(found, figures)
 
 
-async def count_fsyncs(act: Act) -> Played:
+async def count_fsyncs(act: Act) -> PhaseResult:
     """Measure the load, and count the binlog's fsyncs meanwhile."""
     stack = act.stack
     await stack.load.follow()
     await stack.clock.sleep(_WARMUP_S)
     first, from_s = await stack.look(), stack.clock.monotonic()
-    found = await _measured(act, from_s)
+    found = await act.measure(from_s)
     last, passed_s = await stack.look(), stack.clock.monotonic() - from_s
     disks = [seen.disks.get(stack.seen.source) for seen in (first, last)]
     counted = [disk.fsyncs.get("binlog", 0) for disk in disks if disk is not None and disk.fsyncs is not None]
     if len(counted) < 2:
-        return Played.of(found)
+        return act.of_load(found)
     fsyncs_a_s = (counted[1] - counted[0]) / passed_s
     group = found.load.tps / fsyncs_a_s if fsyncs_a_s else "-"
-    return Played.of(found, {"binlog fsyncs a second": fsyncs_a_s, "commits per binlog fsync": group})
+    return act.of_load(found, {"binlog fsyncs a second": fsyncs_a_s, "commits per binlog fsync": group})
 
 
 _TRIES: Final = 10
@@ -97,7 +85,7 @@ _EARLY_MS: Final = 250.0
 """The reply to the writer and the reader's next look are never so far apart."""
 
 
-async def phantom_read(act: Act) -> Played:
+async def phantom_read(act: Act) -> PhaseResult:
     """A writer inserts a row and waits, a reader polls for it; once a try."""
     writer, reader = (act.stack.sql(act.stack.seen.source) for _ in range(2))
     tries: list[Try] = []
@@ -110,12 +98,13 @@ async def phantom_read(act: Act) -> Played:
     finally:
         await writer.query(f"DROP TABLE IF EXISTS {_PHANTOM}", deadline_s=_WITHIN_S)
         await asyncio.gather(writer.close(), reader.close())
-    return Played(
-        {
+    return PhaseResult(
+        act.phase,
+        figures={
             "seen before COMMIT returned": sum(each.is_early for each in tries),
             "row seen after, ms": median(each.seen_ms or 0.0 for each in tries),
             "COMMIT returned after, ms": median(each.returned_ms or 0.0 for each in tries),
-        }
+        },
     )
 
 
@@ -168,7 +157,7 @@ _ROLLED_BACK: Final = frozenset({1180, 1205, 1213, 3101})
 group's certification."""
 
 
-async def contend(act: Act) -> Played:
+async def contend(act: Act) -> PhaseResult:
     """Let `CLIENTS` clients, as many at each node that takes writes, update one of `HOT_ROWS` rows at a time;
     raises StackUnavailable where a node does not get the rows."""
     stack = act.stack
@@ -206,8 +195,9 @@ async def contend(act: Act) -> Played:
             await source.query(f"DROP TABLE IF EXISTS {_CONTENDED}", deadline_s=_WITHIN_S)
         finally:
             await asyncio.gather(*(sql.close() for sql in (source, *clients)))
-    return Played(
-        {RETRIED: retried.total()},
+    return PhaseResult(
+        act.phase,
+        figures={RETRIED: retried.total()},
         service=service,
         duration_s=seconds,
         clients=CLIENTS,

@@ -18,11 +18,11 @@ from typing import Final
 
 from replexplorer.core.dialect.schema import added_key
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.experiment.lab import Lab, PhaseResult
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.asking import ask
-from replexplorer.engine.experiment.phase import Act, Played
+from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.ports import Report, Sql
 
@@ -134,7 +134,7 @@ async def _counted(sql: Sql, table: str) -> int:
     return int(counted["held"])
 
 
-async def archive(act: Act, rows: int | None = None) -> Played:
+async def archive(act: Act, rows: int | None = None) -> PhaseResult:
     """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
     clock, source = act.stack.clock, act.stack.seen.source
     sql, dialect = act.stack.sql(source), act.stack.dialect(source)
@@ -168,7 +168,7 @@ async def archive(act: Act, rows: int | None = None) -> Played:
             "a row in the file, bytes": before_mb * _MB / held,
             "binlog, MB": await binlog_mb() - binlog_before_mb,
         }
-        return Played({**figures, **felt.figures()}, duration_s=took_s, rows=held)
+        return PhaseResult(act.phase, figures={**figures, **felt.figures()}, duration_s=took_s, rows=held)
     finally:
         await _do(sql, *drop)
         await sql.close()
@@ -221,7 +221,7 @@ _VISIT_KEYS: Final = {
 """How the table is made in a phase, where it is not without any key."""
 
 
-async def missing_key(act: Act) -> Played:
+async def missing_key(act: Act) -> PhaseResult:
     """Fill the table, delete a fifth of it by one statement, and wait for what comes after on the replica."""
     stack, rows = act.stack, 10_000 if act.quick else 20_000
     source, replica = stack.sql(stack.seen.source), stack.sql(stack.seen.replicas[0])
@@ -243,7 +243,7 @@ async def missing_key(act: Act) -> Played:
             "rows left on the source": await _counted(source, _VISITS),
             "rows left on the replica": await _counted(replica, _VISITS),
         }
-        return Played(figures, duration_s=applied_s, rows=rows // _EVERY)
+        return PhaseResult(act.phase, figures=figures, duration_s=applied_s, rows=rows // _EVERY)
     finally:
         await _do(source, f"DROP TABLE IF EXISTS {_VISITS}")
         await asyncio.gather(source.close(), replica.close())
@@ -294,7 +294,7 @@ def bulk_load_of(lab: Lab, rows: Callable[[], Iterator[str]]) -> Lab:
     return replace(lab, phases=(first, *others))
 
 
-async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> Played:
+async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> PhaseResult:
     """Single-row INSERTs, one commit each, through one session."""
     commits = act.phase.length(quick=act.quick).commits or 1
     whole = act.phase.name.startswith("all rows") and not act.quick
@@ -314,4 +314,4 @@ async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> Played:
     finally:
         await _do(sql, drop)
         await sql.close()
-    return Played(service=service, duration_s=before_s - began_s)
+    return PhaseResult(act.phase, service=service, duration_s=before_s - began_s)
