@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
 
 import fsyncpage
 from fsyncpage import COMMIT_KINDS, Figures
@@ -129,13 +128,6 @@ def _shown(fsyncs: dict[str, int]) -> dict[str, int]:
     return {**shown, "other": sum(fsyncs.values()) - sum(shown.values())}
 
 
-def _own_delay_ms(figures: Figures | None, kind: str) -> float | Literal["auto"] | None:
-    """What one kind of file is delayed by instead; None when unknown."""
-    if figures is None:
-        return None
-    return figures.delays_us[kind] / 1000 if kind in figures.own_delays else "auto"
-
-
 def _percentile(ordered: list[float], percent: int) -> float:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
@@ -170,23 +162,33 @@ class Disk:
     def state(self) -> DiskState:
         """What is in force, counted and measured."""
         figures, reason = self._look()
-        paid = {} if figures is None else self._window.measured(figures)
-        measured_n, measured_ms = _mean_ms(paid.values()) if paid else (0, None)
+        if figures is None:
+            return DiskState(
+                attached=reason is None,
+                reason=reason,
+                delay_ms=None,
+                fsyncs=_shown({}),
+                measured_ms=None,
+                measured_n=0,
+                probe=self._probed,
+            )
+        paid = self._window.measured(figures)
+        measured_n, measured_ms = _mean_ms(paid.values())
         by_kind = {kind: _mean_ms([each])[1] for kind, each in paid.items()}
         return DiskState(
             attached=reason is None,
             reason=reason,
-            delay_ms=None if figures is None else figures.delay_us / 1000,
-            stall_ms=None if figures is None else figures.stall_us / 1000,
-            undo_journal=None if figures is None else self._keeps(figures.journal),
-            full=None if figures is None else figures.full,
-            fsyncs=_shown({} if figures is None else figures.fsyncs),
+            delay_ms=figures.delay_us / 1000,
+            stall_ms=figures.stall_us / 1000,
+            undo_journal=self._keeps(figures.journal),
+            full=figures.full,
+            fsyncs=_shown(figures.fsyncs),
             measured_ms=measured_ms,
             measured_n=measured_n,
             probe=self._probed,
-            redo_delay_ms=_own_delay_ms(figures, "redo"),
-            binlog_delay_ms=_own_delay_ms(figures, "binlog"),
-            jitter_ms=None if figures is None else figures.jitter_us / 1000,
+            redo_delay_ms=figures.own_delay_ms("redo"),
+            binlog_delay_ms=figures.own_delay_ms("binlog"),
+            jitter_ms=figures.jitter_us / 1000,
             measured_by_kind_ms={kind: ms for kind, ms in by_kind.items() if ms is not None},
         )
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 PAGE_BYTES = 4096
 MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
@@ -68,6 +69,10 @@ class Figures:
     def delay_us(self) -> int:
         """Of the kinds that have no delay of their own."""
         return self.delays_us[_WITHOUT_OWN]
+
+    def own_delay_ms(self, kind: str) -> float | Literal["auto"]:
+        """What one kind of file is delayed by in place of that."""
+        return self.delays_us[kind] / 1000 if kind in self.own_delays else "auto"
 
 
 def word(kind: str, figure: int) -> int:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import statistics
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import probe
 from netem import Netem
@@ -50,29 +50,8 @@ LEAST_REST_S = 0.001
 BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
 
 
-class Backend(Protocol):
-    """A way to shape packets by address."""
-
-    name: str
-    reason: str
-    holds: Literal["sent", "received"]
-    """Which packets of the peer's are held."""
-
-    async def shape(self, address: str, shape: Shape | None) -> None:
-        """Shape the packets to or from the address; None takes the rule away. Raise Refused."""
-        ...
-
-    async def stats(self, address: str) -> dict[str, int]:
-        """`packets`, `dropped`, `lost` (as asked), `held`; `strangers` (of another address) where counted."""
-        ...
-
-    async def health(self) -> dict[str, Any]:
-        """What it costs."""
-        ...
-
-    async def close(self) -> None:
-        """Take all rules away."""
-        ...
+Backend = Netem | Nfqueue
+"""A way to shape packets by address: `shape`, `stats`, `health` and `close` are the same of both."""
 
 
 async def choose_backend() -> tuple[Backend, list[str]]:
@@ -371,24 +350,16 @@ class Links:
         link.woken.set()
 
     def _receive(self) -> None:
-        while (datagram := self._socket.receive()) is not None:
-            text, stamp_ns, sender = datagram
-            link = next((link for link in self._links.values() if link.address == sender[0]), None)
-            if self._socket.is_probe(text):
-                self._socket.answer(
-                    text,
-                    stamp_ns,
-                    sender,
-                    generation=link.generation if link else 0,
-                    delay_ms=link.delay_ms if link else 0.0,
-                )
-            elif link is not None and self._socket.is_echo(text):
-                echo = self._socket.echo(text, stamp_ns, sender)
-                if echo is not None:
-                    generation = link.window.peer_generation
-                    link.window.take(echo, time.monotonic(), link.delay_ms)
-                    if generation != link.window.peer_generation:
-                        link.woken.set()
+        for packet in self._socket.received():
+            link = next((link for link in self._links.values() if link.address == packet.sender[0]), None)
+            if packet.asks:
+                delay_ms = link.delay_ms if link else 0.0
+                self._socket.answer(packet, generation=link.generation if link else 0, delay_ms=delay_ms)
+            elif link is not None and (echo := self._socket.echo(packet)) is not None:
+                generation = link.window.peer_generation
+                link.window.take(echo, time.monotonic(), link.delay_ms)
+                if generation != link.window.peer_generation:
+                    link.woken.set()
 
     async def state(self, peer: str, *, anew: bool = False) -> LinkState:
         """What is in force on our side and what the probe of the peer has measured; `anew` forgets that."""
@@ -421,20 +392,14 @@ class Links:
     async def cost(self) -> LinkCost:
         """Backend, cost and counts over all links."""
         await self._ready.wait()
-        counts = {"packets": 0, "dropped": 0, "lost": 0, "held": 0}
-        strangers: int | None = 0
-        process: dict[str, Any] = {}
-        if self._backend is not None:
-            for link in self._links.values():
-                if link.address:
-                    stats = await self._backend.stats(link.address)
-                    counts = {name: count + stats[name] for name, count in counts.items()}
-                    strangers = (
-                        strangers + stats["strangers"]
-                        if strangers is not None and "strangers" in stats
-                        else None
-                    )
-            process = await self._backend.health()
+        if self._backend is None:
+            return LinkCost(backend_reason=self._reason)
+        counts: Counter[str] = Counter(packets=0, dropped=0, lost=0, held=0)
+        for link in self._links.values():
+            if link.address:
+                counts.update(await self._backend.stats(link.address))
+        strangers = counts.pop("strangers", None)
+        process = await self._backend.health()
         return LinkCost(self.backend_name, self._reason, **counts, client_packets=strangers, **process)
 
     async def close(self) -> None:
@@ -463,23 +428,12 @@ async def _loopback_us(probes: int, interval_s: float) -> float:
                 sent_ns = time.time_ns()
                 sock.sendto(number.to_bytes(4, "big"), sock.getsockname())
                 async with asyncio.timeout(1.0):
-                    stamp_ns = await _arrival_ns(sock)
-                times_us.append((stamp_ns - sent_ns) / 1000)
+                    await asyncio.get_running_loop().sock_recv(sock, 256)
+                times_us.append((time.time_ns() - sent_ns) / 1000)
                 await asyncio.sleep(interval_s)
         except (TimeoutError, OSError) as error:
             raise Refused("a delayed packet did not come back on the loopback") from error
     return statistics.quantiles(times_us)[0]
-
-
-async def _arrival_ns(sock: socket.socket) -> int:
-    while (datagram := probe.receive(sock)) is None:
-        readable = asyncio.Event()
-        asyncio.get_running_loop().add_reader(sock.fileno(), readable.set)
-        try:
-            await readable.wait()
-        finally:
-            asyncio.get_running_loop().remove_reader(sock.fileno())
-    return datagram[1]
 
 
 def _congestion() -> str | None:

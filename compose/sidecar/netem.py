@@ -74,6 +74,9 @@ _REFUSALS = (
 )
 
 
+Rows = list[dict[str, Any]]
+
+
 def diagnosis(stderr: str) -> str:
     """What a refusal of `tc` or `ip` means, in words."""
     return next((meaning for text, meaning in _REFUSALS if text in stderr), OTHER)
@@ -109,9 +112,15 @@ async def _clear(device: str) -> None:
         await _qdisc("del", device, "root")
 
 
-async def _listing(device: str) -> str:
+async def _listing(device: str) -> Rows:
     """All disciplines of a device with their counters."""
-    return await _must("tc", "-s", "-j", "qdisc", "show", "dev", device)
+    return await _rows("tc", "-s", "-j", "qdisc", "show", "dev", device)
+
+
+async def _rows(*argv: str) -> Rows:
+    """What `tc` or `ip` print as JSON."""
+    found: Rows = json.loads(await _must(*argv) or "[]")
+    return found
 
 
 def _place(slot: int) -> tuple[str, ...]:
@@ -140,14 +149,14 @@ async def _take_in(device: str, slot: int, address: str) -> None:
     )  # fmt: skip
 
 
-def stats(text: str) -> dict[int, dict[str, int]]:
+def stats(rows: Rows) -> dict[int, dict[str, int]]:
     """Packets, dropped and held by slot, of a listing.
 
     `dropped` is all that netem dropped; where the kernel also tells how many of these the shape asked
     for (`lost`), they are taken off.
     """
     found: dict[int, dict[str, int]] = {}
-    for slot, row in _netems(text):
+    for slot, row in _netems(rows):
         found[slot] = {"packets": row.get("packets", 0), "dropped": row.get("drops", 0),
                        "held": row.get("qlen", 0)}  # fmt: skip
         if "dropped" in row:
@@ -155,10 +164,10 @@ def stats(text: str) -> dict[int, dict[str, int]]:
     return found
 
 
-def shapes(text: str) -> dict[int, Shape]:
+def shapes(rows: Rows) -> dict[int, Shape]:
     """What each slot does, of a listing."""
     found: dict[int, Shape] = {}
-    for slot, row in _netems(text):
+    for slot, row in _netems(rows):
         options = row.get("options", {})
         delay = options.get("delay", {})
         loss_percent = 100 * options.get("loss-random", {}).get("loss", 0.0)
@@ -173,10 +182,9 @@ def shapes(text: str) -> dict[int, Shape]:
     return found
 
 
-def addresses(text: str) -> dict[int, str]:
+def addresses(rows: Rows) -> dict[int, str]:
     """Whose packets go into each slot, from what `tc -j filter show` prints."""
     found: dict[int, str] = {}
-    rows: list[dict[str, Any]] = json.loads(text or "[]")
     for row in rows:
         options = row.get("options", {})
         major, _, minor = options.get("flowid", "").partition(":")
@@ -186,14 +194,12 @@ def addresses(text: str) -> dict[int, str]:
     return found
 
 
-def is_ours(text: str) -> bool:
+def is_ours(rows: Rows) -> bool:
     """Whether a listing shows our bands."""
-    rows: list[dict[str, Any]] = json.loads(text or "[]")
     return any(row.get("kind") == "prio" and row.get("handle") == ROOT for row in rows)
 
 
-def _netems(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    rows: list[dict[str, Any]] = json.loads(text or "[]")
+def _netems(rows: Rows) -> Iterator[tuple[int, dict[str, Any]]]:
     for row in rows:
         if row.get("kind") == "netem" and row.get("handle", "").endswith(":"):
             slot = int(row["handle"][:-1], 16) - FIRST_HANDLE
@@ -201,18 +207,24 @@ def _netems(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield slot, row
 
 
+async def _has_bands(device: str) -> bool:
+    """Whether our bands are there; not where the device is gone."""
+    with contextlib.suppress(Refused):
+        return is_ours(await _listing(device))
+    return False
+
+
 async def device_to(address: str) -> str:
     """The interface by which packets to an address leave; raise Refused."""
-    routes: list[dict[str, Any]] = json.loads(await _must("ip", "-j", "route", "get", address))
-    return str(routes[0]["dev"])
+    return str((await _rows("ip", "-j", "route", "get", address))[0]["dev"])
 
 
 def first_interface() -> str:
     """The container's own interface; raise Refused when there is none."""
-    names = sorted(entry.name for entry in Path("/sys/class/net").iterdir() if entry.name != "lo")
+    names = sorted(entry.name for entry in Path("/sys/class/net").iterdir() if entry.name.startswith("eth"))
     if not names:
         raise Refused("no such interface: the container has none but the loopback")
-    return next((name for name in names if name.startswith("eth")), names[0])
+    return names[0]
 
 
 @dataclass
@@ -258,7 +270,7 @@ class Netem:
             await _filter("del", device, PROBE_SLOT)
             await _qdisc("del", device, *_place(PROBE_SLOT))
             if is_ours(listing):
-                found = addresses(await _must("tc", "-j", "filter", "show", "dev", device, "parent", ROOT))
+                found = addresses(await _rows("tc", "-j", "filter", "show", "dev", device, "parent", ROOT))
                 for slot, shape in shapes(listing).items():
                     if slot in found and found[slot] != PROBE_ADDRESS:
                         kernel._bands[found[slot]] = Band(device, slot, shape)
@@ -295,7 +307,7 @@ class Netem:
             try:
                 await self._change(band, new)
             except Refused:
-                if is_ours((await run(["tc", "-j", "qdisc", "show", "dev", band.device]))[1]):
+                if await _has_bands(band.device):
                     raise
                 # The interface is another one now, with none of our bands.
                 self._bands = {a: b for a, b in self._bands.items() if b.device != band.device}

@@ -15,12 +15,13 @@ import statistics
 import struct
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 PORT = 47017
 """UDP, on the node's own address; not published."""
-_PROBE = struct.Struct("!4sBxxxIQq")
-_ECHO = struct.Struct("!4sBxxxIQqqQI")
+_LAYOUT = struct.Struct("!4sBxxxIQqqQI")
 _MAGIC = b"RXP1"
 _ASKS, _ANSWERS = 0, 1
 _SO_TIMESTAMPNS = 35
@@ -56,13 +57,21 @@ def stamped_socket(address: str, port: int) -> socket.socket:
     return sock
 
 
-def receive(sock: socket.socket) -> tuple[bytes, int, tuple[str, int]] | None:
-    """A datagram, when we got it (ns since 1970) and its sender; None when none waits."""
-    try:
-        text, sender = sock.recvfrom(256)
-    except OSError:
-        return None
-    return text, time.time_ns(), sender
+class Packet(NamedTuple):
+    """A probe, or its answer, which has all of the probe."""
+
+    asks: bool
+    number: int
+    instance: int
+    """Of the socket that asked."""
+    sent_ns: int
+    spent_ns: int
+    """From the arrival of the probe until its answer."""
+    generation: int
+    delay_us: int
+    sender: tuple[str, int]
+    arrived_ns: int
+    """When we got it, since 1970."""
 
 
 class Socket:
@@ -79,43 +88,46 @@ class Socket:
 
     def ask(self, number: int, address: str) -> None:
         """Send a probe; one that cannot be sent is a lost one."""
+        self._send((address, self._port), _ASKS, number, self._instance, time.time_ns(), 0, 0, 0)
+
+    def _send(self, receiver: tuple[str, int], *figures: int) -> None:
         with contextlib.suppress(OSError):
-            self._sock.sendto(
-                _PROBE.pack(_MAGIC, _ASKS, number, self._instance, time.time_ns()), (address, self._port)
-            )
+            self._sock.sendto(_LAYOUT.pack(_MAGIC, *figures), receiver)
 
-    def receive(self) -> tuple[bytes, int, tuple[str, int]] | None:
-        """A datagram, when we got it (ns since 1970) and its sender; None when none waits."""
-        return receive(self._sock)
+    def received(self) -> Iterator[Packet]:
+        """The probes and answers that wait."""
+        while True:
+            try:
+                text, sender = self._sock.recvfrom(256)
+            except OSError:
+                return
+            if len(text) == _LAYOUT.size and text.startswith(_MAGIC):
+                arrived_ns = time.time_ns()
+                _, kind, number, instance, sent_ns, spent_ns, generation, delay_us = _LAYOUT.unpack(text)
+                yield Packet(
+                    kind == _ASKS,
+                    number,
+                    instance,
+                    sent_ns,
+                    spent_ns,
+                    generation,
+                    delay_us,
+                    sender,
+                    arrived_ns,
+                )
 
-    def answer(
-        self, text: bytes, stamp_ns: int, sender: tuple[str, int], *, generation: int, delay_ms: float
-    ) -> None:
+    def answer(self, probe: Packet, *, generation: int, delay_ms: float) -> None:
         """Echo a probe."""
-        _, _, number, instance, sent_ns = _PROBE.unpack(text)
-        spent_ns = max(0, time.time_ns() - stamp_ns)
-        echo = _ECHO.pack(
-            _MAGIC, _ANSWERS, number, instance, sent_ns, spent_ns, generation, round(delay_ms * 1000)
-        )
-        with contextlib.suppress(OSError):
-            self._sock.sendto(echo, sender)
+        spent_ns = max(0, time.time_ns() - probe.arrived_ns)
+        asked = (probe.number, probe.instance, probe.sent_ns)
+        self._send(probe.sender, _ANSWERS, *asked, spent_ns, generation, round(delay_ms * 1000))
 
-    def echo(self, text: bytes, stamp_ns: int, sender: tuple[str, int]) -> Echo | None:
+    def echo(self, answer: Packet) -> Echo | None:
         """Read an answer; None when it is none to our probes."""
-        _, _, number, instance, sent_ns, spent_ns, generation, delay_us = _ECHO.unpack(text)
-        if instance != self._instance:
+        if answer.instance != self._instance:
             return None
-        return Echo(number, sender[0], (stamp_ns - sent_ns - spent_ns) / 1e6, generation, delay_us / 1000)
-
-    @staticmethod
-    def is_probe(text: bytes) -> bool:
-        """Whether a datagram asks."""
-        return len(text) == _PROBE.size and text[:5] == _MAGIC + bytes([_ASKS])
-
-    @staticmethod
-    def is_echo(text: bytes) -> bool:
-        """Whether a datagram answers."""
-        return len(text) == _ECHO.size and text[:5] == _MAGIC + bytes([_ANSWERS])
+        rtt_ms = (answer.arrived_ns - answer.sent_ns - answer.spent_ns) / 1e6
+        return Echo(answer.number, answer.sender[0], rtt_ms, answer.generation, answer.delay_us / 1000)
 
     def close(self) -> None:
         """Stop answering."""

@@ -63,18 +63,9 @@ class Bridge:
     """One connection."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+        self.writer = writer
         self.token: str | None = None
         """Of its app; None until it has greeted."""
-
-    def tell(self, message: Fields) -> None:
-        """Write a line; one that nobody reads any more is lost."""
-        if not self._writer.is_closing():
-            self._writer.write(json.dumps(message).encode() + b"\n")
-
-    def close(self) -> None:
-        """End the connection."""
-        self._writer.close()
 
 
 class Server:
@@ -126,7 +117,7 @@ class Server:
         finally:
             self._bridges.discard(bridge)
             self._waiting.discard(bridge)
-            bridge.close()
+            writer.close()
             self._places.lose(bridge)
 
     async def _answer(self, bridge: Bridge, line: bytes) -> None:
@@ -155,7 +146,8 @@ class Server:
             answer = {"id": number, "error": {"code": "request", "message": f"malformed request: {error!r}"}}
         except OSError as error:
             answer = {"id": number, "error": {"code": "system", "message": error.strerror or str(error)}}
-        bridge.tell(answer)
+        if not bridge.writer.is_closing():
+            bridge.writer.write(json.dumps(answer).encode() + b"\n")
 
     async def _hello(self, bridge: Bridge, asked: wire.Hello) -> wire.Welcome:
         bridge.token = asked.token

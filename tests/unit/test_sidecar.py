@@ -53,16 +53,14 @@ async def test_netem_command_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_netem_counters_are_read_by_slot() -> None:
-    text = json.dumps(
-        [
-            {"kind": "prio", "handle": "1:", "packets": 9, "drops": 0, "qlen": 0},
-            {"kind": "netem", "handle": "40:", "packets": 7, "drops": 1, "qlen": 2},
-        ]
-    )
+    text = [
+        {"kind": "prio", "handle": "1:", "packets": 9, "drops": 0, "qlen": 0},
+        {"kind": "netem", "handle": "40:", "packets": 7, "drops": 1, "qlen": 2},
+    ]
     assert netem.stats(text) == {0: {"packets": 7, "dropped": 1, "held": 2}}
     assert netem.is_ours(text)
-    assert not netem.is_ours('[{"kind": "noqueue", "handle": "0:"}]')
-    assert netem.stats("") == {}
+    assert not netem.is_ours([{"kind": "noqueue", "handle": "0:"}])
+    assert netem.stats([]) == {}
 
 
 def test_only_our_own_rules_are_found() -> None:
