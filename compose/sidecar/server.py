@@ -32,7 +32,6 @@ from replexplorer.core.wire import (
     Health,
     Held,
     Lease,
-    Malformed,
     Request,
     Volume,
 )
@@ -140,10 +139,8 @@ class Server:
             answer = {"id": number, "error": {"code": rejected.code, "message": str(rejected)}}
         except Refused as refused:
             answer = {"id": number, "error": {"code": "refused", "message": str(refused)}}
-        except Malformed as malformed:
-            answer = {"id": number, "error": {"code": "request", "message": str(malformed)}}
         except (ValueError, KeyError, TypeError) as error:
-            answer = {"id": number, "error": {"code": "request", "message": f"malformed request: {error!r}"}}
+            answer = {"id": number, "error": {"code": "request", "message": str(error)}}
         except OSError as error:
             answer = {"id": number, "error": {"code": "system", "message": error.strerror or str(error)}}
         if not bridge.writer.is_closing():

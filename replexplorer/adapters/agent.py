@@ -60,7 +60,7 @@ class _Connection:
             self.lose(reason)
 
     def _take(self, line: str) -> None:
-        answer = wire.answer_line(json.loads(line))
+        answer = wire.read(wire.Answer, json.loads(line))
         if answer.id is not None:
             future = self._waiting.pop(answer.id, None)
             if future is not None and not future.done():

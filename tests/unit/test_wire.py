@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -82,30 +81,22 @@ def test_what_is_not_named_of_a_shape_is_plain() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (SET_LINK | {"shape": {"delay_ms": -1}}, "delay_ms must be within 0..60000"),
-        (SET_LINK | {"shape": {"delay_ms": float("nan")}}, "delay_ms must be within 0..60000"),
-        (SET_LINK | {"shape": {"loss_percent": 101}}, "loss_percent must be within 0..100"),
-        (SET_LINK | {"shape": {"cut": 1}}, "cut is no bool"),
-        (SET_LINK | {"shape": [1]}, "shape is no object"),
-        (SET_LINK | {"colour": "red"}, "set_link has no colour"),
-        ({"op": "set_link", "peer": "db2", "address": "172.18.0.3"}, "set_link lacks shape"),
-        ({"op": "set_disk", "delay_ms": -1}, "delay_ms must be within 0..60000"),
-        ({"op": "set_disk", "delay_ms": True}, "delay_ms is no float"),
-        ({"op": "set_disk", "redo_delay_ms": "none"}, "redo_delay_ms is no float"),
-        ({"op": "set_disk", "redo_delay_ms": -1}, "redo_delay_ms must be within 0..60000"),
-        ({"op": "link", "peer": "db2", "jitter_ms": 3}, "link has no jitter_ms"),
-        ({"op": "link", "peer": None}, "peer is no str"),
+        (SET_LINK | {"shape": {"delay_ms": "1"}}, "'1' is no float"),
+        (SET_LINK | {"shape": {"cut": 1}}, "1 is no bool"),
+        (SET_LINK | {"shape": [1]}, r"\[1\] is no Shape"),
+        ({"op": "set_link", "peer": "db2", "address": "172.18.0.3"}, "'shape'"),
+        ({"op": "set_disk", "redo_delay_ms": "none"}, "'none' is no"),
+        ({"op": "link", "peer": None}, "None is no str"),
+        ({"op": "write_document", "expect_version": 1, "content": []}, r"\[\] is no Mapping"),
         (
-            {"op": "write_document", "expect_version": -1, "content": {}},
-            "expect_version must be within 0..1e+09",
+            {"op": "take", "place": "throne", "wish": {"holder": "tui", "pid": 1, "host": "a"}},
+            "'throne' is no",
         ),
-        ({"op": "write_document", "expect_version": 1, "content": []}, "content is no object"),
     ],
 )
 def test_what_is_no_request_is_refused(line: dict[str, object], why: str) -> None:
-    with pytest.raises(wire.Malformed) as refused:
+    with pytest.raises(wire.Malformed, match=why):
         wire.read(wire.REQUESTS[str(line["op"])], line)
-    assert str(refused.value) == why
 
 
 HEALTH = wire.Health(
@@ -131,7 +122,6 @@ def test_what_a_knob_may_be_the_agent_takes() -> None:
         (carried,) = [each for each in fields(wire.Shape) if each.name == name]
         assert BY_KEY[key].backing is Backing.LINK
         assert BY_KEY[key].default == carried.default
-        assert (BY_KEY[key].maximum or math.inf) <= carried.metadata["most"]
     assert {each.name for each in fields(wire.SetDisk)} > set(DISK_KNOBS.values())
 
 
