@@ -68,6 +68,27 @@ async def choose_backend() -> tuple[Backend, list[str]]:
             raise Refused(f"{no_netem}; no NFQUEUE either: {no_queue}") from no_queue
 
 
+class Counts:
+    """Packets of a link since the agent started, over rules and queue processes that come and go: each of
+    these counts from 0."""
+
+    def __init__(self) -> None:
+        self.total: Counter[str] = Counter(packets=0, dropped=0, lost=0)
+        self._last: dict[str, int] = {}
+
+    def take(self, found: dict[str, int], *, loses: bool) -> None:
+        """Count on; where the kernel does not tell which drops were asked for, all are while the shape
+        `loses`."""
+        now = {name: count for name, count in found.items() if name != "held"}
+        if any(now.get(name, 0) < count for name, count in self._last.items()):
+            self._last = {}
+        since = {name: count - self._last.get(name, 0) for name, count in now.items()}
+        if loses and "lost" not in since and "dropped" in since:
+            since["lost"] = since.pop("dropped")
+        self.total.update(since)
+        self._last = now
+
+
 @dataclass
 class Link:
     """Our side of the link to one peer."""
@@ -80,6 +101,10 @@ class Link:
     asked: Shape = field(default_factory=Shape)
     generation: int = field(default_factory=time.time_ns)
     """Grows with each change; told to the peer with each echo."""
+    counts: Counts = field(default_factory=Counts)
+    counting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    loses: bool = False
+    """What is in force drops packets because it was asked."""
     window: probe.Window = field(default_factory=probe.Window)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     prober: asyncio.Task[None] | None = None
@@ -217,15 +242,31 @@ class Links:
 
     async def _shape(self, link: Link, wanted: Shape) -> float:
         """Install a shape, the delay less our own overhead; answers the delay in force."""
-        backend = self._need_backend()
-        if wanted.delay_ms <= 0:
+        overhead_ms = self._overhead_us / 1000 if wanted.delay_ms > 0 else 0.0
+        held: Shape | None = wanted
+        if wanted.delay_ms > 0:
+            held = replace(wanted, delay_ms=max(SHORTEST_DELAY_MS, wanted.delay_ms - overhead_ms))
+        elif wanted.is_plain and link.flap is None:
             # The band of a link that flaps stays, for netem drops what it holds when it goes.
-            await backend.shape(link.address, None if wanted.is_plain and link.flap is None else wanted)
-            return 0.0
-        overhead_ms = self._overhead_us / 1000
-        held = replace(wanted, delay_ms=max(SHORTEST_DELAY_MS, wanted.delay_ms - overhead_ms))
-        await backend.shape(link.address, held)
+            held = None
+        await self._count(link)
+        await self._need_backend().shape(link.address, held)
+        if link.loses:
+            await self._count(link)  # what was lost until just now was asked for
+        link.loses = wanted.loses
         return max(wanted.delay_ms, round(overhead_ms, 3))
+
+    async def _count(self, link: Link) -> int:
+        """Count the link's packets on; answers how many are held."""
+        if self._backend is None or not link.address:
+            return 0
+        async with link.counting:  # an answer that another overtook would look like a fresh start
+            try:
+                found = await self._backend.stats(link.address)
+            except Refused:
+                return 0
+            link.counts.take(found, loses=link.loses)
+        return found.get("held", 0)
 
     async def _install(self, link: Link, asked: Shape) -> None:
         before, link.asked = link.asked, asked
@@ -367,10 +408,7 @@ class Links:
             self.measure_anew(peer)
         await self._ready.wait()
         link = self._links.get(peer, Link(peer))
-        dropped = 0
-        if self._backend is not None and link.address:
-            with contextlib.suppress(Refused):
-                dropped = (await self._backend.stats(link.address))["dropped"]
+        await self._count(link)
         window = link.window
         return LinkState(
             peer=peer,
@@ -383,7 +421,7 @@ class Links:
             measured_ms=_rounded(window.measured_ms()),
             probes=window.answered,
             lost=window.lost,
-            dropped=dropped,
+            dropped=link.counts.total["dropped"],
             flap=link.flap,
             is_down=link.is_down,
             congestion=_congestion(),
@@ -396,8 +434,8 @@ class Links:
             return LinkCost(backend_reason=self._reason)
         counts: Counter[str] = Counter(packets=0, dropped=0, lost=0, held=0)
         for link in self._links.values():
-            if link.address:
-                counts.update(await self._backend.stats(link.address))
+            counts["held"] += await self._count(link)
+            counts.update(link.counts.total)
         strangers = counts.pop("strangers", None)
         process = await self._backend.health()
         return LinkCost(self.backend_name, self._reason, **counts, client_packets=strangers, **process)

@@ -234,10 +234,6 @@ class Band:
     device: str
     slot: int
     shape: Shape
-    lost: int = 0
-    """Drops under shapes that asked for loss, for kernels that count both kinds as one."""
-    seen_drops: int = 0
-    """The kernel's figure when the shape changed last."""
 
 
 class Netem:
@@ -250,7 +246,6 @@ class Netem:
     def __init__(self) -> None:
         self._bands: dict[str, Band] = {}
         self._rooted: set[str] = set()
-        self._past: dict[str, dict[str, int]] = {}
         self._turn = asyncio.Lock()
         self._ending: dict[str, asyncio.Task[None]] = {}
         """Bands without a shape that go when nothing is held in them."""
@@ -305,7 +300,8 @@ class Netem:
                 return
             old, new = band.shape, shape or Shape()
             try:
-                await self._change(band, new)
+                await _install(band.device, band.slot, new)
+                band.shape = new
             except Refused:
                 if await _has_bands(band.device):
                     raise
@@ -350,16 +346,6 @@ class Netem:
         await _take_in(device, slot, address)
         return Band(device, slot, shape)
 
-    async def _change(self, band: Band, shape: Shape) -> None:
-        # Read while nothing is lost on purpose: what a cut takes at once is no drop of ours.
-        drops = 0 if band.shape.loses else (await self._counts(band)).get("dropped", 0)
-        await _install(band.device, band.slot, shape)
-        if band.shape.loses:
-            drops = (await self._counts(band)).get("dropped", 0)
-            band.lost += drops - band.seen_drops
-        band.seen_drops = drops
-        band.shape = shape
-
     async def _remove(self, address: str, band: Band, ended: Shape) -> bool:
         """Filter first, then the netem, which must be empty; whether they are gone, or ours no more."""
         async with self._turn:
@@ -367,9 +353,7 @@ class Netem:
                 return True
             if await self._held(band):
                 return False
-            past = await self.stats(address)
             await _filter("del", band.device, band.slot)
-            self._past[address] = past
             del self._bands[address]
             await self._released(band, DRAIN_SLACK_S)
             await _qdisc("del", band.device, *_place(band.slot))
@@ -382,17 +366,10 @@ class Netem:
         return stats(await _listing(band.device)).get(band.slot, {})
 
     async def stats(self, address: str) -> dict[str, int]:
-        """Counts since the agent started. Where the kernel does not tell which drops were asked for, all
-        those under a shape that asks for loss are."""
-        total = dict.fromkeys(("packets", "dropped", "lost", "held"), 0)
-        if (band := self._bands.get(address)) is not None:
-            counts = await self._counts(band)
-            if "lost" not in counts:
-                lost = band.lost + (counts.get("dropped", 0) - band.seen_drops if band.shape.loses else 0)
-                counts |= {"lost": lost, "dropped": counts.get("dropped", 0) - lost}
-            total |= counts
-        past = self._past.get(address, {})
-        return {name: count + (past.get(name, 0) if name != "held" else 0) for name, count in total.items()}
+        """Counts since the address has its netem: `packets`, `dropped`, `held`, and `lost` where the kernel
+        tells which drops were asked for, else all are `dropped`."""
+        band = self._bands.get(address)
+        return {} if band is None else await self._counts(band)
 
     async def health(self) -> dict[str, Any]:
         """The kernel does the work: nothing to tell."""

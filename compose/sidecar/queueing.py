@@ -40,8 +40,6 @@ _ASK = struct.Struct("=III4sQQdQII")
 loss as a share, bandwidth in bit/s, cut, a number without use."""
 _ANSWER = struct.Struct("=Ii11Q")
 """`struct answer` of delayqueue.c in native byte order."""
-COUNTS = ("packets", "strangers", "lost", "dropped")
-"""Fields of an answer that only grow."""
 
 
 class Answer(NamedTuple):
@@ -102,10 +100,6 @@ class QueueProcess:
         self._guard: asyncio.Task[None] | None = None
         self._shapes: dict[int, tuple[str, Shape]] = {}
         self._serial = 0
-        self._counts: dict[int, dict[str, int]] = {}
-        """As last told by the process that runs, by queue."""
-        self._past: dict[int, dict[str, int]] = {}
-        """Of processes that ended."""
         self.restarts = 0
 
     async def start(self) -> None:
@@ -132,7 +126,6 @@ class QueueProcess:
                     self._sock.close()
                     self._sock = None
                     self.restarts += 1
-                    self._bank()
                 await asyncio.sleep(RESTART_S)
                 try:
                     await self._spawn()
@@ -140,14 +133,6 @@ class QueueProcess:
                         await self._ask(OP_SHAPE, queue, address, shape)
                 except Refused as refusal:  # mostly it has ended again, and is started again
                     sys.stderr.write(f"agent: {refusal}\n")
-
-    def _bank(self) -> None:
-        """What the process that ended had counted, as far as it had told."""
-        for queue, counts in self._counts.items():
-            past = self._past.setdefault(queue, dict.fromkeys(COUNTS, 0))
-            for name in COUNTS:
-                past[name] += counts[name]
-        self._counts.clear()
 
     async def _ask(self, op: int, queue: int = 0, *wish: Any) -> Answer:
         """Ask the process that runs; raise _Ended when there is none, Refused when it refuses."""
@@ -170,8 +155,6 @@ class QueueProcess:
             raise _Ended("the queue process ended")
         if answer.error:
             raise Refused(f"NFQUEUE: queue {queue} cannot be bound: {os.strerror(answer.error)}")
-        if queue in self._shapes:
-            self._counts[queue] = {name: getattr(answer, name) for name in COUNTS}
         return answer
 
     async def _persist(self, op: int, queue: int = 0, *wish: Any) -> Answer:
@@ -198,15 +181,11 @@ class QueueProcess:
     async def let_go(self, queue: int) -> None:
         """Let all of a queue go and unbind it; its counters start again at 0."""
         self._shapes.pop(queue, None)
-        self._counts.pop(queue, None)
-        self._past.pop(queue, None)
         await self._persist(OP_CLOSE, queue)
 
-    async def stats(self, queue: int = 0) -> tuple[Answer, dict[str, int]]:
-        """What the process says, and the queue's counters since it was bound, over all processes."""
-        answer = await self._persist(OP_STATS, queue)
-        past = self._past.get(queue, {})
-        return answer, {name: past.get(name, 0) + getattr(answer, name) for name in COUNTS}
+    async def stats(self, queue: int = 0) -> Answer:
+        """What it says of itself, and of a queue since this process bound it."""
+        return await self._persist(OP_STATS, queue)
 
     async def close(self) -> None:
         """End it; it lets everything go first."""
@@ -249,7 +228,6 @@ class Nfqueue:
         self._process = QueueProcess()
         self._queues: dict[str, int] = {}
         self._ruled: set[str] = set()
-        self._past: dict[str, dict[str, int]] = {}
 
     @classmethod
     async def open(cls, reason: str) -> tuple[Nfqueue, list[str]]:
@@ -297,8 +275,6 @@ class Nfqueue:
             queue = self._queues[address]
             await self._process.shape(queue, address, PLAIN)
             await self._unrule(address)
-            stats = await self.stats(address)
-            self._past[address] = {name: stats[name] for name in COUNTS}
             await self._process.let_go(queue)
             del self._queues[address]
 
@@ -308,21 +284,24 @@ class Nfqueue:
             self._ruled.discard(address)
 
     async def stats(self, address: str) -> dict[str, int]:
-        """Counts since the agent started: `packets`, `strangers` (from another address), `lost` (as asked),
-        `dropped` (by us, unasked); and `held`, which wait now. Raise Refused."""
-        total = dict(self._past.get(address) or dict.fromkeys(COUNTS, 0))
-        held = 0
-        if address in self._queues:
-            answer, counts = await self._process.stats(self._queues[address])
-            total = {name: count + counts[name] for name, count in total.items()}
-            held = answer.held
-        return {**total, "held": held}
+        """Counts since the process that runs has the address's queue: `packets`, `strangers` (from another
+        address), `lost` (as asked), `dropped` (by us, unasked); and `held`, which wait now. Raise Refused."""
+        if address not in self._queues:
+            return {}
+        found = await self._process.stats(self._queues[address])
+        return {
+            "packets": found.packets,
+            "strangers": found.strangers,
+            "lost": found.lost,
+            "dropped": found.dropped,
+            "held": found.held,
+        }
 
     async def health(self) -> dict[str, Any]:
         """What the queue process costs and how true it is: CPU seconds and packets since it was started, how
         late its timer is, p99 of the error of its delays (None before any packet), how often it had to be
         restarted. Raise Refused."""
-        answer, _ = await self._process.stats()
+        answer = await self._process.stats()
         return {
             "queue_cpu_s": answer.cpu_ns / 1e9,
             "queue_packets": answer.all_packets,

@@ -179,3 +179,16 @@ async def test_an_agent_that_comes_back_goes_on_where_the_clock_is(tmp_path: Pat
     with agent(state, RecordingBackend()) as ours:
         await ours._adopt([])
         assert (await ours.state(PEER)).flap is None
+
+
+def test_packets_are_counted_over_rules_that_come_and_go() -> None:
+    counts = links.Counts()
+    for found, loses in (
+        ({"packets": 5, "dropped": 1, "held": 3}, False),
+        ({"packets": 9, "dropped": 4, "held": 0}, True),  # a kernel that does not tell drops apart
+        ({"packets": 2, "dropped": 0, "held": 0}, False),  # another rule
+        ({}, False),
+        ({"packets": 1, "dropped": 0, "lost": 1, "strangers": 0, "held": 0}, True),
+    ):
+        counts.take(found, loses=loses)
+    assert counts.total == {"packets": 12, "dropped": 1, "lost": 4, "strangers": 0}
