@@ -19,6 +19,7 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
+from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 from replexplorer.engine.load import Driving
 from replexplorer.engine.outcome import Cleared, Injected, Preview, Progress, ProgressCallback, SetResult
@@ -94,7 +95,7 @@ class Console:
         settings would pass for requested ones."""
         self._check_own(anyway)
         if not anyway:
-            await self._restorer.finish_killed()
+            await finish_killed(self._rig)
         result = await self._controls.turn(desired, anyway=anyway)
         if result.changed or result.before != desired:
             self._undo.append(result.before)

@@ -37,6 +37,7 @@ from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Consent, Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.console import Console
+from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import Driver, Driving, LoadDriver
@@ -109,8 +110,25 @@ class Session:
         self.driving = Driving(driver, self.state, self.load, self.event_log)
         faults = Faults(self.controls)
         self.roles = RoleChanges(self.controls, self.driving)
+        self.predictor = Predictor(self.state, options.calibration)
+        self.rig = StackApi(
+            self.controls,
+            self.load,
+            self.driving,
+            self.predictor,
+            faults,
+            self.roles,
+            reapplies=options.reapply == "auto",
+        )
+        """What experiments work with."""
         self.restorer = Restorer(
-            self.controls, faults, self.roles, options.up, reapply=options.reapply, asks=options.asks
+            self.controls,
+            faults,
+            self.roles,
+            options.up,
+            reapply=options.reapply,
+            asks=options.asks,
+            finish_killed=partial(finish_killed, self.rig),
         )
         self.monitor = Monitor(
             self.controls,
@@ -121,14 +139,9 @@ class Session:
             beats=options.heartbeat,
             only_watches=options.watches,
         )
-        self.predictor = Predictor(self.state, options.calibration)
         self._picture = TickMaker(
             self.state, self.driving, self.load, self.event_log, self.monitor, self.predictor
         )
-        self.rig = StackApi(
-            self.controls, self.load, self.driving, self.predictor, faults, self.roles, self.restorer
-        )
-        """What experiments work with."""
         self.console = Console(
             self.controls, self.driving, faults, self.roles, self.restorer, self.rig, self._share_mark
         )
@@ -188,7 +201,7 @@ class Session:
                 await self.up(progress, self.restorer.later if self.restorer.asks else None)
             else:
                 await self.roles.settle()
-                await self.restorer.finish_killed()
+                await finish_killed(self.rig)
         else:
             await self.up(progress)
         await self.restorer.catch_up(self.state.requested.written_s)
@@ -333,7 +346,7 @@ class Session:
     async def drive(self, settings: LoadSettings) -> None:
         """Run a load of our own, after restoring what a killed experiment changed; raises StackUnavailable
         naming the driver when another app drives."""
-        await self.restorer.finish_killed()
+        await finish_killed(self.rig)
         await self.driving.drive(settings)
 
     async def _claim_run(self, least: int) -> int:

@@ -10,6 +10,7 @@ from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
 from replexplorer.core.link import kept_all
 from replexplorer.core.topology import new_roster
+from replexplorer.engine.experiment.restore_guard import restore_guard
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -62,7 +63,7 @@ async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
         elif how == "load":
             await session.drive(session.driving.settings())
         else:
-            async with session.rig.reserved("lab", "next"):
+            async with restore_guard(session.rig, "lab", "next", check=lambda _: None):
                 pass
     assert session.state.requested.owed is None
     assert (await session.status()).interrupted is None

@@ -506,6 +506,9 @@ class FakeRig(StackApi):
         self.rebuilt += [node] if rebuild else []
         return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
+    async def pending(self) -> None:
+        """See `StackApi`: no experiment was killed."""
+
     async def record(self, pending: PendingRestore | None) -> None:
         """See `StackApi`."""
         self.owed = pending

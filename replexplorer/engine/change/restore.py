@@ -1,8 +1,7 @@
-"""Restoring what restarts took and what a killed experiment changed, and bringing a stack up, or back.
+"""Restoring what restarts took, and bringing a stack up, or back.
 
-Laws: SET GLOBAL does not survive a restart, nor do a link's rules; what was requested is restored at once,
-after a question, or not at all. After a kill nothing is touched while anybody's experiment runs, and what
-somebody has asked since stays.
+Law: SET GLOBAL does not survive a restart, nor do a link's rules; what was requested is restored at once,
+after a question, or not at all.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
-from replexplorer.core.topology import Role
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubtful, switched_off, unmet
 from replexplorer.engine.change.faults import Faults
@@ -28,7 +25,6 @@ from replexplorer.ports import UpOptions
 
 _AGAIN: Final = "re-applied: "
 """How the mark of what is restored begins."""
-_AFTER_A_KILL: Final = "after a kill: "
 _UPTIME_SLACK_S: Final = 1.0
 """A server tells its uptime in whole seconds."""
 
@@ -48,12 +44,15 @@ class Restorer:
         *,
         reapply: str,
         asks: bool,
+        finish_killed: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
-        """`reapply` is auto, ask or off; `asks`: somebody is there who can be asked."""
+        """`reapply` is auto, ask or off; `asks`: somebody is there to be asked. `finish_killed` gives back
+        what a killed experiment changed, and says so."""
         self._controls = controls
         self._faults = faults
         self._roles = roles
         self._options = options
+        self._finish_killed = finish_killed
         self._state = controls.state
         self._fleet = controls.fleet
         self._turns = controls.turns
@@ -167,91 +166,6 @@ class Restorer:
                 await self._controls.confirm()
                 return
 
-    # -- what a killed experiment changed
-
-    async def finish_killed(self) -> tuple[str, ...]:
-        """Restore what a killed experiment changed, and answer what was done, in words; nothing where there
-        is none, or it still runs. What cannot be done now is left for the next time."""
-        await self._state.read_document()
-        owed = self._state.requested.owed
-        if self._turns.is_measuring:
-            return ()
-        await self._faults.forget_over()
-        if owed is None:
-            return ()
-        title = f"the {owed.kind} {owed.name}"
-        try:
-            async with self._turns.measuring("rollback", f"of {title}"):
-                self._controls.report(f"giving back what {title} changed before it was killed")
-                done = await self._take_back(owed)
-        except ExperimentUnderWay:
-            return ()
-        told = (f"{title} was interrupted and is rolled back", *done)
-        self._event_log.tell(Severity.WARN, "; ".join(told))
-        return told
-
-    async def _take_back(self, owed: PendingRestore) -> list[str]:
-        done: list[str] = []
-        for fault in sorted(self._state.faults, key=lambda fault: -fault.number):
-            if fault.by == owed.writer:
-                await self._faults.clear(f"{fault.kind}@{fault.node}")
-                done.append(f"fault {fault} undone")
-        await self._state.refresh()
-        if owed.source != self._fleet.source_name and owed.source in self._fleet.members:
-            done.append(await self._source_back(owed.source))
-        for replica in self._fleet.replicas:
-            done += await self._start_threads(replica)
-        if wanted := owed.still(self._state.requested_value, self._fleet.roster):
-            try:
-                await self._controls.turn(wanted, _AFTER_A_KILL, anyway=True)
-            except ReplexplorerError:
-                await self._controls.request(wanted)  # it comes with its server
-            done.append(f"{', '.join(map(str, wanted))} restored")
-        left = []
-        for node in owed.differing:
-            if node in self._fleet.members and node != self._fleet.source_name:
-                is_copied, words = await self._copy(node)
-                done.append(words)
-                left += [] if is_copied else [node]
-        still = replace(owed, before={}, turned={}, differing=tuple(left)) if left else None
-        await self._state.write(lambda now: replace(now, owed=still))
-        return done
-
-    async def _source_back(self, source: str) -> str:
-        """Make the source of before the source again, or say why it cannot be."""
-        try:
-            await self._roles.rejoin(source, anyway=True)
-            await self._roles.switchover(source, anyway=True)
-        except ReplexplorerError as error:
-            return f"{source} could not be made the source again: {error}"
-        return f"{source} is the source again"
-
-    async def _copy(self, node: str) -> tuple[bool, str]:
-        """Make a node's rows the source's again; answers whether they are, and that in words."""
-        source = self._fleet.source_name
-        self._event_log.tell(Severity.INFO, f"copying {source} to {node}")
-        try:
-            await self._roles.rejoin(node, rebuild=True, anyway=True)
-        except ReplexplorerError as error:
-            words = f"{node} may have rows that the source lacks ({error}): `replexplorer up` tries again"
-            return False, words
-        return True, f"{node} has a copy of {source}"
-
-    async def _start_threads(self, replica: Member) -> list[str]:
-        """Start what an experiment stopped at a replica."""
-        sample = self._state.samples.get(replica.name)
-        if replica.probed is None or sample is None or sample.view.role is Role.DETACHED:
-            return []
-        started, dialect = [], replica.dialect
-        for state, statement, words in (
-            (sample.view.io_thread, dialect.start_io(), "receiver"),
-            (sample.view.sql_thread, dialect.start_applier(), "applier"),
-        ):
-            if state == "off":
-                await replica.run(statement)
-                started.append(f"{words} of {replica.name} started")
-        return started
-
     # -- up
 
     async def bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
@@ -275,7 +189,7 @@ class Restorer:
             over.append(f"fault {cleared.fault} undone")
             if cleared.comeback is not None:
                 over += cleared.comeback.words(self._fleet.outside.provider.name)
-        over += await self.finish_killed()
+        over += await self._finish_killed()
         if self._fleet.system.is_group:  # a node whose links were cut can be let in only now
             await form_group(self._fleet, over.append)
             await state.refresh()

@@ -27,6 +27,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import in_order
 from replexplorer.core.wire import Lease
 from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import LoadSettings, Report
 
@@ -56,6 +57,8 @@ class RestoreGuard:
     """Members of a group that were let in only with a copy of its data, each in a line with why."""
     comebacks: list[Comeback] = field(default_factory=list)
     """Of servers that its faults had ended."""
+    restored: list[str] = field(default_factory=list)
+    """What was given back, each in a line; known once all was returned."""
     unrestored: tuple[str, ...] = ()
     """What could not be restored yet, each in a line; known once all was returned."""
     outcome: str = "is done"
@@ -288,17 +291,19 @@ class RestoreGuard:
             await self.stack.load.stop()
 
     async def _mend_all(self) -> None:
-        """Clear every fault, each whatever became of those before; what cannot be cleared yet is left."""
+        """Clear what can be cleared while nodes are away."""
         await self._mend_left()
 
     async def _mend_left(self) -> list[str]:
-        """Clear what could not be while nodes were away."""
+        """Clear every fault that is left, each whatever became of those before."""
         left = []
         for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
             try:
                 await self._mend(fault)
             except ReplexplorerError as error:
                 left.append(f"fault {fault} is in force still: {error}")
+            else:
+                self.restored.append(f"fault {fault} undone")
         return left
 
     async def _source_back(self) -> None:
@@ -316,6 +321,7 @@ class RestoreGuard:
         if lacks:
             self._differing.discard(self.source)
         await stack.switchover(self.source)
+        self.restored.append(f"{self.source} is the source again")
 
     async def _rebuild(self) -> list[str]:
         """Make the rows of all nodes equal again: the source's, whichever node that is by now."""
@@ -330,15 +336,21 @@ class RestoreGuard:
             try:
                 await self.stack.rejoin(node, rebuild=True)
             except ReplexplorerError as error:
-                left.append(f"{node} may have rows that the source lacks, `up` tries again: {error}")
+                left.append(
+                    f"{node} may have rows that the source lacks ({error}): `replexplorer up` tries again"
+                )
             else:
                 self._differing.discard(node)
+                self.restored.append(f"{node} has a copy of {source}")
         return left
 
     async def _turn_back(self) -> list[str]:
         if not self._kept:
             return []
-        return await turn_back(self.stack, self._of_now(self._kept), beside=self._lost)
+        left = await turn_back(self.stack, self._of_now(self._kept), beside=self._lost)
+        if not left:
+            self.restored.append(f"{', '.join(map(str, self._kept))} restored")
+        return left
 
     def _of_now(self, values: Desired) -> dict[KnobName, Value]:
         """The same of the same nodes and links. Where each member takes writes, the load goes on at another
@@ -430,6 +442,39 @@ async def _request(stack: StackApi, name: KnobName, value: Value, why: Replexplo
     return f"{name} = {value} is requested and comes with its server: {why}"
 
 
+async def finish_killed(stack: StackApi) -> tuple[str, ...]:
+    """Restore what a killed experiment changed; returns what was done, in words, nothing where there is none
+    or it still runs. What somebody has asked since stays; what cannot be done now is left for the next time.
+    """
+    if (pending := await stack.pending()) is None:
+        return ()
+    owed, faults = pending
+    title = f"the {owed.kind} {owed.name}"
+    try:
+        async with stack.reserved("rollback", f"of {title}"):
+            stack.log.tell(Severity.INFO, f"giving back what {title} changed before it was killed")
+            seen = await stack.look()
+            guard = RestoreGuard(
+                stack,
+                owed.kind,
+                owed.name,
+                stack.load.settings,
+                len(seen.replicas),
+                owed.source,
+                lambda text, done: stack.log.tell(Severity.INFO, text),
+                _kept=owed.still(seen.requested, seen.roster),
+                _faults={fault.number: fault for fault in faults},
+                _differing=set(seen.roster.names) & set(owed.differing),
+                _attached=True,
+            )
+            await guard.return_all()
+    except ExperimentUnderWay:
+        return ()
+    told = (f"{title} was interrupted and is rolled back", *guard.restored, *guard.unrestored)
+    stack.log.tell(Severity.WARN, "; ".join(told))
+    return told
+
+
 @asynccontextmanager
 async def restore_guard(
     stack: StackApi,
@@ -441,9 +486,11 @@ async def restore_guard(
 ) -> AsyncIterator[RestoreGuard]:
     """The stack, for an experiment alone: between two marks, with our load, which has no clients yet.
 
-    Raises UsageError and StackUnavailable while nothing is changed: what `check` says of the settings, that
-    another experiment runs, or that somebody else drives the load.
+    What a killed experiment left is given back first. Raises UsageError and StackUnavailable while nothing is
+    changed: what `check` says of the settings, that another experiment runs, or that somebody else drives the
+    load.
     """
+    await finish_killed(stack)
     async with stack.reserved(kind, name):
         seen = await stack.look()
         check(seen)

@@ -34,7 +34,6 @@ from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
-from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.load import Driving, LoadDriver, measure
 from replexplorer.engine.observe.predictor import Predictor
@@ -187,15 +186,17 @@ class StackApi:
         predictor: Predictor,
         faults: Faults,
         roles: RoleChanges,
-        restorer: Restorer,
+        *,
+        reapplies: bool,
     ) -> None:
+        """`reapplies`: what a restart takes is to be restored."""
         self._controls = controls
         self._fleet = controls.fleet
         self._state = controls.state
         self._turns = controls.turns
         self._faults = faults
         self._roles = roles
-        self._restorer = restorer
+        self._reapplies = reapplies
         self.load = MeasuredLoad(controls.state, load, driving)
         self.log = controls.event_log
         self.clock: Clock = controls.fleet.outside.clock
@@ -272,7 +273,7 @@ class StackApi:
     def lost(self, nodes: Iterable[str]) -> Desired:
         """What was requested of these nodes and went with their restart; empty where the user wants that
         left alone."""
-        return self._state.lost_values(nodes) if self._restorer.reapplies else {}
+        return self._state.lost_values(nodes) if self._reapplies else {}
 
     # -- nodes
 
@@ -462,6 +463,18 @@ class StackApi:
 
     # -- the experiment
 
+    async def pending(self) -> tuple[PendingRestore, tuple[Fault, ...]] | None:
+        """What the experiment under way, or one that was killed, gives back, with the faults in force that
+        are its own; None where there is none, and while it is this session's."""
+        await self._state.read_document()
+        owed = self._state.requested.owed
+        if self._turns.is_measuring:
+            return None
+        await self._faults.forget_over()
+        if owed is None:
+            return None
+        return owed, tuple(fault for fault in self._state.faults if fault.by == owed.writer)
+
     async def record(self, pending: PendingRestore | None) -> None:
         """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
         start does it. None: nothing any more."""
@@ -476,7 +489,6 @@ class StackApi:
             raise UsageError("a lab, a sweep or a drill runs already", "stop it first")
         self._task = asyncio.current_task()
         try:
-            await self._restorer.finish_killed()
             async with self._turns.measuring(kind, name):
                 yield
         finally:
