@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
@@ -216,6 +216,26 @@ class FaultRequest:
         return written(self.kind.key, self.value)
 
 
+@dataclass(frozen=True, slots=True)
+class Had:
+    """What the nodes had right before one of them ended."""
+
+    executed: Mapping[str, str] = field(default_factory=dict)
+    """GTID set by node that answered; of a replica with what it has received."""
+    purged: str | None = None
+    """What the node that ended had in no binlog; None: it was not asked."""
+    binlog_bytes: int = 0
+    """Of its binlogs, taken by a power cut."""
+    loses_rows: bool = False
+    """Its redo log was not flushed at each commit: rows can be missing whose GTIDs its binlog has kept."""
+    rows_low: int | None = None
+    """How many commits the redo log would lose, at least; None: it was not counted."""
+    rows_high: int | None = None
+    first: str | None = None
+    """What the node had executed a moment before, where it can lose commits: that it went on says that there
+    are some in no set; None: it cannot."""
+
+
 @json_keys(hide="since_wall_s until_wall_s had", show="since until")
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -236,9 +256,8 @@ class Fault:
     """Knobs that it turned, named as in the requested document, with the values that clearing gives back."""
     links: tuple[str, ...] = ()
     """Links that it makes flap, by both their nodes."""
-    had: Mapping[str, Any] | None = None
-    """What the nodes had right before it ended a server (`core.server.comeback.Had`); None: it ends none, or
-    has not done so yet."""
+    had: Had | None = None
+    """What the nodes had right before it ended a server; None: it ends none, or has not done so yet."""
 
     def __str__(self) -> str:
         """`partition=ack@db2`."""

@@ -19,12 +19,12 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.matrix import CellResult, FailureKind, MatrixCell, Mode
 from replexplorer.core.experiment.relations import Claim
-from replexplorer.core.fault import Fault
+from replexplorer.core.fault import Fault, Had
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import RoleChange
-from replexplorer.core.server.comeback import Had, compare
+from replexplorer.core.server.comeback import compare
 from replexplorer.core.server.counters import CostSample, CpuUsed, Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import Membership

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.server.comeback import Had, Replication, binlog_bytes, compare, loses_rows
+from replexplorer.core.fault import Had
+from replexplorer.core.server.comeback import Replication, binlog_bytes, compare, loses_rows
 from replexplorer.core.server.gtid import gtid_count
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -148,9 +149,3 @@ def test_bytes_of_binlogs_are_added_up() -> None:
         binlog_bytes(["binlog.000001 1 byte", "ib_redo9 4,096 bytes", "binlog.000002 454,575 bytes"])
         == 454_576
     )
-
-
-def test_what_nodes_had_is_kept_and_read_again() -> None:
-    had = Had({"db1": f"{A}:1-3"}, f"{A}:1", 12, True, 0, 9)
-    assert Had.read(had.record()) == had
-    assert Had.read(None) is None

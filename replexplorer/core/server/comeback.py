@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final
 
+from replexplorer.core.fault import Had
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, KnobView, Value
@@ -81,35 +82,6 @@ class Replication(StrEnum):
     """It lacks what no binlog of the source holds any more: the IO thread ends with error 1236."""
     DIVERGED = "diverged"
     """It has what the source lost, or rows that the source lost though its GTIDs are there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Had:
-    """What the nodes had right before one of them ended."""
-
-    executed: Mapping[str, str] = field(default_factory=dict)
-    """GTID set by node that answered; of a replica with what it has received."""
-    purged: str | None = None
-    """What the node that ended had in no binlog; None: it was not asked."""
-    binlog_bytes: int = 0
-    """Of its binlogs, taken by a power cut."""
-    loses_rows: bool = False
-    """Its redo log was not flushed at each commit: rows can be missing whose GTIDs its binlog has kept."""
-    rows_low: int | None = None
-    """How many commits the redo log would lose, at least; None: it was not counted."""
-    rows_high: int | None = None
-    first: str | None = None
-    """What the node had executed a moment before, where it can lose commits: that it went on says that there
-    are some in no set; None: it cannot."""
-
-    def record(self) -> dict[str, Any]:
-        """As a fault's record keeps it."""
-        return asdict(self)
-
-    @classmethod
-    def read(cls, content: object) -> Self | None:
-        """The inverse; None for none."""
-        return cls(**content) if isinstance(content, dict) else None
 
 
 class Acknowledged:

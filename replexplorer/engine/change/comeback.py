@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.fault import Had
 from replexplorer.core.knobs import keys
-from replexplorer.core.server.comeback import Comeback, Had, compare, loses_rows
+from replexplorer.core.server.comeback import Comeback, compare, loses_rows
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
 from replexplorer.engine.asking import ask, probe

@@ -7,7 +7,8 @@ injected it may die. Taking back does nothing where nothing is left to be taken 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -29,7 +30,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.core.link import CUT, kept_all, unkept_all
 from replexplorer.core.role_change import hole_words
-from replexplorer.core.server.comeback import Comeback, Had, binlog_bytes
+from replexplorer.core.server.comeback import Comeback, binlog_bytes
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
@@ -76,21 +77,18 @@ class Faults:
     def preview(self, request: FaultRequest) -> Preview:
         """What injecting it would run, what would take it back, and why it would be refused; from what is
         known, without I/O."""
-        kind, does = request.kind, list[str]()
-        shows_all = kind.only_turns_knobs or kind.part is FaultPart.THREAD
-        undoes = [] if shows_all else [kind.undone]
-        journals = {node: disk.undo_journal for node, disk in self._state.disks.items()}
-        warnings = [str(error) for error in self._refusals(request, journals)]
-        for node in request.nodes:
-            turned = self._controls.preview(self._desired(kind, request.value, node))
-            does += turned.statements
-            undoes += turned.undo
-            warnings += turned.warnings
-            if kind.part is FaultPart.THREAD:
-                stop, start = self._thread(kind, node)
-                does.append(f"{node}: {stop}")
-                undoes.append(f"{node}: {start}")
-        return Preview(tuple(does), tuple(undoes), tuple(dict.fromkeys(warnings)))
+        kind, nodes = request.kind, request.nodes
+        desired = {name: value for node in nodes for name, value in self._desired(request, node).items()}
+        turned = self._controls.preview(desired)
+        threads = [(node, *self._thread(kind, node)) for node in nodes if kind.part is FaultPart.THREAD]
+        undone = [] if threads or kind.only_turns_knobs else [kind.undone]
+        starts = (f"{node}: {start}" for node, _, start in threads)
+        refusals = (str(error) for error in self._refusals(request))
+        return Preview(
+            (*turned.statements, *(f"{node}: {stop}" for node, stop, _ in threads)),
+            (*undone, *turned.undo, *starts),
+            tuple(dict.fromkeys((*refusals, *turned.warnings))),
+        )
 
     def _thread(self, kind: FaultKind, node: str) -> tuple[str, str]:
         """What stops and starts the thread that this kind is done to."""
@@ -99,11 +97,11 @@ class Faults:
             return dialect.stop_applier(), dialect.start_applier()
         return dialect.stop_io(), dialect.start_io()
 
-    def _desired(self, kind: FaultKind, value: str | None, node: str) -> Desired:
+    def _desired(self, request: FaultRequest, node: str) -> Desired:
         """The knobs that a fault turns."""
-        placed = self._fleet.roster.placed
+        kind, placed = request.kind, self._fleet.roster.placed
         if kind.key == PARTITION_FAULT:
-            return {KnobName(keys.PARTITION, placed(node)): str(value)}
+            return {KnobName(keys.PARTITION, placed(node)): str(request.value)}
         links = self._links_of(node) if kind.isolates else ()
         return {KnobName(keys.PARTITION, placed(link)): CUT for link in links}
 
@@ -118,11 +116,8 @@ class Faults:
         source = self._fleet.source_name
         return self._links_of(source) if node == source else (link_between(source, node),)
 
-    def _refusals(
-        self, request: FaultRequest, journals: Mapping[str, bool | None]
-    ) -> Iterator[ReplexplorerError]:
-        """Why it cannot be injected now; a journal that nobody knows of is no reason. `journals`: by node,
-        whether its disk keeps one."""
+    def _refusals(self, request: FaultRequest) -> Iterator[ReplexplorerError]:
+        """Why it cannot be injected now; a disk that was not looked at is no reason."""
         kind, held = request.kind, {(fault.kind, fault.node) for fault in self._state.faults}
         flaps = {link: fault for fault in self._state.faults for link in fault.links}
         if self._fleet.system.is_group and kind.part is FaultPart.THREAD:
@@ -143,7 +138,8 @@ class Faults:
                     f"the link {link} flaps already: {flaps[link]}",
                     f"fault clear {FLAP_FAULT}@{flaps[link].node}",
                 )
-            if kind.key == "power_cut" and journals.get(node) is False:
+            disk = self._state.disks.get(node)
+            if kind.key == "power_cut" and disk is not None and not disk.undo_journal:
                 yield UsageError(
                     f"power_cut: what {node} would lose is not kept",
                     f"replexplorer set undo_journal@{node}=on, and then let it work for a while",
@@ -161,100 +157,105 @@ class Faults:
         """
         await self._state.refresh()
         await self._fleet.discover()  # a server may have ended since the last look
-        journals: dict[str, bool | None] = {}
-        if request.kind.key == "power_cut":
-            for node in request.nodes:
-                journals[node] = bool((await self._fleet.member(node).agent.disk()).undo_journal)
-        for refusal in self._refusals(request, journals):
+        for refusal in self._refusals(request):
             raise refusal
         done: list[Injected] = []
         try:
             for node in request.nodes:
                 done.append(await self._inject(request, node, for_s, anyway))
         except (ReplexplorerError, asyncio.CancelledError):
-            await to_the_end(self._take_all_back([each.fault for each in done], is_mark=False))
+            await to_the_end(self._take_all_back([each.fault for each in done]))
             raise
         return tuple(done)
 
     async def _inject(self, request: FaultRequest, node: str, for_s: float | None, anyway: bool) -> Injected:
-        kind, now_s = request.kind, self._controls.clock.wall()
-        desired = self._desired(kind, request.value, node)
+        now_s, desired = self._controls.clock.wall(), self._desired(request, node)
         before = {name: self._state.requested_value(name) for name in desired}
-        fault = Fault(
-            0,
-            kind.key,
-            request.value,
-            node,
-            now_s,
-            None if for_s is None else now_s + for_s,
-            self._turns.actor.writer,
-            kept_all(before, self._fleet.roster),
-            self._flapping(kind, node),
+        fault = await self._record(
+            Fault(
+                0,
+                request.kind.key,
+                request.value,
+                node,
+                now_s,
+                None if for_s is None else now_s + for_s,
+                self._turns.actor.writer,
+                kept_all(before, self._fleet.roster),
+                self._flapping(request.kind, node),
+            )
         )
-        self._tell(f"injecting {fault}")
-        fault = await self._record(fault)
         title, lost = f"fault {fault}", tuple[str, ...]()
-        mark = None if kind.only_turns_knobs else self._event_log.begin_change(title)
+        self._tell(f"injecting {fault}")
         try:
-            if kind.only_turns_knobs:
-                await self._state.exposures.look_before_failure()
-            if desired:
-                await self._controls.turn(desired, f"{title}: ", anyway=anyway, is_part=mark is not None)
-            if mark is not None:
-                async with self._turns.change(anyway=anyway):
-                    lost = await self._do(fault, self._fleet.member(node))
-                self._event_log.change_effective(mark, title, title)
-        except (ReplexplorerError, asyncio.CancelledError) as error:
-            if mark is not None:
-                self._event_log.change_failed(mark, f"{title} failed: {error}")
-            await to_the_end(self._take_all_back([fault], is_mark=False))
+            async with self._marked(title):
+                if request.kind.only_turns_knobs:
+                    await self._state.exposures.look_before_failure()
+                if desired:
+                    await self._controls.turn(desired, f"{title}: ", anyway=anyway, is_part=True)
+                if not request.kind.only_turns_knobs:
+                    async with self._turns.change(anyway=anyway):
+                        if fault.takes_down:
+                            lost = await self._take_down(fault)
+                        else:
+                            await self._put(fault, on=True)
+        except (ReplexplorerError, asyncio.CancelledError):
+            await to_the_end(self._take_all_back([fault]))
             raise
         return Injected(fault, lost)
 
-    async def _do(self, fault: Fault, member: Member) -> tuple[str, ...]:
-        """What no knob does; answers which files a power cut took something from."""
-        if fault.takes_down:
-            return await self._take_down(fault, member)
+    @asynccontextmanager
+    async def _marked(self, title: str) -> AsyncIterator[None]:
+        """A change with a mark and an epoch of its own."""
+        mark = self._event_log.begin_change(title)
+        try:
+            yield
+        except (ReplexplorerError, asyncio.CancelledError) as error:
+            self._event_log.change_failed(mark, f"{title} failed: {error}")
+            raise
+        self._event_log.change_effective(mark, title, title)
+
+    async def _put(self, fault: Fault, *, on: bool) -> None:
+        """Do to a disk, a thread or a flapping link what no knob does, or undo it."""
+        member = self._fleet.member(fault.node)
         match fault.kind:
             case "disk_stall":
-                await member.agent.set_disk(SetDisk(stall_ms=float(fault.value or 0)))
+                await member.agent.set_disk(SetDisk(stall_ms=float(fault.value or 0) if on else 0))
             case "disk_full":
-                await member.agent.set_disk(SetDisk(full=True))
+                await member.agent.set_disk(SetDisk(full=on))
             case "flap":
-                await self._flap(fault, flap_of(fault))
-            case _:
-                await member.run(self._thread(fault.row, fault.node)[0])
-        return ()
+                await self._flap(fault, flap_of(fault) if on else None)
+            case "applier_stop" | "receiver_stop":
+                stop, start = self._thread(fault.row, fault.node)
+                await (member.run(stop) if on else self._start_thread(member, start))
 
-    async def _take_down(self, fault: Fault, member: Member) -> tuple[str, ...]:
-        """End a server, or freeze it."""
+    async def _take_down(self, fault: Fault) -> tuple[str, ...]:
+        """End a server, or freeze it; answers which files a power cut took something from."""
         if fault.node == self._fleet.source_name:
             await self._state.exposures.look_before_failure()
         process, lost = self._fleet.server_process(fault.node), tuple[str, ...]()
         if fault.row.loses_commits:
-            fault = await self._had(fault, (await had_before(self._state, fault.node, fault.kind)).record())
-            last = await seen_last(member, process.kill())
+            had = await had_before(self._state, fault.node, fault.kind)
+            await self._keep(replace(fault, had=had))
+            last = await seen_last(self._fleet.member(fault.node), process.kill())
             if fault.kind == "power_cut":
                 lost = await process.lose_unsynced(str(fault.value))
-            had = fault.had or {}
-            executed = {**had["executed"], **({fault.node: last} if last else {})}
-            await self._had(fault, {**had, "executed": executed, "binlog_bytes": binlog_bytes(lost)})
+            executed = {**had.executed, **({fault.node: last} if last else {})}
+            had = replace(had, executed=executed, binlog_bytes=binlog_bytes(lost))
+            await self._keep(replace(fault, had=had))
         else:
             await (process.stop() if fault.kind == "stop" else process.pause())
         await self._keep_whether_alone()
         return lost
 
-    async def _had(self, fault: Fault, had: Mapping[str, object]) -> Fault:
-        """Keep with a fault what the nodes have, right before it ends a server, or what that had last and
-        how much of its binlog went; answers it with that."""
-        kept = replace(fault, had=had)
+    async def _keep(self, fault: Fault) -> None:
+        """Keep with a fault what the nodes have, right before it ends a server, and what that had last and
+        how much of its binlog went."""
 
         def keeping(now: Requested) -> Requested:
-            return replace(now, faults=tuple(kept if each.id == kept.id else each for each in now.faults))
+            return replace(now, faults=tuple(fault if each.id == fault.id else each for each in now.faults))
 
         if not self._fleet.system.is_group:
             await self._state.write(keeping)
-        return kept
 
     async def _keep_whether_alone(self) -> None:
         """Keep what the source has told clients of where a fault has ended its last replica: whoever looks
@@ -266,21 +267,21 @@ class Faults:
         source = fleet.source
         if fleet.system.is_group or source.name in ended or not ended.issuperset(fleet.replica_names):
             return
-        if kept is not None and kept.source == source.name:
-            return
-        executed = await ask(source.poll, source.dialect.executed())
-        log = await ask(source.poll, source.dialect.log_state())
-        alone = Alone(executed, log.running, source.name, self._controls.clock.wall())
-        await self._state.write(lambda now: replace(now, alone=alone))
+        if kept is None or kept.source != source.name:
+            executed = await ask(source.poll, source.dialect.executed())
+            log = await ask(source.poll, source.dialect.log_state())
+            alone = Alone(executed, log.running, source.name, self._controls.clock.wall())
+            await self._state.write(lambda now: replace(now, alone=alone))
 
     async def _flap(self, fault: Fault, flap: Flap | None) -> None:
         """Let its links flap, or no more; one that ends at a node that is gone went with it."""
+        warnings: list[str] = []
         for link in fault.links:
             if all(end in self._fleet.members for end in ends_of(link)):
-                placed, warnings = self._fleet.roster.placed(link), list[str]()
+                placed = self._fleet.roster.placed(link)
                 await self._links.flap(placed, flap, self._state.asked_of_link(placed), warnings)
-                for warning in warnings:
-                    self._tell(warning, Severity.WARN)
+        for warning in warnings:
+            self._tell(warning, Severity.WARN)
 
     async def resume_flaps(self, node: str) -> None:
         """The node's agent began again without what it held: what is recorded goes on at both ends."""
@@ -293,48 +294,44 @@ class Faults:
     # -- taking it back
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
-        """Take back what `text` means, all for None, the newest first; answers what that was, and which
-        replicas have what their source lost. Raises UsageError where nothing of that kind is in force."""
+        """Take back what `text` means, all for None; answers what that was, the newest first, and what
+        servers that it had ended came back without. Raises UsageError where nothing of that kind is in force.
+        """
         await self._state.read_document()
-        roster = self._fleet.roster
-        meant = [fault for fault in self._state.requested.faults if clears(fault, text, roster)]
+        meant = [each for each in self._state.requested.faults if clears(each, text, self._fleet.roster)]
         if not meant and text is not None:
             in_force = ", ".join(map(str, self._state.faults))
             others = f"in force: {in_force}" if in_force else "none of any kind is"
             raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
-            await self._ready_to_start(meant)
-        found = await self._take_all_back(meant)
+            await self._start_ended(meant)
+        cleared = await self._take_all_back(meant)
         if meant and self._fleet.system.is_group:
             await self._let_in()
-        return tuple(Cleared(fault, found.get(fault.number)) for fault in meant)
+        return cleared
 
-    async def _ready_to_start(self, faults: Sequence[Fault]) -> None:
-        """Heal links before servers start: a member that is cut off meanwhile cannot join, and takes no
-        settings while it tries (error 3724). Then let what is left of a group go on, or start all that have
-        ended."""
+    async def _start_ended(self, faults: Sequence[Fault]) -> None:
+        """Of a group: heal links before servers start, for a member that is cut off meanwhile cannot join,
+        and takes no settings while it tries (error 3724). Then let what is left go on, or start all that have
+        ended, where one alone would wait for the others and answer nobody. One that another fault holds, or
+        whose links stay cut, is not started."""
+        system, downed = self._fleet.system, {each.node for each in faults if each.takes_down}
         for fault in faults:
             if fault.row.isolates:
                 await self._give_back(fault)
-        if not self._fleet.system.starts_together and any(each.takes_down for each in faults):
+        if downed and not system.starts_together:
             async with self._turns.change(anyway=True):
                 await go_on_without_the_ended(self._fleet, self._report)
-        await self._start_ended(faults)
-
-    async def _start_ended(self, faults: Sequence[Fault]) -> None:
-        """Start each server that these have ended where one alone would wait for the others, and answer
-        nobody; and let in each whose links another fault had cut when its own was over."""
-        downed = {each.node for each in faults if each.takes_down}
-        together = self._fleet.system.starts_together
-        ended = {e.node for e in faults if together and e.takes_down and e.kind != "pause"}
         await self._fleet.discover()
-        left = {fault.node for fault in faults if fault.kind == "isolate"} - downed
-        left = {node for node in left if not self._fleet.member(node).address.server_running}
         held = {each.node for each in self._state.faults if each not in faults and each.takes_down}
-        starts = ended | left
-        starts -= held | {node for node in starts if self._is_cut_off(node)}
+        nodes = {each.node for each in faults} & self._fleet.members.keys()
+        starts = {
+            node
+            for node in nodes - held - (set() if system.starts_together else downed)
+            if not self._fleet.member(node).address.server_running and not self._is_cut_off(node)
+        }
         await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
-        if late := starts - ended:
+        if late := starts - downed:
             await asyncio.gather(*map(self._until_it_answers, late))
             await self._let_in()  # while it is on its way in its variables cannot be set
 
@@ -342,7 +339,7 @@ class Faults:
         await until_it_answers(self._fleet, node, self._news if self._fleet.system.is_group else None)
 
     def _is_cut_off(self, node: str) -> bool:
-        """Whether all links of a node are to be cut, without which its server cannot start."""
+        """Whether all links of a member are to be cut, without which its server cannot start."""
         placed = self._fleet.roster.placed
         links = (KnobName(keys.PARTITION, placed(link)) for link in self._links_of(node))
         return self._fleet.system.is_group and all(self._state.requested_value(name) == CUT for name in links)
@@ -354,46 +351,32 @@ class Faults:
             await form_group(self._fleet, self._report, self._news)
             await self._state.refresh()
 
-    async def _take_all_back(
-        self, faults: Collection[Fault], *, is_mark: bool = True
-    ) -> Mapping[int, Comeback]:
-        """Undo them, the newest first; that is a mark of its own unless it only ends what failed. Answers by
-        number what a server that is back lost."""
-        found: dict[int, Comeback] = {}
+    async def _take_all_back(self, faults: Iterable[Fault]) -> tuple[Cleared, ...]:
+        """Undo them, the newest first, each under a mark of its own."""
+        cleared = []
         # Room on a disk first: without it a server may not start.
         for fault in sorted(faults, key=lambda fault: (fault.kind != "disk_full", -fault.number)):
-            is_marked = not is_mark
-            if fault.node in self._fleet.members:  # else it went with its node
-                self._tell(f"clearing {fault}")
-                if fault.row.loses_commits and (comeback := await self._start(fault)) is not None:
-                    found[fault.number] = comeback
-                is_marked = await self._take_back(fault) or is_marked
-            await self._forget(fault)
-            text = f"{_UNDO}{fault}"
-            if is_marked:
-                self._tell(text, Severity.GOOD)
-            else:
-                self._event_log.mark(text)
-        return found
+            comeback: Comeback | None = None
+            async with self._marked(f"{_UNDO}{fault}"):
+                if fault.node in self._fleet.members:  # else it went with its node
+                    self._tell(f"clearing {fault}")
+                    comeback = await self._take_back(fault)
+                await self._forget(fault)
+            cleared.append(Cleared(fault, comeback))
+        return tuple(cleared)
 
-    async def _take_back(self, fault: Fault) -> bool:
-        """Undo it; whether knobs were turned for that, which has a mark of its own."""
-        member = self._fleet.member(fault.node)
-        match fault.kind:
-            case "stop" | "pause":
-                await self._start(fault)
-            case "applier_stop" | "receiver_stop":
-                await self._start_thread(member, self._thread(fault.row, fault.node)[1])
-            case "disk_stall":
-                await member.agent.set_disk(SetDisk(stall_ms=0))
-            case "disk_full":
-                await member.agent.set_disk(SetDisk(full=False))
-                await self._start_if_it_ended(fault)
-                await self._until_it_writes(member)
-            case "flap":
-                async with self._turns.change(anyway=True):
-                    await self._flap(fault, None)
-        return await self._give_back(fault)
+    async def _take_back(self, fault: Fault) -> Comeback | None:
+        comeback = None
+        if fault.takes_down:
+            comeback = await self._start(fault)
+        else:
+            async with self._turns.change(anyway=True):
+                await self._put(fault, on=False)
+        if fault.kind == "disk_full":
+            await self._start_if_it_ended(fault)
+            await self._until_it_writes(self._fleet.member(fault.node))
+        await self._give_back(fault)
+        return comeback
 
     async def _start(self, fault: Fault) -> Comeback | None:
         """Start the fault's server; answers what it lost where that can be said."""
@@ -401,7 +384,7 @@ class Faults:
             self._report(f"{fault.node} is cut off: its server is started when its links heal")
             return None
         await self._fleet.discover()
-        returning = Return(self._state, fault.node, Had.read(fault.had))
+        returning = Return(self._state, fault.node, fault.had)
         await returning.look_before()
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
@@ -459,22 +442,22 @@ class Faults:
         except ReplexplorerError as error:
             self._report(f"{member.name} has not committed yet: {error.message}")
 
-    async def _give_back(self, fault: Fault) -> bool:
-        """Turn back the knobs that it turned; whether there were any that it still had."""
+    async def _give_back(self, fault: Fault) -> None:
+        """Turn back the knobs that it turned and still has, and what a restart of its node took."""
         await self._state.refresh()
         before = unkept_all(given_back(fault, self._state.faults), self._fleet.roster)
         still = {name: value for name, value in before.items() if self._state.requested_value(name) != value}
         lost = self._state.lost_values((fault.node,))
-        if wanted := {**lost, **still}:
+        for wanted in ({**lost, **still}, still):
             try:
-                await self._controls.turn(wanted, _UNDO, anyway=True)
+                if wanted:
+                    await self._controls.turn(wanted, _UNDO, anyway=True, is_part=True)
+                return
             except StackUnavailable as error:
                 # What a restart took may not be possible now, as semi-sync without a replica.
-                if not lost:
+                if wanted == still:
                     raise
                 self._tell(f"not set again: {error}", Severity.WARN)
-                await self._controls.turn(still, _UNDO, anyway=True)
-        return bool(wanted)
 
     async def _start_thread(self, member: Member, statement: str) -> None:
         """Start a replica's thread; a node that is the source by now, or detached, has none. One that lost
