@@ -11,7 +11,7 @@ import pytest
 from bench.prediction_tables import validation_markdown
 from replexplorer.cli.arguments import VERBS
 from replexplorer.core.fault import KINDS
-from replexplorer.core.knobs.names import BY_KEY, describe_default, describe_range
+from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value
 from replexplorer.formats.calibration import shipped_calibration
 from replexplorer.ui.actions import keys_markdown
 
@@ -30,10 +30,21 @@ def table_of(rows: Iterable[tuple[str, ...]], *heads: str) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
 
 
+def default_words(knob: Knob) -> str:
+    """`AFTER_SYNC (mariadb: AFTER_COMMIT)`, `1 (mariadb server: 0)`."""
+    usual = format_value(knob, knob.default)
+    others = [f"{flavor}: {format_value(knob, value)}" for flavor, value in knob.flavor_defaults]
+    others += [
+        f"{flavor} server: {'by the machine' if value is None else format_value(knob, value)}"
+        for flavor, value in knob.server_defaults
+    ]
+    return f"{usual} ({', '.join(others)})" if others else usual
+
+
 def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
     _, _, rest = page("knobs.md").partition("<!-- knobs: drawn from the catalogue -->\n")
     table, _, _ = rest.partition("<!-- end of knobs -->")
-    rows = [(f"`{k.key}`", describe_range(k), describe_default(k), k.help) for k in BY_KEY.values()]
+    rows = [(f"`{k.key}`", describe_range(k), default_words(k), k.help) for k in BY_KEY.values()]
     wanted = table_of(rows, "knob", "values", "default", "what it does")
     assert table.replace("|---|---|---|---|", "| --- | --- | --- | --- |").strip() == wanted
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
+from math import inf
 from typing import Final
 
 from replexplorer.core.errors import UsageError
@@ -53,7 +54,6 @@ __all__ = (
     "Value",
     "addressed",
     "defaults",
-    "describe_default",
     "describe_range",
     "desired_of",
     "expand",
@@ -225,36 +225,30 @@ def desired_of(assignments: Iterable[Assignment]) -> dict[KnobName, Value]:
     return {name: assignment.value for assignment in assignments for name in assignment.names}
 
 
-_TIME_UNITS_US: Final = {"us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000}  # both micro signs
-_RATE_UNITS_BPS: Final = {
-    spelling: factor
-    for name, factor in (("", 1), ("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000))
-    for spelling in (f"{name}bit", f"{name}bit/s", f"{name}bps")
+_SCALES: Final[Mapping[str, Mapping[str, int]]] = {
+    "us, ms, s": {"us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000},  # both micro signs
+    "bit, kbit, mbit, gbit": {
+        spelling: 1000**power
+        for power, name in enumerate(("", "k", "m", "g"))
+        for spelling in (f"{name}bit", f"{name}bit/s", f"{name}bps")
+    },
+    "B, KiB, MiB, GiB": {
+        spelling: 1024**power
+        for power, name in enumerate(("", "k", "m", "g", "t"))
+        for spelling in ((f"{name}b", f"{name}ib", name) if name else ("B", "b"))
+    },
+    "k, m": {"k": 1_000, "m": 1_000_000},
 }
-_SIZE_UNITS_B: Final = {
-    spelling: 1 << 10 * power
-    for power, name in enumerate(("", "k", "m", "g", "t"))
-    for spelling in ((f"{name}b", f"{name}ib", name) if name else ("B", "b"))
+"""Units that can be written for each other, each with its size in the smallest, by what is said of them. Of
+sizes a server's own letters are powers of 1024, so all are. The last are of counts, whatever is counted."""
+_WRITTEN_IN: Final = {
+    "ms": ((1000, 1000, "s"),),
+    "bit/s": ((10**9, 10**6, "gbit"), (10**6, 1000, "mbit"), (1000, 1, "kbit"), (1, 1, "bit")),
+    "B": tuple((1024**power, 1024**power, f"{'KMGT'[power - 1]}iB") for power in (4, 3, 2, 1)),
 }
-"""A server's own letters are powers of 1024, so all of these are."""
-_COUNTED: Final = (
-    "",
-    "replicas",
-    "commits",
-    "commits a period",
-    "groups",
-    "events",
-    "threads",
-    "clients",
-    "tps",
-    "rows",
-    "bytes",
-)
-THOUSANDS: Final = {"k": 1_000, "m": 1_000_000}
-"""What may stand behind a count."""
-_COUNT_UNITS: Final = {**dict.fromkeys(_COUNTED, 1), **THOUSANDS}
-_SCALES: Final = (_TIME_UNITS_US, _RATE_UNITS_BPS, _SIZE_UNITS_B)
-"""Units that can be written for each other, each with its size in the smallest."""
+"""By a knob's unit the larger ones that it is written in, the largest first: how many of it are one, of what
+the value has to be a multiple, and the unit's name."""
+_WITH_UNIT: Final = ("us", "ms", "s", "%", "B")
 _NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
 
 
@@ -283,18 +277,7 @@ def _parse_number(knob: Knob, text: str) -> int | float:
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise UsageError(f"{knob.key}={_shortened(text)} is not a number", f"give {describe_range(knob)}")
-    unit = match[2].lower()
-    number = Decimal(match[1])
-    if unit and unit != knob.unit:
-        scale = next((scale for scale in _SCALES if unit in scale and knob.unit in scale), None)
-        if unit in THOUSANDS and knob.unit in _COUNTED:
-            scale = _COUNT_UNITS
-        if scale is None:
-            units = f" (units: {', '.join(units_of(knob))})" if units_of(knob) else ""
-            raise UsageError(
-                f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}{units}"
-            )
-        number = number * scale[unit] / scale[knob.unit]
+    number = Decimal(match[1]) * _factor(knob, match[2].lower(), text)
     if knob.minimum is not None and number < Decimal(str(knob.minimum)):
         hint = knob.below_minimum if number == 0 else ""
         raise _out_of_range(knob, text, hint)
@@ -317,17 +300,18 @@ def _parse_number(knob: Knob, text: str) -> int | float:
     return int(number)
 
 
-def units_of(knob: Knob) -> tuple[str, ...]:
-    """The units in which a knob's value may be written; none for a plain number."""
-    if knob.unit in _COUNTED:
-        return tuple(THOUSANDS)
-    if knob.unit in _TIME_UNITS_US:
-        return ("us", "ms", "s")
-    if knob.unit in _RATE_UNITS_BPS:
-        return ("bit", "kbit", "mbit", "gbit")
-    if knob.unit in _SIZE_UNITS_B:
-        return ("B", "KiB", "MiB", "GiB")
-    return (knob.unit,)
+def _factor(knob: Knob, unit: str, text: str) -> Decimal:
+    """How many of the knob's own unit one of this is; raise UsageError where it is none of that kind."""
+    if unit in ("", knob.unit):
+        return Decimal(1)
+    names, scale = next((each for each in _SCALES.items() if knob.unit in each[1]), (knob.unit, {}))
+    if not scale and knob.unit != "%":
+        names, scale = [*_SCALES.items()][-1]
+    if unit in scale:
+        return Decimal(scale[unit]) / scale.get(knob.unit, 1)
+    raise UsageError(
+        f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)} (units: {names})"
+    )
 
 
 def _out_of_range(knob: Knob, text: str, reason: str = "") -> UsageError:
@@ -343,8 +327,7 @@ def describe_range(knob: Knob) -> str:
         *rest, last = knob.choices
         return f"{', '.join(rest)} or {last}" if rest else last
     word = f", or {knob.words[0][0]}" if knob.words else ""
-    sized = knob.unit in _RATE_UNITS_BPS or knob.unit in _SIZE_UNITS_B
-    if sized and knob.minimum is not None and knob.maximum is not None:
+    if knob.unit in ("bit/s", "B") and knob.minimum is not None and knob.maximum is not None:
         return f"{format_value(knob, knob.minimum)} to {format_value(knob, knob.maximum)}{word}"
     unit = f" {knob.unit}" if knob.unit else ""
     low = "" if knob.minimum is None else f"{knob.minimum:g}"
@@ -352,19 +335,6 @@ def describe_range(knob: Knob) -> str:
         return f"{low}{unit} or more"
     high = f"{int(knob.maximum)}" if knob.maximum == int(knob.maximum) else f"{knob.maximum:g}"
     return f"{low} to {high}{unit}{word}" if low else f"up to {high}{unit}{word}"
-
-
-def describe_default(knob: Knob) -> str:
-    """What a stack begins with, the flavours for which that is another value, and what the servers come with
-    where the stack's option file says otherwise: `AFTER_SYNC (mariadb: AFTER_COMMIT)`, `1 (mariadb server:
-    0)`."""
-    usual = format_value(knob, knob.default)
-    others = [f"{flavor}: {format_value(knob, value)}" for flavor, value in knob.flavor_defaults]
-    others += [
-        f"{flavor} server: {'by the machine' if value is None else format_value(knob, value)}"
-        for flavor, value in knob.server_defaults
-    ]
-    return f"{usual} ({', '.join(others)})" if others else usual
 
 
 def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
@@ -381,23 +351,10 @@ def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
             return value.rpartition("/")[2]
         server_word = knob.backing is Backing.SERVER and value not in ON_OFF
         return value.upper() if server_word else value
-    if knob.unit in _RATE_UNITS_BPS and unit:
-        size, name = next(
-            (size, name)
-            for size, name in ((1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit"), (1, "bit"))
-            if value >= size or size == 1
-        )
-        return f"{_plain(value / size)} {name}"
-    if knob.unit in _SIZE_UNITS_B and unit:
-        power = next((power for power in (4, 3, 2, 1) if value and value % (1 << 10 * power) == 0), 0)
-        return f"{_plain(int(value) >> 10 * power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
-    if knob.unit == "%" and unit:
-        return f"{_plain(value)} %"
-    if not unit or knob.unit not in _TIME_UNITS_US:
-        return _plain(value)
-    if knob.unit == "ms" and value >= 1000 and value % 1000 == 0:
-        return f"{_plain(value // 1000)} s"
-    return f"{_plain(value)} {knob.unit}"
+    for size, multiple, name in _WRITTEN_IN.get(knob.unit, ()) if unit else ():
+        if value >= size and value % multiple == 0:
+            return f"{_plain(value / size)} {name}"
+    return f"{_plain(value)} {knob.unit}" if unit and knob.unit in _WITH_UNIT else _plain(value)
 
 
 def with_unit_of(knob: Knob, text: str, shown: Value) -> str:
@@ -433,34 +390,27 @@ def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
 
     From a value between two rungs the step goes to the nearest rung in that direction.
     """
-    rungs: list[Value] = [rung for rung in knob.steps if is_in_range(knob, rung)]
+    rungs = [rung for rung in knob.steps if is_in_range(knob, rung)]
+    if value in rungs:
+        index = rungs.index(value) + (1 if up else -1)
+    elif isinstance(value, str):
+        index = len(rungs) if up else 0
+    else:
+        # A rung that stands for a word (`unlimited`) is at its end, whatever number it is kept as.
+        words = dict(knob.words).values()
+        ends = [
+            (inf if at else -inf) if isinstance(rung, str) or rung in words else rung
+            for at, rung in enumerate(rungs)
+        ]
+        beyond = [at for at, each in enumerate(ends) if (each > value if up else each < value)]
+        if not beyond:
+            return value
+        index = beyond[0] if up else beyond[-1]
     if not rungs:
-        return value
-    index = _rung_index(rungs, value, up, tuple(dict(knob.words).values()))
-    if index is None:
         return value
     index += (1 if up else -1) * int(coarse)
     rung = rungs[min(max(index, 0), len(rungs) - 1)]
     return float(rung) if knob.kind is Kind.FLOAT and not isinstance(rung, str) else rung
-
-
-def _rung_index(rungs: Sequence[Value], value: Value, up: bool, words: Sequence[Value]) -> int | None:
-    """The index of the next rung in this direction; None when there is none further. A rung that
-    stands for a word (`unlimited`) counts by its place, whatever number it is kept as."""
-    if value in rungs:
-        index = rungs.index(value) + (1 if up else -1)
-        return index if 0 <= index < len(rungs) else None
-    if isinstance(value, str):
-        return len(rungs) - 1 if up else 0
-    beyond = [
-        index
-        for index, rung in enumerate(rungs)
-        if not isinstance(rung, str) and rung not in words and (rung > value if up else rung < value)
-    ]
-    if not beyond:
-        end = len(rungs) - 1 if up else 0
-        return end if rungs[end] in words else None
-    return beyond[0] if up else beyond[-1]
 
 
 def is_in_range(knob: Knob, value: Value) -> bool:
