@@ -16,7 +16,7 @@ from replexplorer.core.fault import parse_fault
 from replexplorer.core.role_change import ChangeKind, RoleChange
 from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids
 from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.change.role_run import role_run
+from replexplorer.engine.change.role_run import RoleRun, Statements
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
@@ -228,8 +228,8 @@ async def test_a_node_that_lost_the_end_of_its_own_log_protects_nothing_until_it
         await session.console.clear()
         has = await live.value(second, ROWS)
         await lose_the_end(live, node, 3)
-        run = role_run(session.controls, session.driving, ChangeKind.REJOIN)
-        await run.follow(session.fleet.member(node), session.fleet.member(second), [])
+        run = RoleRun(session.controls, session.driving, ChangeKind.REJOIN)
+        await run.follow(Statements(session.fleet.member(node)), session.fleet.member(second))
         await until(partial(live.replicates, node))
         await session.console.inject(parse_fault(f"receiver_stop@{third}", session.fleet.roster))
         await insert(live, second)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -189,6 +189,25 @@ class Controls:
         for warning in (*result.warnings, *result.unmet):
             event_log.tell(Severity.WARN, warning)
         return result
+
+    async def turn_each(
+        self, desired: Desired, prefix: str, *, is_part: bool = False
+    ) -> tuple[list[SetResult], Mapping[KnobName, ReplexplorerError]]:
+        """All of it at once, or else one by one as much as can be, whoever experiments; returns what was done,
+        and what cannot be, each with why."""
+        done: list[SetResult] = []
+        left: dict[KnobName, ReplexplorerError] = {}
+        for part in (desired, *({name: value} for name, value in desired.items())):
+            try:
+                if part:
+                    done.append(await self.turn(part, prefix, anyway=True, is_part=is_part))
+            except ReplexplorerError as error:
+                left |= dict.fromkeys(part, error)
+            else:
+                left = {name: why for name, why in left.items() if name not in part}
+                if part is desired:
+                    break
+        return done, left
 
     def _without_idle_pairs(self, desired: Desired) -> Desired:
         """What is desired, less the defaults of links between two replicas of which nothing is asked and

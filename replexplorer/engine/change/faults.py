@@ -448,16 +448,11 @@ class Faults:
         before = unkept_all(given_back(fault, self._state.faults), self._fleet.roster)
         still = {name: value for name, value in before.items() if self._state.requested_value(name) != value}
         lost = self._state.lost_values((fault.node,))
-        for wanted in ({**lost, **still}, still):
-            try:
-                if wanted:
-                    await self._controls.turn(wanted, _UNDO, anyway=True, is_part=True)
-                return
-            except StackUnavailable as error:
-                # What a restart took may not be possible now, as semi-sync without a replica.
-                if wanted == still:
-                    raise
-                self._tell(f"not set again: {error}", Severity.WARN)
+        # What a restart took may not be possible now, as semi-sync without a replica.
+        _, left = await self._controls.turn_each({**lost, **still}, _UNDO, is_part=True)
+        for name, error in left.items():
+            if name in still:
+                raise error
 
     async def _start_thread(self, member: Member, statement: str) -> None:
         """Start a replica's thread; a node that is the source by now, or detached, has none. One that lost

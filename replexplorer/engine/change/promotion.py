@@ -25,7 +25,7 @@ from replexplorer.core.server.comeback import NOT_KNOWN
 from replexplorer.core.server.gtid import gtid_count, numbered_by, subtract_gtids, transactions
 from replexplorer.core.topology import Standing
 from replexplorer.engine.asking import ask
-from replexplorer.engine.change.role_run import RoleRun
+from replexplorer.engine.change.role_run import RoleRun, Statements
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.observe.state import StackState
@@ -63,18 +63,18 @@ async def take_the_place(run: RoleRun, wanted: str | None, *, accept_loss: bool)
     member = run.new
     async with run.step("fence the old source", source):
         await run.keep_roles(chosen.node, [name for name in followers if name != chosen.node])
-    async with run.step("drain the relay log", chosen.node) as said:
-        await _drain_all(run, member, said)
+    async with run.step("drain the relay log", chosen.node) as sql:
+        await _drain_all(run, sql)
     if chosen.donor is not None:
         try:
             await _fetch(run, chosen, chosen.donor)
         except ReplexplorerError as error:
-            await run.follow(member, old, [])
+            await run.follow(Statements(member), old)
             refusal = not_without_loss(chosen, f"{chosen.donor} could not hand them on: {error.message}")
             if not accept_loss:
                 raise refusal from None
             run.warnings.append(refusal.message)
-            await run.run(member, [], member.dialect.stop_io())
+            await Statements(member)(member.dialect.stop_io())
     lost = subtract_gtids(chosen.lacks, await member.executed())
     await _note_who_differs(run, lost)
     return lost
@@ -100,11 +100,11 @@ async def _fetch(run: RoleRun, chosen: BestCandidate, donor: str) -> None:
     """Let a node that is drained follow another one until it has all that only that one has of the
     source's transactions. Raises StackUnavailable, ServerRefused; then it still follows that one."""
     to, giver = run.new, run.fleet.member(donor)
-    async with run.step(f"fetch {transactions(chosen.lacks)} of {donor}", to.name) as said:
+    async with run.step(f"fetch {transactions(chosen.lacks)} of {donor}", to.name) as sql:
         # It hands on what is in its binlog: what it has applied.
         if await giver.threads() is not None:
-            await _drain(run, giver, chosen.lacks, [])
-        await run.follow(to, giver, said)
+            await _drain(run, Statements(giver), chosen.lacks)
+        await run.follow(sql, giver)
         before, patience = chosen.lacks, Patience(run.clock, _CONNECTS_WITHIN_S, _ARRIVES_EVERY_S)
         while lacks := subtract_gtids(chosen.lacks, await to.executed()):
             threads = await to.threads()
@@ -115,7 +115,7 @@ async def _fetch(run: RoleRun, chosen: BestCandidate, donor: str) -> None:
             if ended or not await patience.again():
                 why = threads.fault if threads and threads.fault else "nothing came"
                 raise StackUnavailable(why, f"{to.name} still lacks {transactions(lacks)}")
-        await _drain_all(run, to, said)
+        await _drain_all(run, sql)
 
 
 async def _until_nothing_arrives(run: RoleRun, source: str) -> list[Candidate]:
@@ -126,17 +126,18 @@ async def _until_nothing_arrives(run: RoleRun, source: str) -> list[Candidate]:
     return now
 
 
-async def _drain_all(run: RoleRun, member: Member, said: list[str]) -> None:
+async def _drain_all(run: RoleRun, sql: Statements) -> None:
     """Let a node receive nothing more, and apply what it has received."""
-    await run.run(member, said, member.dialect.stop_io())
-    await _drain(run, member, await run.received(member), said)
+    await sql(sql.member.dialect.stop_io())
+    await _drain(run, sql, await run.received(sql.member))
 
 
-async def _drain(run: RoleRun, member: Member, received: str, said: list[str]) -> None:
+async def _drain(run: RoleRun, sql: Statements, received: str) -> None:
     """Wait until all that was received is applied; raises StackUnavailable where it is not."""
-    await run.run(member, said, member.dialect.start_applier())
+    member = sql.member
+    await sql(member.dialect.start_applier())
     patience = Patience(run.clock, _DRAINS_WITHIN_S)
-    while not await _reaches(member, received, _WAIT_EACH_S, said):
+    while not await _reaches(sql, received, _WAIT_EACH_S):
         threads = await member.threads()
         if threads is None or threads.sql != "on":
             why = f": {threads.fault}" if threads and threads.fault else ""
@@ -148,12 +149,12 @@ async def _drain(run: RoleRun, member: Member, received: str, said: list[str]) -
         run.report(f"{member.name} applies what it has received")
 
 
-async def _reaches(member: Member, gtids: str, within_s: float, said: list[str]) -> bool:
+async def _reaches(sql: Statements, gtids: str, within_s: float) -> bool:
     """Whether a node has executed all of these in time, which is told then."""
-    question = member.dialect.reached(gtids, within_s)
-    has_all = await ask(member.control, question, deadline_s=within_s + _WAIT_EACH_S)
+    question = sql.member.dialect.reached(gtids, within_s)
+    has_all = await ask(sql.member.control, question, deadline_s=within_s + _WAIT_EACH_S)
     if has_all:
-        said.append(question.statement)
+        sql.append(question.statement)
     return has_all
 
 
@@ -163,7 +164,7 @@ async def come_near(run: RoleRun) -> None:
     patience = Patience(run.clock, _NEAR_WITHIN_S)
     while True:
         executed, asked_s = await old.executed(), run.clock.monotonic()
-        await _reaches(new, executed, _WAIT_EACH_S, [])
+        await _reaches(Statements(new), executed, _WAIT_EACH_S)
         if run.clock.monotonic() - asked_s < _NEAR_S:
             return
         if patience.is_over:
@@ -179,15 +180,13 @@ async def come_near(run: RoleRun) -> None:
 async def block(run: RoleRun) -> None:
     """Block writes at the source, and wait until the replica has all of them."""
     old, new = run.old, run.new
-    async with run.step("block writes", old.name) as said:
-        for statement in old.dialect.refuse_writes():
-            await old.run(statement, deadline_s=_BLOCKS_WITHIN_S)
-            said.append(statement)
+    async with run.step("block writes", old.name) as sql:
+        await sql(*old.dialect.refuse_writes(), within_s=_BLOCKS_WITHIN_S)
     others = run.followers(old.name, but=new.name)
-    async with run.step("receive and apply the rest", new.name) as said:
+    async with run.step("receive and apply the rest", new.name) as sql:
         within_s = _CAUGHT_UP_WITHIN_S + 2 * max(run.state.asked_rtts_ms(), default=0.0) / 1000
         has_all, _ = await asyncio.gather(
-            _reaches(new, await old.executed(), within_s, said), run.keep_roles(new.name, others)
+            _reaches(sql, await old.executed(), within_s), run.keep_roles(new.name, others)
         )
         if not has_all:
             raise StackUnavailable(
@@ -199,17 +198,17 @@ async def block(run: RoleRun) -> None:
 async def promote(run: RoleRun) -> None:
     """Make a replica that has everything take writes, with what is asked of the source."""
     member, dialect = run.new, run.new.dialect
-    async with run.step("promote", member.name) as said:
-        await run.run(member, said, dialect.stop_threads(), *dialect.follow_nobody())
+    async with run.step("promote", member.name) as sql:
+        await sql(dialect.stop_threads(), *dialect.follow_nobody())
         for name, value in _of_the_source(run):
             if name.key == keys.SEMI_SYNC:
                 run.yes_tx = (await ask(member.control, dialect.status())).yes_tx
             try:
-                await run.run(member, said, dialect.set(name.key, value))
+                await sql(dialect.set(name.key, value))
             except (ServerRefused, UsageError) as refused:
                 run.warnings.append(f"{member.name} did not take {name.key} {value}: {refused}")
         run.history = await member.executed()
-        await run.run(member, said, *dialect.open_for_writes())
+        await sql(*dialect.open_for_writes())
     run.opened_s = run.clock.monotonic()
 
 
@@ -264,9 +263,9 @@ async def _first_write(run: RoleRun, new: Member) -> None:
     """One commit at the new source."""
     deadline_s = max(2.0, 3 * max(run.state.asked_rtts_ms(), default=0.0) / 1000)
     failure, kick = f"the first commit at {new.name} was not answered", new.dialect.kick()
-    async with run.step("first write", new.name, failure) as said:
+    async with run.step("first write", new.name, failure) as sql:
         await new.kick.query(kick, deadline_s=deadline_s)
-        said.append(kick)
+        sql.append(kick)
         run.written_s = run.clock.monotonic()
 
 
@@ -279,13 +278,13 @@ async def _move_load(run: RoleRun) -> None:
 async def _point(run: RoleRun, member: Member, new: Member) -> None:
     """Let a node follow the new source, unless it cannot be whole that way."""
     failure = f"{member.name} does not follow {new.name}"
-    async with run.step(f"follow {new.name}", member.name, failure) as said:
+    async with run.step(f"follow {new.name}", member.name, failure) as sql:
         lost = await hole_of(new, member)
         why = hole_words(lost) if lost else run.state.requested.diverged.get(member.name)
         if why is not None:
-            await run.run(member, said, member.dialect.stop_threads())
+            await sql(member.dialect.stop_threads())
             raise StackUnavailable(f"it {why}", f"`replexplorer rejoin {member.name}` copies it")
-        await run.follow(member, new, said)
+        await run.follow(sql, new)
 
 
 def not_so_yet(state: StackState) -> Desired:

@@ -21,7 +21,7 @@ from replexplorer.core.server.gtid import gtid_count, numbered_by, subtract_gtid
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.change.joining import form_group
-from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun
+from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun, Statements
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.tasks import Patience, to_the_end
@@ -59,20 +59,20 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
             await _gets_all_back(member, source)
         if errant:
             await consented(consent, name, errant)
-        async with run.step("keep writes away", name) as said:
+        async with run.step("keep writes away", name) as sql:
             await run.keep_roles(source.name, following)
             if await member.threads() is not None:
-                await run.run(member, said, dialect.stop_threads())
-            await run.run(member, said, *dialect.refuse_clients())
+                await sql(dialect.stop_threads())
+            await sql(*dialect.refuse_clients())
         if dialect.copies:
             member = await copy(run, member, source)
         else:
-            async with run.step("empty it", name) as said:
+            async with run.step("empty it", name) as sql:
                 databases = await ask(member.control, dialect.databases())
-                await run.run(member, said, *dialect.follow_nobody(), *dialect.empty(databases))
+                await sql(*dialect.follow_nobody(), *dialect.empty(databases))
         await run.state.write(lambda now: now.differing({name: None}))
-    async with run.step(f"follow {source.name}", name) as said:
-        await run.follow(member, source, said)
+    async with run.step(f"follow {source.name}", name) as sql:
+        await run.follow(sql, source)
     await run.state.look(name)
     return errant
 
@@ -90,10 +90,10 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
     """Replace a node's data by a copy of the source's; the node takes no writes of clients already."""
     fleet, credentials, dialect = run.fleet, run.fleet.logins, member.dialect
     fleet.need(Ability.STOP_SERVERS)
-    async with run.step(f"copy {source.name}", member.name) as said:
+    async with run.step(f"copy {source.name}", member.name) as sql:
         for each in (source, member):
             if not await ask(each.control, each.dialect.can_copy()):
-                await run.run(each, said, *each.dialect.allow_copy())
+                await Statements(each)(*each.dialect.allow_copy())
         address = SourceAddress(source.name, credentials.control_user, credentials.control_password)
         watching = asyncio.create_task(_tell_copied(run, member), name="watch the copy")
         try:
@@ -103,7 +103,7 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
                 except ServerRefused as refused:
                     if not dialect.ended_to_restart(refused.number):
                         raise
-                said.append(question.statement)
+                sql.append(question.statement)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -187,15 +187,15 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
     run.begin(source.name, wanted)
     run.since_s = run.detected_s
     try:
-        async with run.step("elect it", wanted) as said:
+        async with run.step("elect it", wanted) as sql:
             await to_the_end(source.run(electing, deadline_s=_ELECTED_WITHIN_S))
-            said.append(electing)
+            sql.append(electing)
             await _until_it_takes_writes(run, wanted)
         run.opened_s = run.clock.monotonic()
         await run.load.follow()
-        async with run.step("first write", wanted) as said:
+        async with run.step("first write", wanted) as sql:
             await chosen.kick.query(kick, deadline_s=_ELECTED_WITHIN_S)
-            said.append(kick)
+            sql.append(kick)
         run.written_s = run.clock.monotonic()
     finally:
         await to_the_end(run.record(None))
@@ -239,8 +239,8 @@ async def _come_back(run: RoleRun, consent: Consent | None, *, rebuild: bool) ->
     if errant:
         await consented(consent, name, errant)
     if errant or rebuild:
-        async with run.step("leave the group", name) as said:
-            await run.run(member, said, *member.dialect.leave(), *member.dialect.refuse_clients())
+        async with run.step("leave the group", name) as sql:
+            await sql(*member.dialect.leave(), *member.dialect.refuse_clients())
         await copy(run, member, source)
     async with run.step("join the group", name):
         await form_group(fleet, run.report)

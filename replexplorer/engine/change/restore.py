@@ -12,7 +12,6 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
-from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubtful, switched_off, unmet
@@ -156,15 +155,9 @@ class Restorer:
             self._event_log.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
 
     async def _reapply(self, lost: Desired) -> None:
-        """All of it, or else one by one as much as can be."""
-        for part in (lost, *({name: value} for name, value in lost.items())):
-            try:
-                await self._controls.turn(part, _AGAIN, anyway=True)
-            except ReplexplorerError:  # it stands in the log
-                continue
-            if part is lost:
-                await self._controls.confirm()
-                return
+        _, left = await self._controls.turn_each(lost, _AGAIN)
+        if not left:
+            await self._controls.confirm()
 
     # -- up
 
@@ -202,15 +195,12 @@ class Restorer:
         """Put in force what restarts took, then carry out again what is set and has no effect; answers what
         that was."""
         lost = self._state.lost_values(self._fleet.members)
-        if (unfit := self._roles.too_few_to_acknowledge()) is not None:
-            progress(Progress(unfit))
-            lost = {name: value for name, value in lost.items() if name.key != keys.SEMI_SYNC}
         again: dict[KnobName, Value] = {}
         if lost and (consent is None or await consent(lost)):
             self.forget()
             progress(Progress("re-applying what was requested"))
-            await self._controls.turn(lost, _AGAIN, anyway=True)
-            again |= lost
+            _, left = await self._controls.turn_each(lost, _AGAIN)
+            again |= {name: value for name, value in lost.items() if name not in left}
         wanted = self._state.requested.values
         doubted = {name: wanted[name] for name in doubtful(self._state) if name in wanted}
         if unmet(self._state, doubted) or (SEMI_SYNC in doubted and switched_off(self._state)):

@@ -40,17 +40,31 @@ _GONE_WITHIN_S: Final = 5.0
 """A server whose process runs has this long to answer before it counts as gone."""
 
 
+class Statements(list[str]):
+    """What has run on one node's server, in order; called with statements, it runs them there."""
+
+    def __init__(self, member: Member) -> None:
+        super().__init__()
+        self.member = member
+
+    async def __call__(self, *statements: str, within_s: float = ENDS_WITHIN_S) -> None:
+        """Run them, each of which is told once it is done."""
+        for statement in statements:
+            await self.member.run(statement, deadline_s=within_s)
+            self.append(statement)
+
+
 class RoleRun:
     """One change of roles."""
 
-    def __init__(self, controls: Controls, load: Driving, under_way: UnderWay) -> None:
+    def __init__(self, controls: Controls, load: Driving, kind: ChangeKind) -> None:
         self.load = load
         self.state = controls.state
         self.drift = controls.drift
         self.fleet = controls.fleet
         self.clock = controls.clock
         self.report = controls.report
-        self.under_way = under_way
+        self.under_way = UnderWay(kind, "", "", "", controls.turns.actor.writer, controls.clock.wall())
         """As it is recorded; its nodes are known once it has begun."""
         self.steps: list[RoleStep] = []
         self.warnings: list[str] = []
@@ -85,24 +99,24 @@ class RoleRun:
         await self.state.write(lambda now: replace(now, role_change=under_way))
 
     @asynccontextmanager
-    async def step(self, name: str, node: str, failure: str = "") -> AsyncIterator[list[str]]:
-        """One step: recorded, then done and timed; what runs on the node's server is to be put into the
-        list. One beside others, whose `failure` is a warning that begins so, is not recorded."""
+    async def step(self, name: str, node: str, failure: str = "") -> AsyncIterator[Statements]:
+        """One step: recorded, then done and timed, with what runs on the node's server. One beside others,
+        whose `failure` is a warning that begins so, is not recorded."""
         if not failure:
             self.under_way = replace(self.under_way, step=name)
             await self.record(self.under_way)
             self.report(f"{node}: {name}")
-        began_s, said = self.clock.monotonic(), list[str]()
+        began_s, sql = self.clock.monotonic(), Statements(self.fleet.members.get(node, self.old))
         try:
-            yield said
+            yield sql
         except ReplexplorerError as error:
             if not failure:
                 raise
             self.warnings.append(f"{failure}: {error}")
-            if not said:
+            if not sql:
                 return
         took_ms = (self.clock.monotonic() - began_s) * 1000
-        self.steps.append(RoleStep(name, node, tuple(said), took_ms))
+        self.steps.append(RoleStep(name, node, tuple(sql), took_ms))
 
     @property
     def recovery(self) -> RecoveryTime:
@@ -117,16 +131,15 @@ class RoleRun:
 
     def done(self, **more: Any) -> RoleChange:
         """The change, as it was carried out."""
-        change, warnings = self.under_way, tuple(self.warnings)
-        in_group, steps = self.fleet.system.is_group, tuple(self.steps)
+        change = self.under_way
         return RoleChange(
             change.kind,
             change.source,
             change.to,
-            steps,
+            tuple(self.steps),
             fenced=True,
-            warnings=warnings,
-            in_group=in_group,
+            warnings=tuple(self.warnings),
+            in_group=self.fleet.system.is_group,
             **more,
         )
 
@@ -231,21 +244,19 @@ class RoleRun:
 
     # -- working on the nodes
 
-    async def run(self, member: Member, said: list[str], *statements: str) -> None:
-        """Run statements, each of which is told once it is done."""
-        for statement in statements:
-            await member.run(statement, deadline_s=ENDS_WITHIN_S)
-            said.append(statement)
-
-    async def follow(self, member: Member, source: Member, said: list[str]) -> None:
-        """Point a node at a source, by its position, and start its threads; it takes no writes."""
-        credentials, dialect = self.fleet.logins, member.dialect
+    async def follow(self, sql: Statements, source: Member) -> None:
+        """Point a node at a source, by its position, and start its threads; it takes no writes, and its
+        applier waits for no acknowledgement."""
+        credentials, dialect = self.fleet.logins, sql.member.dialect
         address = SourceAddress(source.name, credentials.replication_user, credentials.replication_password)
-        await self.run(member, said, dialect.stop_threads(), *dialect.refuse_writes())
+        await sql(dialect.stop_threads(), *dialect.refuse_writes())
         pointing = dialect.follow(address)
-        await ask(member.control, pointing, deadline_s=ENDS_WITHIN_S)
-        said.append(pointing.statement)
-        await self.run(member, said, *dialect.register(), dialect.start_threads())
+        await ask(sql.member.control, pointing, deadline_s=ENDS_WITHIN_S)
+        sql.append(pointing.statement)
+        sample = self.state.samples.get(sql.member.name)
+        if sample is not None and sample.values.get(keys.SEMI_SYNC) == "on":
+            await sql(dialect.set(keys.SEMI_SYNC, "off"))
+        await sql(*dialect.register(), dialect.start_threads())
 
     async def start(self, node: str) -> Member:
         """Start a node's server and wait for a login; raises StackUnavailable."""
@@ -259,9 +270,3 @@ class RoleRun:
         """Let servers be this when they start: those that do not follow the source take no writes."""
         others = (name for name in self.fleet.members if name != source and name not in following)
         await self.fleet.outside.provider.keep_roles(BootRoles(source, frozenset(others)))
-
-
-def role_run(controls: Controls, load: Driving, kind: ChangeKind) -> RoleRun:
-    """A change of this kind that has not begun yet."""
-    by, now_s = controls.turns.actor.writer, controls.clock.wall()
-    return RoleRun(controls, load, UnderWay(kind, "", "", "", by, now_s))

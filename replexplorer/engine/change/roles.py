@@ -16,8 +16,6 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
@@ -39,7 +37,7 @@ from replexplorer.engine.change.rejoin import (
     rejoin_group,
     switchover_in_group,
 )
-from replexplorer.engine.change.role_run import RoleRun, role_run
+from replexplorer.engine.change.role_run import RoleRun, Statements
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import watch_links
@@ -87,7 +85,7 @@ class RoleChanges:
                 "`replexplorer switchover --to NODE` chooses one while a majority answers",
             )
         self._fleet.need(Ability.STOP_SERVERS)
-        run = role_run(self._controls, self._load, ChangeKind.FAILOVER)
+        run = RoleRun(self._controls, self._load, ChangeKind.FAILOVER)
         run.since_s = run.since_s if since_s is None else since_s
         async with self._turns.change(anyway=anyway):
             await run.look()
@@ -116,7 +114,7 @@ class RoleChanges:
         Raises UsageError where there is no such node, StackUnavailable while the source does not answer,
         and where no replica has everything in time; then the source takes writes as before.
         """
-        run = role_run(self._controls, self._load, ChangeKind.SWITCHOVER)
+        run = RoleRun(self._controls, self._load, ChangeKind.SWITCHOVER)
         async with self._turns.change(anyway=anyway):
             await run.look()
             if self._fleet.system.is_group:
@@ -148,7 +146,7 @@ class RoleChanges:
         Raises UsageError where there is no such node or it is the source, StackUnavailable where either
         does not answer, or consent is not given.
         """
-        run = role_run(self._controls, self._load, ChangeKind.REJOIN)
+        run = RoleRun(self._controls, self._load, ChangeKind.REJOIN)
         async with self._turns.change(anyway=anyway):
             await run.look()
             if self._fleet.system.is_group:
@@ -231,7 +229,7 @@ class RoleChanges:
         if self._state.requested.role_change is None:
             return None
         async with self._turns.change(anyway=True):
-            run = role_run(self._controls, self._load, ChangeKind.REJOIN)
+            run = RoleRun(self._controls, self._load, ChangeKind.REJOIN)
             await run.look()
             change = self._state.requested.role_change
             if change is None:  # it was under way, and has ended meanwhile
@@ -270,7 +268,7 @@ class RoleChanges:
         """The new source takes writes: everybody else follows it, as far as they can."""
         to = run.new
         if self._fleet.standing(to.name).follows is not None:
-            await run.run(to, [], to.dialect.stop_threads(), *to.dialect.follow_nobody())
+            await Statements(to)(to.dialect.stop_threads(), *to.dialect.follow_nobody())
         run.history = await to.executed()
         await hand_over(run)
         await run.look()
@@ -285,7 +283,7 @@ class RoleChanges:
         await run.keep_roles(source.name, follow)
         if self._state.reachable(source.name):
             try:
-                await run.run(source, [], *source.dialect.open_for_writes())
+                await Statements(source)(*source.dialect.open_for_writes())
             except ReplexplorerError:
                 # It may refuse the undo of what it refused, and take writes all the same.
                 if (await ask(source.control, source.dialect.settings())).refuses_writes is not False:
@@ -299,9 +297,9 @@ class RoleChanges:
     async def _follow_again(self, run: RoleRun, member: Member, source: Member) -> None:
         threads, dialect = await member.threads(), member.dialect
         if threads is None or threads.source_host != source.name:
-            await run.follow(member, source, [])
+            await run.follow(Statements(member), source)
         else:
-            await run.run(member, [], *dialect.refuse_writes(), dialect.start_threads())
+            await Statements(member)(*dialect.refuse_writes(), dialect.start_threads())
 
     async def _lost(self, since_s: float) -> RecoveryPoint:
         """What the clients of a `ledger` load were told is committed and the source of now lacks: the log is
@@ -322,21 +320,16 @@ class RoleChanges:
         state = self._state
         await state.refresh()
         await self._until_replicating(run)
-        await self._demote(run)
         await self._keep_roles(run)
         with contextlib.suppress(ReplexplorerError):
             await watch_links(self._fleet)
         await state.look_at_links(self._fleet.roster.pairs)
-        wanted = dict(not_so_yet(state))
-        if unfit := self.too_few_to_acknowledge():
-            wanted.pop(KnobName(keys.SEMI_SYNC, SOURCE), None)
-            run.warnings.append(unfit)
-        if wanted:
-            failure = "not all that is asked is in force"
-            async with run.step("let links and knobs follow", self._fleet.source_name, failure) as said:
-                result = await self._controls.turn(wanted, "goes with the roles: ", anyway=True)
-                said += [statement for each in result.changed for statement in each.statements]
-                run.warnings += result.warnings
+        if wanted := not_so_yet(state):
+            async with run.step("let links and knobs follow", self._fleet.source_name, "knobs") as sql:
+                done, left = await self._controls.turn_each(wanted, "goes with the roles: ")
+                sql += [each for result in done for change in result.changed for each in change.statements]
+                run.warnings += [warning for result in done for warning in result.warnings]
+                run.warnings += [f"{name} is not in force: {error}" for name, error in left.items()]
         await run.record(None)
         await state.look_at_gtids()
         self._event_log.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
@@ -348,20 +341,6 @@ class RoleChanges:
         """Whoever follows the source now may do so again when it starts."""
         source = self._fleet.source_name
         await run.keep_roles(source, list(filter(self._state.reachable, run.followers(source))))
-
-    def too_few_to_acknowledge(self) -> str | None:
-        """Why semi-sync that is asked for is not switched on; None where it is on, not asked for, or can
-        be."""
-        state = self._state
-        wanted = state.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
-        required = int(state.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
-        follow = sum(map(self._follows, self._fleet.replica_names))
-        sample = state.source_sample
-        if not wanted or follow >= required or (sample and sample.values.get(keys.SEMI_SYNC) == "on"):
-            return None
-        return (
-            f"semi_sync stays off: {follow} of {required} replicas could acknowledge; a rejoin switches it on"
-        )
 
     async def _until_replicating(self, run: RoleRun) -> None:
         """Wait until the nodes that were pointed at the source replicate; a late one is a warning."""
@@ -378,12 +357,3 @@ class RoleChanges:
             await self._state.look(name)
 
         await asyncio.gather(*map(wait_for, names))
-
-    async def _demote(self, run: RoleRun) -> None:
-        """A replica whose semi-sync source is on would let its applier wait for acknowledgements."""
-        for member in self._fleet.replicas:
-            sample = self._state.samples.get(member.name)
-            if sample is None or not sample.view.reachable or sample.values.get(keys.SEMI_SYNC) != "on":
-                continue
-            async with run.step("wait for no acknowledgement", member.name, member.name) as said:
-                await run.run(member, said, member.dialect.set(keys.SEMI_SYNC, "off"))
