@@ -5,7 +5,7 @@ Law: each fault in force has a record from which anybody can take it back, whoev
 
 from __future__ import annotations
 
-import math
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -195,8 +195,8 @@ _UNKNOWN: Final = FaultKind("", "", "", FaultPart.LINK, "something was done to {
 """Of a record that another version wrote."""
 _BY_KEY: Final = {kind.key: kind for kind in KINDS}
 
-MOST_STALL_MS: Final = 5000.0
-LEAST_STALL_MS: Final = 0.001
+_LIMITS: Final = {"ms": (0.001, 5000.0), "s": (SHORTEST_FLAP_S, LONGEST_FLAP_S)}
+"""The least and the most of a value, by unit."""
 _EVEN: Final = "2/2"
 """How a link flaps where nothing is said."""
 
@@ -351,41 +351,31 @@ def _value(kind: FaultKind, text: str | None) -> str | None:
         if value not in kind.values:
             raise UsageError(f"{kind.key}: '{value}' is not known", f"one of {', '.join(kind.values)}")
         return value
-    if kind.unit == "ms":
-        if not LEAST_STALL_MS <= (figure := _figure(text or "", "ms")) <= MOST_STALL_MS:
-            limits = f"{LEAST_STALL_MS:g} to {MOST_STALL_MS:g} ms"
-            raise UsageError(f"{kind.key}: '{text or ''}' is out of range", limits)
-        return f"{figure:g}"
-    if kind.unit == "s/s":
-        down_s, up_s = _two_figures(kind, _EVEN if text is None else text)
-        return f"{down_s:g}/{up_s:g}"
+    if kind.unit:
+        given = text if text is not None else _EVEN if kind.key == FLAP_FAULT else ""
+        return "/".join(f"{each:g}" for each in _figures(kind, given))
     if text is not None:
         raise UsageError(f"{kind.key} takes no value, and got '{text}'", kind.key)
     return None
 
 
-def _figure(text: str, unit: str) -> float:
-    """What stands before the unit; not a number where that is none."""
-    try:
-        return float(text.strip().removesuffix(unit))
-    except ValueError:
-        return math.nan
-
-
-def _two_figures(kind: FaultKind, text: str) -> tuple[float, float]:
-    """Seconds down and up; raises UsageError."""
-    figures = [_figure(part, "s") for part in text.split("/")]
-    if len(figures) != 2 or not all(SHORTEST_FLAP_S <= each <= LONGEST_FLAP_S for each in figures):
+def _figures(kind: FaultKind, text: str) -> list[float]:
+    """The numbers of its value, in its unit; raises UsageError."""
+    units = str(kind.unit).split("/")
+    low, high = _LIMITS[units[0]]
+    figures: list[float] = []
+    with contextlib.suppress(ValueError):
+        figures = [float(part.strip().removesuffix(units[0])) for part in text.split("/")]
+    if len(figures) != len(units) or not all(low <= each <= high for each in figures):
         raise UsageError(
-            f"{kind.key}: '{text}' is no ON_S/OFF_S",
-            f"two numbers of {SHORTEST_FLAP_S:g} to {LONGEST_FLAP_S:g} s, as {kind.key}={_EVEN}",
+            f"{kind.key}: '{text}' is out of range", f"{kind.form}, {low:g} to {high:g} {units[0]}"
         )
-    return figures[0], figures[1]
+    return figures
 
 
 def flap_of(fault: Fault) -> Flap:
     """How the links of a flap go down and up: the first time when it was injected."""
-    down_s, up_s = _two_figures(kind_of(FLAP_FAULT), str(fault.value))
+    down_s, up_s = _figures(kind_of(FLAP_FAULT), str(fault.value))
     return Flap(down_s, up_s, fault.since_wall_s)
 
 

@@ -6,7 +6,6 @@ Law: a rule speaks when it holds for the values as they will be and one of its k
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.knobs import keys
@@ -14,22 +13,9 @@ from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format
 from replexplorer.core.link import DELAYS, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
-from replexplorer.core.topology import is_pair
 
 Values = Mapping[KnobName, Value | None]
 """The values as they will be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One cross-knob warning."""
-
-    about: frozenset[str]
-    """The knobs that it is about."""
-    text: Callable[[Values, Sequence[str]], str | None]
-    """The warning for these values on a stack with these replicas; None when all is well."""
-    of_any_link: bool = False
-    """It concerns links between two replicas as well."""
 
 
 def _number(values: Values, name: KnobName) -> float | None:
@@ -119,27 +105,23 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     )
 
 
-RULES: Final = (
-    Rule(frozenset({keys.SEMI_SYNC_TIMEOUT}) | DELAYS, _timeout_below_two_round_trips),
-    Rule(DELAYS, _jitter_beyond_delay, of_any_link=True),
-    Rule(frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),
-    Rule(frozenset({keys.SYNC_BINLOG, keys.SEMI_SYNC}), _replica_ahead),
-    Rule(frozenset({keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, keys.SYNC_BINLOG}), _delay_without_fsync),
-    Rule(
+RULES: Final[tuple[tuple[frozenset[str], Callable[[Values, Sequence[str]], str | None]], ...]] = (
+    (frozenset({keys.SEMI_SYNC_TIMEOUT}) | DELAYS, _timeout_below_two_round_trips),
+    (DELAYS, _jitter_beyond_delay),
+    (frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),
+    (frozenset({keys.SYNC_BINLOG, keys.SEMI_SYNC}), _replica_ahead),
+    (frozenset({keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, keys.SYNC_BINLOG}), _delay_without_fsync),
+    (
         DELAYS | {keys.RATE, keys.LOAD_MODE, keys.CLIENTS, keys.SEMI_SYNC, keys.SEMI_SYNC_REPLICAS},
         _rate_above_ceiling,
     ),
 )
-"""All rules, in the order in which they are shown."""
+"""By the knobs that a rule is about what makes its warning of the values as they will be and the replicas; None
+when all is well. In the order in which they are shown."""
 
 
 def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:
     """The warnings that concern what was asked."""
     turned = {name.key for name in asked}
-    of_commits = {name.key for name in asked if not is_pair(name.node)}
-    told = (
-        rule.text(values, replicas)
-        for rule in RULES
-        if rule.about & (turned if rule.of_any_link else of_commits)
-    )
+    told = (rule(values, replicas) for about, rule in RULES if about & turned)
     return tuple(text for text in told if text is not None)

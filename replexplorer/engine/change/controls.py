@@ -193,7 +193,7 @@ class Controls:
     async def turn_each(
         self, desired: Desired, prefix: str, *, is_part: bool = False
     ) -> tuple[list[SetResult], Mapping[KnobName, ReplexplorerError]]:
-        """All of it at once, or else one by one as much as can be, whoever experiments; returns what was done,
+        """All of it at once, or else one by one as much as can be, returns what was done
         and what cannot be, each with why."""
         done: list[SetResult] = []
         left: dict[KnobName, ReplexplorerError] = {}

@@ -8,7 +8,7 @@ running again restores it. After a kill the next start does it: the stack keeps 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.snapshot import Baseline, PendingRestore, Snapshot
-from replexplorer.core.fault import Fault
+from replexplorer.core.fault import Fault, clears
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.link import kept_all, seen_from
@@ -123,27 +123,21 @@ class RestoreGuard:
     async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
         """Mend what `text` means of the faults that were injected here, all for None; raises what
         `StackApi.clear` does."""
-        over: list[Fault] = []
-        for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
-            kind, at, _ = (text or fault.kind).partition("@")
-            if kind.partition("=")[0] == fault.kind and (
-                not at or text in _addresses(fault, self.stack.seen)
-            ):
-                over.append(fault)
+        roster, alike = self.stack.seen.roster, self.stack.seen.system.starts_together
+        newest = sorted(self._faults.values(), key=lambda fault: -fault.number)
+        over = tuple(fault for fault in newest if clears(fault, text, roster))
+        kinds = [fault.kind for fault in over]
         for fault in over:
-            alike = [each for each in over if each.kind == fault.kind]
-            if len(alike) > 1 and self.stack.seen.system.starts_together:
-                await self._mend_together(alike)
-            else:
+            if not alike or kinds.count(fault.kind) == 1:
                 await self._mend(fault)
-        return tuple(over)
-
-    async def _mend_together(self, alike: Sequence[Fault]) -> None:
-        """Clear all of one kind at once: one server alone would wait for the others, and answer nobody."""
-        if any(fault.number in self._faults for fault in alike):
-            await self._clear(alike[0].kind)
-        for fault in alike:
-            self._faults.pop(fault.number, None)
+            elif (
+                fault.number in self._faults
+            ):  # one server alone would wait for the others, and answer nobody
+                await self._clear(fault.kind)
+                for each in over:
+                    if each.kind == fault.kind:
+                        self._faults.pop(each.number, None)
+        return over
 
     async def _mend(self, fault: Fault) -> None:
         """Clear one; nothing where somebody has cleared it already. A member that is not let in after it gets
@@ -407,12 +401,6 @@ def _waiting_words(
     elif passed_s >= _NEARER_WITHIN_S:
         what += ", it comes no nearer" + ("" if driver is None else f": {driver} drives a load too")
     return f"{what}, for {max(0.0, within_s - passed_s):.0f} s at most"
-
-
-def _addresses(fault: Fault, seen: Snapshot) -> tuple[str, ...]:
-    """All that `KIND@NODE` may be typed as for this one, in a stack as it was last seen."""
-    aliases = (alias for alias, node in seen.roster.aliases.items() if node == fault.node)
-    return tuple(f"{fault.kind}@{node}" for node in (fault.node, *aliases))
 
 
 async def turn_back(
