@@ -227,10 +227,7 @@ class Had:
     binlog_bytes: int = 0
     """Of its binlogs, taken by a power cut."""
     loses_rows: bool = False
-    """Its redo log was not flushed at each commit: rows can be missing whose GTIDs its binlog has kept."""
-    rows_low: int | None = None
-    """How many commits the redo log would lose, at least; None: it was not counted."""
-    rows_high: int | None = None
+    """Its redo log had not flushed all commits: rows can be missing whose GTIDs its binlog has kept."""
     first: str | None = None
     """What the node had executed a moment before, where it can lose commits: that it went on says that there
     are some in no set; None: it cannot."""

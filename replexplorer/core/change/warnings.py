@@ -116,8 +116,8 @@ RULES: Final[tuple[tuple[frozenset[str], Callable[[Values, Sequence[str]], str |
         _rate_above_ceiling,
     ),
 )
-"""By the knobs that a rule is about what makes its warning of the values as they will be and the replicas; None
-when all is well. In the order in which they are shown."""
+"""By the knobs that a rule is about what makes its warning of the values as they will be and the replicas;
+None when all is well. In the order in which they are shown."""
 
 
 def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:

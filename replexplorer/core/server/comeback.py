@@ -175,8 +175,7 @@ class Comeback:
     differs: Mapping[str, str] = field(default_factory=dict)
     """By node why it is to be copied, said of the node."""
     rows: tuple[int, int] | None = None
-    """Bounds of the number of commits whose rows are gone while their GTIDs are there; None: not known."""
-
+    """At least and at most how many commits' rows are gone while their GTIDs are there; None: not known."""
     acknowledged: str | None = None
     """Those of `lost` that clients of the load were answered, all of them; None: no load kept account."""
     wrote_to_the_end: bool = False
@@ -237,9 +236,6 @@ class Comeback:
             )
         if self.rows is None:
             lines.append(f"{self.node} may have lost rows whose GTIDs it has: how many is not known")
-        elif self.rows[1]:
-            low, high = self.rows
-            lines.append(f"{self.node} lost the rows of {low:,} to {high:,} commits and has their GTIDs")
         if self.binlog_lost:
             gone = f"{transactions(self.binlog_lost)} ({self.binlog_bytes:,} bytes)"
             lines.append(f"the binlog of {self.node} lost {gone} that InnoDB has kept")
@@ -294,16 +290,10 @@ def compare(
     binlog_lost = None if had.purged is None else subtract_gtids(purged, had.purged)
     of_lost = common_gtids(lost, answered) if answered else None
     wrote = had.first is not None and bool(subtract_gtids(had.executed.get(node, ""), had.first))
-    rows: tuple[int, int] | None = (0, 0)
     # InnoDB keeps the GTIDs of what it has: where these are more than the binlog's, all their rows are there.
-    if rows_apart and lost:
-        rows = None
-    elif had.loses_rows and not binlog_lost:
-        rows = None if had.rows_low is None or had.rows_high is None else (had.rows_low, had.rows_high)
-        if rows is not None and lost:
-            rows = (0, max(0, rows[1] - gtid_count(lost)))
+    rows = None if (lost if rows_apart else had.loses_rows and not binlog_lost) else (0, 0)
     if not is_source:
-        differs = {} if rows == (0, 0) else {node: NOT_KNOWN}
+        differs = {node: NOT_KNOWN} if rows is None else {}
         return Comeback(
             node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows, of_lost,
             rows_apart=rows_apart,
@@ -316,7 +306,7 @@ def compare(
             differs[name] = (
                 f"has {transactions(only_on[name])} that {node} lost and whose numbers it uses again"
             )
-        elif rows is None or rows[1]:
+        elif rows is None:
             differs[name] = f"has or gets transactions whose rows {node} may have lost"
         if differs.get(name):
             replication[name] = Replication.DIVERGED

@@ -11,34 +11,34 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Had
 from replexplorer.core.knobs import keys
 from replexplorer.core.server.comeback import Comeback, compare, loses_rows
-from replexplorer.core.server.exposure import Loss
+from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
 from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import errant_gtids
 from replexplorer.engine.observe.state import StackState
+from replexplorer.engine.tasks import Patience
 
 _WITHIN_S: Final = 2.0
 _DRAINED_WITHIN_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.2
-_METER: Final = {"power_cut": "power_cut", "kill": "process_dies"}
-"""What the exposure meter calls it."""
 
 
 async def had_before(state: StackState, node: str, fault: str) -> Had:
     """What the nodes have now, right before this fault ends the server of one."""
     fleet, member = state.fleet, state.fleet.member(node)
-    sample = state.samples.get(node)
-    rows = state.exposures.last_whole if node == fleet.source_name else None
-    loss = None if rows is None else getattr(rows[1], _METER.get(fault, ""), None)
-    low, high = (loss.low, loss.high) if isinstance(loss, Loss) else (None, None)
+    sample, seen = state.samples.get(node), state.exposures.last_whole
+    loss: Loss | Unknown | None = None
+    if seen is not None and node == fleet.source_name:
+        loss = seen[1].power_cut if fault == "power_cut" else seen[1].process_dies
     purged: str | None = None
     with suppress(ReplexplorerError):
         purged = await ask(member.poll, member.dialect.purged(), deadline_s=_WITHIN_S)
     values = sample.values if sample else {}
     sets, is_lax = await _sets(state, fleet.members), loses_rows(fault, values)
     loses_log = is_lax or (fault == "power_cut" and values.get(keys.SYNC_BINLOG, 1) != 1)
-    return Had(sets, purged, 0, is_lax, low, high, sets.get(node) if loses_log else None)
+    loses_any = is_lax and not (isinstance(loss, Loss) and loss.high == 0)
+    return Had(sets, purged, 0, loses_any, sets.get(node) if loses_log else None)
 
 
 async def seen_last(member: Member, ending: Awaitable[None]) -> str | None:
@@ -129,21 +129,11 @@ class Return:
 
     async def _since(self, others: Mapping[str, str], purged: str) -> dict[str, str]:
         """What the others have by now. One that lacks some of `purged` may still read what the kernel held
-        for it when the server ended: it is asked again until it has all or its IO thread ends in an error."""
-        clock = self._state.fleet.outside.clock
-        until_s = clock.monotonic() + _DRAINED_WITHIN_S
-        while True:
-            failed = [name for name in others if await self._io_failed(name)]
+        for it when the server ended: it is asked again for a while."""
+        patience = Patience(self._state.fleet.outside.clock, _DRAINED_WITHIN_S, _LOOK_EVERY_S)
+        since: dict[str, str] = {}
+        while await patience.again():
             since = await _sets(self._state, others)
-            lacking = [name for name in others if subtract_gtids(purged, others[name], since.get(name, ""))]
-            if set(lacking) <= set(failed) or clock.monotonic() >= until_s:
-                return since
-            await clock.sleep(_LOOK_EVERY_S)
-
-    async def _io_failed(self, name: str) -> bool:
-        member = self._state.fleet.member(name)
-        try:
-            threads = await ask(member.poll, member.dialect.threads(), deadline_s=_WITHIN_S)
-        except ReplexplorerError:
-            return False
-        return threads is None or threads.io in ("error", "off")
+            if not any(subtract_gtids(purged, has, since.get(name, "")) for name, has in others.items()):
+                break
+        return since
