@@ -58,7 +58,7 @@ class RestoreGuard:
     comebacks: list[Comeback] = field(default_factory=list)
     """Of servers that its faults had ended."""
     restored: list[str] = field(default_factory=list)
-    """What was given back, each in a line; known once all was returned."""
+    """What was returned, each in a line; known once all was returned."""
     unrestored: tuple[str, ...] = ()
     """What could not be restored yet, each in a line; known once all was returned."""
     outcome: str = "is done"
@@ -474,7 +474,7 @@ async def restore_guard(
 ) -> AsyncIterator[RestoreGuard]:
     """The stack, for an experiment alone: between two marks, with our load, which has no clients yet.
 
-    What a killed experiment left is given back first. Raises UsageError and StackUnavailable while nothing is
+    What a killed experiment left is restored first. Raises UsageError and StackUnavailable while nothing is
     changed: what `check` says of the settings, that another experiment runs, or that somebody else drives the
     load.
     """
