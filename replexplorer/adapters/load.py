@@ -19,7 +19,6 @@ import json
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -32,9 +31,8 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.load.interval import Interval, ProcessWork, keep_for_reader
-from replexplorer.core.load.pacing import OPEN, processes_for, share_out
-from replexplorer.core.load.processes import Cuts, LoadShare, shares_of
+from replexplorer.core.load.interval import Cuts, Interval, ProcessWork
+from replexplorer.core.load.pacing import OPEN, LoadShare, processes_for, share_out, shares_of
 from replexplorer.core.load.workload import statements_in
 from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Report
 
@@ -154,7 +152,7 @@ class LoadPlace:
 
 
 class _Child:
-    """One process and the commands that it has not answered yet; all times are by this machine's clock."""
+    """One process and the commands that it has not answered yet; all times are by its own clock."""
 
     def __init__(
         self, number: int, process: Process, place: LoadPlace, part: LoadShare, report: Report | None
@@ -162,16 +160,14 @@ class _Child:
         self.number = number
         self.process = process
         self.part = part
-        self.origin_s = 0.0
-        """Its intervals end at whole intervals after this time."""
         self.reader: asyncio.Task[None] | None = None
         """Reads it until it ends."""
         self.is_stopping = False
-        self._place = place
+        self._host = place.host
         self._log_of = cache(place.log_of) if place.log_of is not None else None
         self._report = report
         self._ids = itertools.count(1)
-        self._answers: dict[int, asyncio.Future[float]] = {}
+        self._answers: dict[int, asyncio.Future[None]] = {}
         self._end: ReplexplorerError | None = None
 
     async def read(self, take: Callable[[Interval], None]) -> ReplexplorerError:
@@ -189,7 +185,7 @@ class _Child:
                         reason = LoadEnded(f"the load ended: {event['message']}", event["hint"])
                     case "done" | "failed":
                         self._take_answer(event)
-            why = self.process.complaint or f"the way to the host {self._place.host} was lost"
+            why = self.process.complaint or f"the way to the host {self._host} was lost"
             self._end = reason or LoadEnded(
                 f"the load's process ended by itself ({why})", "start the load again"
             )
@@ -201,67 +197,49 @@ class _Child:
         return self._end
 
     def _counted(self, interval: Interval) -> Interval:
-        """What it reports, by our clock and marked as its own."""
-        seconds, ahead_s = interval.duration_s, self._place.ahead_s
-        work = ProcessWork(
-            self.number,
-            self.part.clients,  # one that ends reports that it has none any more
-            interval.commits,
-            seconds * interval.cpu_percent / 100,
-            seconds,
-        )
-        return replace(
-            interval, work=(work,), start_s=interval.start_s - ahead_s, end_s=interval.end_s - ahead_s
-        )
+        """What it reports, marked as its own; one that ends reports that it has no clients any more."""
+        seconds = interval.duration_s
+        cpu_s = seconds * interval.cpu_percent / 100
+        work = ProcessWork(self.number, self.part.clients, interval.commits, cpu_s, seconds)
+        return replace(interval, work=(work,))
 
     def _take_answer(self, event: Mapping[str, Any]) -> None:
         answer = self._answers.get(event["id"])
         if answer is None or answer.done():
             return
         if event["event"] == "done":
-            answer.set_result(event.get("origin_s", 0.0))
+            answer.set_result(None)
         else:
             answer.set_exception(_error(event))
 
-    async def do(self, verb: str, **content: object) -> float:
-        """Send a command and wait for its answer, which says where its intervals are counted from; raises
-        what it answers, or what ended it."""
+    async def do(self, verb: str, **content: object) -> None:
+        """Send a command and wait for its answer; raises what it answers, or what ended the process."""
         if self._end is not None:
             raise self._end
         number = next(self._ids)
-        answer: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         try:
             await self.process.send(json.dumps({"id": number, "do": verb, **content}))
-            return await answer
+            await answer
         finally:
             del self._answers[number]
 
     async def start(self, target: LoadTarget, settings: LoadSettings, interval_s: float) -> None:
-        """Let it take its part; returns when its clients are ready, or commit where they need not wait."""
-        origin_s = await self.do(
-            "start", target=asdict(target), interval_s=interval_s, **self._content(settings, self.part)
-        )
-        self.origin_s = origin_s - self._place.ahead_s
+        """Let it take its part; returns when its clients are ready to `go`."""
+        content = self._content(settings, self.part)
+        await self.do("start", target=asdict(target), interval_s=interval_s, **content)
 
     async def change(self, settings: LoadSettings, part: LoadShare) -> None:
         """Let it go on with another part, or by other settings."""
         await self.do("change", **self._content(settings, part))
-
-    async def go(self, at_s: float) -> None:
-        """Let a part that waits begin at this moment; returns at its first commit."""
-        await self.do("go", at_s=at_s + self._place.ahead_s)
+        self.part = part
 
     def _content(self, settings: LoadSettings, part: LoadShare) -> dict[str, object]:
-        """Settings and a part as a command carries them: by the process's clock, with its own client log."""
+        """Settings, with its own client log, and a part as a command carries them."""
         if settings.ledger is not None and self._log_of is not None:
             directory, number = self._log_of(settings.ledger)
             settings = replace(settings, ledger=directory, ledger_file=number)
-        ahead_s = self._place.ahead_s
-        if part.origin_s is not None:
-            part = replace(part, origin_s=part.origin_s + ahead_s)
-        if part.phase is not None and part.rate_tps is not None:
-            part = replace(part, phase=(part.phase + ahead_s * part.rate_tps) % 1.0)
         return {"settings": asdict(settings), "part": asdict(part)}
 
     async def stop(self) -> None:
@@ -288,16 +266,10 @@ class _Child:
 def _error(event: Mapping[str, Any]) -> ReplexplorerError:
     """A process's error as ours."""
     message, hint = event["message"], event["hint"]
-    match event["code"]:
-        case "refused":
-            return ServerRefused(event["number"], message, hint)
-        case "unreachable":
-            return ServerUnreachable(message, hint)
-        case "usage":
-            return UsageError(message, hint)
-        case "missing":
-            return MissingPiece(message, hint)
-    return ReplexplorerError(message, hint)
+    if event["code"] == "refused":
+        return ServerRefused(event["number"], message, hint)
+    kinds = {"unreachable": ServerUnreachable, "usage": UsageError, "missing": MissingPiece}
+    return kinds.get(event["code"], ReplexplorerError)(message, hint)
 
 
 @dataclass(slots=True)
@@ -311,6 +283,25 @@ class _Load:
     cuts: Cuts
     children: list[_Child] = field(default_factory=list)
     has_lost_one: bool = False
+
+    def parts(self, settings: LoadSettings) -> list[LoadShare]:
+        """What each process is to have of these settings, those that are there and those that are missing."""
+        if settings.processes:  # a process without a client would do nothing
+            wanted = max(1, min(settings.processes, settings.clients))
+        else:
+            per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
+            wanted = processes_for(settings.clients, per_s, self.place.cores)
+        before = [each.part.clients for each in self.children]
+        return shares_of(share_out(settings.clients, before, wanted))
+
+    def now_s(self) -> float:
+        """The moment by the processes' clock."""
+        return time.monotonic() + self.place.ahead_s
+
+    async def begin(self, children: Sequence[_Child], at_s: float) -> None:
+        """Let processes that are ready begin at this moment; returns when each has committed."""
+        begins = (each.do("go", at_s=at_s, origin_s=self.cuts.origin_s) for each in children)
+        await asyncio.gather(*begins)
 
 
 class LoadGroup:
@@ -326,9 +317,8 @@ class LoadGroup:
         self._place = place or LoadPlace()
         self._spare: Process | None = None
         self._load: _Load | None = None
-        self._intervals: deque[Interval] = deque()
-        self._news = asyncio.Event()
-        self._is_stopping = False
+        self._intervals: asyncio.Queue[Interval | None] = asyncio.Queue()
+        """None behind the last one."""
         self._end: ReplexplorerError | None = None
 
     @property
@@ -351,8 +341,9 @@ class LoadGroup:
         """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
         if self._load is not None:
             raise UsageError("the load runs already")
-        self._is_stopping, self._end = False, None
-        self._intervals.clear()
+        self._end = None
+        while not self._intervals.empty():
+            self._intervals.get_nowait()
         await self._start(*await self._placed(target), settings, interval_s)
 
     async def _start(
@@ -360,28 +351,15 @@ class LoadGroup:
     ) -> None:
         load = self._load = _Load(place, target, settings, interval_s, Cuts(interval_s))
         try:
-            clients = share_out(settings.clients, [], self._wanted(load, settings))
-            lead, *others = await self._spawn(
-                load, shares_of(clients, settings.rate_tps, waits=len(clients) > 1)
-            )
+            lead, *others = await self._spawn(load, load.parts(settings))
             await lead.start(target, settings, interval_s)  # the tables are ready before anybody needs them
-            if others:
-                await asyncio.gather(*(each.start(target, settings, interval_s) for each in others))
-                at_s = time.monotonic() + _BEGIN_IN_S
-                load.cuts.begin(at_s, len(load.children))
-                await asyncio.gather(*(each.go(at_s) for each in load.children))
-            else:
-                load.cuts.origin_s = lead.origin_s
+            await asyncio.gather(*(each.start(target, settings, interval_s) for each in others))
+            at_s = load.now_s() + (_BEGIN_IN_S if others else 0.0)
+            load.cuts.begin(at_s, len(load.children))
+            await load.begin(load.children, at_s)
         except BaseException:
             await asyncio.shield(self.stop())
             raise
-
-    def _wanted(self, load: _Load, settings: LoadSettings) -> int:
-        """How many processes are asked for, or these settings are worth."""
-        if settings.processes:  # a process without a client would do nothing
-            return max(1, min(settings.processes, settings.clients))
-        per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
-        return processes_for(settings.clients, per_s, load.place.cores)
 
     async def _spawn(self, load: _Load, parts: Sequence[LoadShare]) -> list[_Child]:
         """Start the bare processes of the parts that are not there yet, and read them."""
@@ -396,26 +374,21 @@ class LoadGroup:
     async def change(self, settings: LoadSettings) -> None:
         """See `ports.LoadProcess`."""
         load = self._running()
-        clients = share_out(
-            settings.clients, [each.part.clients for each in load.children], self._wanted(load, settings)
-        )
-        parts = shares_of(clients, settings.rate_tps, load.cuts.origin_s)
-        (lead, lead_part), *others = zip(load.children, parts, strict=False)
+        parts, before = load.parts(settings), len(load.children)
+        lead, *others = load.children
         if _tables(settings) != _tables(load.settings):
-            await asyncio.gather(*(child.do("hold") for child, _ in others))
+            await asyncio.gather(*(child.do("hold") for child in others))
         try:
-            await lead.change(settings, lead_part)  # the tables are ready before anybody needs them
+            await lead.change(settings, parts[0])  # the tables are ready before anybody needs them
         except ReplexplorerError:
-            await asyncio.gather(*(child.change(load.settings, child.part) for child, _ in others))
+            await asyncio.gather(*(child.change(load.settings, child.part) for child in others))
             raise
         load.settings = settings
-        await asyncio.gather(*(child.change(settings, part) for child, part in others))
-        for child, part in zip(load.children, parts, strict=False):
-            child.part = part
-        before = len(load.children)
+        await asyncio.gather(*map(_Child.change, others, itertools.repeat(settings), parts[1:]))
         try:
-            for child in await self._spawn(load, parts):
-                await child.start(load.target, settings, load.interval_s)
+            added = await self._spawn(load, parts)
+            await asyncio.gather(*(each.start(load.target, settings, load.interval_s) for each in added))
+            await load.begin(added, load.now_s())
         except BaseException:
             added = load.children[before:]
             del load.children[before:]
@@ -449,22 +422,17 @@ class LoadGroup:
 
     async def intervals(self) -> AsyncIterator[Interval]:
         """See `ports.LoadProcess`; raises LoadEnded when a process, or its host, goes away by itself."""
-        while True:
-            while self._intervals:
-                yield self._intervals.popleft()
-            if self._is_stopping:
-                return
-            if self._end is not None:
-                raise self._end
-            self._news.clear()
-            await self._news.wait()
+        while (interval := await self._intervals.get()) is not None:
+            yield interval
+        if self._end is not None:
+            raise self._end
 
     async def _read(self, load: _Load, child: _Child) -> None:
         """Take one process's intervals until it ends; one that dies ends all."""
 
         def take(interval: Interval) -> None:
             for whole in load.cuts.add(child.number - 1, interval):
-                self._keep(whole)
+                self._keep(load, whole)
 
         end = await child.read(take)
         if child.is_stopping or load.has_lost_one:
@@ -473,7 +441,7 @@ class LoadGroup:
         # What the others counted until then stays.
         others = [each.stop() for each in load.children if each is not child]
         await asyncio.gather(*others, return_exceptions=True)
-        self._keep_rest(load)
+        self._keep(load, load.cuts.rest())
         if len(load.children) > 1:
             end = LoadEnded(
                 f"process {child.number} of {len(load.children)}, with {child.part.clients} of the load's"
@@ -481,23 +449,19 @@ class LoadGroup:
                 end.hint,
             )
         self._end = end
-        self._news.set()
+        self._intervals.put_nowait(None)
 
-    def _keep_rest(self, load: _Load) -> None:
-        rest = load.cuts.rest()
-        if rest is not None:
-            self._keep(rest)
-
-    def _keep(self, interval: Interval) -> None:
-        """Keep an interval until somebody takes it; beyond a bound the newest are merged."""
-        keep_for_reader(self._intervals, interval)
-        self._news.set()
+    def _keep(self, load: _Load, interval: Interval | None) -> None:
+        """Keep an interval, by our clock, until somebody takes it."""
+        if interval is not None:
+            start_s, end_s = interval.start_s - load.place.ahead_s, interval.end_s - load.place.ahead_s
+            self._intervals.put_nowait(replace(interval, start_s=start_s, end_s=end_s))
 
     async def _stop_all(self, load: _Load) -> None:
         try:
             await asyncio.gather(*(child.stop() for child in load.children))
         finally:
-            self._keep_rest(load)
+            self._keep(load, load.cuts.rest())
 
     async def stop(self) -> None:
         """See `ports.LoadProcess`; the last interval can be read afterwards. Harmless twice."""
@@ -510,8 +474,8 @@ class LoadGroup:
         try:
             await self._stop_all(load)
         finally:
-            self._is_stopping = True
-            self._news.set()
+            self._end = None
+            self._intervals.put_nowait(None)
 
 
 def _tables(settings: LoadSettings) -> tuple[int, int, str | None]:

@@ -25,7 +25,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Value
-from replexplorer.core.load.interval import Interval, Measurement, keep_for_reader
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
@@ -68,6 +68,10 @@ def with_knobs(
     return replace(settings, **changes)
 
 
+_WAITING_AT_MOST: Final = 240
+"""Intervals that wait for a reader; two minutes of them."""
+
+
 def _silent(text: str, done: float | None) -> None:
     """Nobody listens to the progress of a start."""
 
@@ -85,8 +89,11 @@ class Inbox:
     _intervals: deque[Interval] = field(default_factory=deque)
 
     def put(self, interval: Interval) -> None:
-        """Add the newest."""
-        keep_for_reader(self._intervals, interval)
+        """Add the newest; beyond a bound it is merged with the one before, so that a slow reader loses
+        detail and never a commit."""
+        if len(self._intervals) >= _WAITING_AT_MOST:
+            interval = self._intervals.pop().followed_by(interval)
+        self._intervals.append(interval)
         self.arrived.set()
 
     def take(self) -> tuple[Interval, ...]:

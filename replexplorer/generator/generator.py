@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.pacing import CLOSED, Pace, Schedule
-from replexplorer.core.load.processes import LoadShare
+from replexplorer.core.load.pacing import CLOSED, LoadShare, Pace, Schedule
 from replexplorer.core.load.workload import LEDGER, Workload
 from replexplorer.generator.client_log import ClientLog, LogHealth, Reader, readers_of
 from replexplorer.generator.clients import Alarm, Clients
@@ -61,10 +60,8 @@ class Generator:
         self._clients: Clients | None = None
         self._alarm: Alarm | None = None
         self._begun: asyncio.Future[None] | None = None
-        self._is_awaited = False
-        """Its clients are ready, those of other processes may not be: `go` says when all begin."""
-        self._counts_from_commit = True
-        """Time is counted from the first commit on; else from where all processes began."""
+        self._is_awaited = True
+        """Its clients may be ready, those of other processes may not: `go` says when all begin."""
         self._rows = 0.0
         self._preparing = 0
         self._changing = asyncio.Lock()
@@ -72,7 +69,6 @@ class Generator:
         self._truncation: asyncio.Task[None] | None = None
         self._reporter: asyncio.Task[None] | None = None
         self._interval_s = 1.0
-        self._origin_s = 0.0
         self._is_drained = False
         """No arrival comes until the next change."""
         self._has_ended = False
@@ -88,7 +84,7 @@ class Generator:
                     part = LoadShare(**command.get("part", {"clients": settings.clients}))
                     await self._start(LoadTarget(**command["target"]), settings, part, command["interval_s"])
                 case "go":
-                    await self._go(command["at_s"])
+                    await self._go(command["at_s"], command["origin_s"])
                 case "change":
                     settings = LoadSettings(**command["settings"])
                     part = LoadShare(**command.get("part", {"clients": settings.clients}))
@@ -109,7 +105,7 @@ class Generator:
         except (KeyError, TypeError) as error:
             self._fail(number, UsageError(f"malformed command ({error})"))
         else:
-            self._outbox.tell("done", id=number, origin_s=self._origin_s)
+            self._outbox.tell("done", id=number)
 
     def _fail(self, number: object, error: ReplexplorerError) -> None:
         """Answer a command with an error."""
@@ -121,7 +117,7 @@ class Generator:
     async def _start(
         self, target: LoadTarget, settings: LoadSettings, part: LoadShare, interval_s: float
     ) -> None:
-        """Prepare, begin, and wait for the first commit."""
+        """Prepare the tables and log in; `go` lets transactions come."""
         if self._tables is not None:
             raise UsageError("the load runs already")
         workload = workload_of(settings)
@@ -129,8 +125,8 @@ class Generator:
         self._tables = Tables(target, self._random, self._progress)
         self._keep(self._tick())
         self._interval_s = interval_s
-        if part.origin_s is None and part.leads:
-            self._report_anew(self._tally.start_s)
+        if part.leads:
+            self._report_from(self._tally.start_s)
         async with self._changing:  # a change that comes meanwhile waits for the table
             await self._prepare(self._tables, settings, workload, target)
         self._begun = asyncio.get_running_loop().create_future()
@@ -149,13 +145,10 @@ class Generator:
         if part.clients:
             # Arrivals wait for the logins, not for the clients: nobody intended them before.
             await self._settle(self._clients)
-        if part.waits:
-            self._is_awaited, self._counts_from_commit = True, False
-        else:
-            await self._commit_first(dispatcher)
 
-    async def _go(self, at_s: float) -> None:
-        """Begin at this moment, as the other processes of the load do."""
+    async def _go(self, at_s: float, origin_s: float) -> None:
+        """Begin at this moment, as the other processes of the load do, and wait for the first commit;
+        intervals end at whole intervals after the origin."""
         if self._dispatcher is None or not self._is_awaited:
             raise UsageError("the load runs already")
         if self._reporter is not None:  # what it would say of the time before is no part of the load
@@ -163,16 +156,10 @@ class Generator:
         await asyncio.sleep(at_s - time.monotonic())
         self._is_awaited = False
         self._tally.begin(at_s)
-        self._report_anew(at_s)
-        await self._commit_first(self._dispatcher)
-
-    async def _commit_first(self, dispatcher: Dispatcher) -> None:
-        """Let transactions come, and wait for the first one."""
-        self._set_pace(dispatcher)
+        self._report_from(origin_s)
+        self._set_pace(self._dispatcher)
         if self._begun is not None and self._part.clients and self._has_arrivals():
             await self._begun
-        elif self._counts_from_commit:
-            self._begin(time.monotonic())
 
     def _has_arrivals(self) -> bool:
         """Whether a commit can be waited for: at a low rate the first arrival may be far away."""
@@ -180,16 +167,9 @@ class Generator:
         return due_s is None or due_s < time.monotonic() + self._interval_s
 
     def _note_commit(self) -> None:
-        """The load has begun: its first interval starts where its first commit did."""
+        """A transaction went through."""
         if self._begun is not None and not self._begun.done():
             self._begun.set_result(None)
-            if self._counts_from_commit:
-                self._begin(time.monotonic() - max(self._tally.latencies_s, default=0.0))
-
-    def _begin(self, at_s: float) -> None:
-        """Count from here on."""
-        self._tally.begin(at_s)
-        self._report_anew(self._tally.start_s if self._part.origin_s is None else self._part.origin_s)
 
     def _note_refusal(self, refused: ServerRefused) -> None:
         """A load whose very first statement is refused has not begun."""
@@ -267,9 +247,7 @@ class Generator:
         settings = self._settings
         if settings is None or settings.mode == CLOSED:
             return Pace()
-        part = self._part
-        pace = Pace.open(settings.rate_tps, settings.spacing, part.share, part.phase)
-        return pace if part.rate_tps is None else replace(pace, rate_tps=part.rate_tps)
+        return Pace.open(settings.rate_tps, settings.spacing, self._part.share, self._part.phase)
 
     def _set_pace(self, dispatcher: Dispatcher) -> None:
         """Let arrivals come as asked; without clients nobody can be meant to be served."""
@@ -306,18 +284,13 @@ class Generator:
         """Make the table fit, or see whether the server takes a user's statements."""
         if not self._part.leads:
             return
-        if settings.script is not None:
-            self._preparing += 1
-            try:
-                await tables.prepare_file(workload, self._hold)
-            finally:
-                self._preparing -= 1
-            await check_script(workload, target, settings, self._random)
-        if workload.table is None:
-            return
         self._preparing += 1
         try:
-            self._rows = await tables.prepare(workload.table, settings.table_size, self._hold)
+            if settings.script is not None:
+                await tables.prepare_file(workload, self._hold)
+                await check_script(workload, target, settings, self._random)
+            elif workload.table is not None:
+                self._rows = await tables.prepare(workload.table, settings.table_size, self._hold)
         finally:
             self._preparing -= 1
 
@@ -345,11 +318,10 @@ class Generator:
             if self._schedule.next_s is None:
                 self._tally.lateness_s.append(max(0.0, time.monotonic() - due_s))
 
-    def _report_anew(self, origin_s: float) -> None:
+    def _report_from(self, origin_s: float) -> None:
         """Let intervals end at whole intervals after this time."""
         if self._reporter is not None:
             self._reporter.cancel()
-        self._origin_s = origin_s
         self._reporter = self._keep(self._report(origin_s))
 
     async def _report(self, origin_s: float) -> None:

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.processes import Cuts
+from replexplorer.core.load.interval import Cuts, Interval
 from replexplorer.core.stats.histogram import Histogram
 
 LENGTH_S = 0.5

@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import replace
+from functools import reduce
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.load.interval import Interval, together
+from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import Histogram
 
 
@@ -102,7 +103,7 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
         )
         for number, part in enumerate(parts)
     ]
-    whole = together(intervals)
+    whole = reduce(Interval.beside, intervals)
     everything = Histogram()
     everything.record_all(latency for part in parts for latency in part)
     assert whole.service == whole.lateness == whole.statements["commit"] == everything
@@ -125,5 +126,5 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
 def test_a_generator_without_clients_says_nothing_of_the_state() -> None:
     idle = replace(an_interval(0.0, []), clients=0)
     waiting = replace(an_interval(0.0, []), state="waiting")
-    assert together([idle, waiting]).state == "waiting"
-    assert together([waiting, an_interval(0.0, [1])]).state == "running"
+    assert reduce(Interval.beside, [idle, waiting]).state == "waiting"
+    assert reduce(Interval.beside, [waiting, an_interval(0.0, [1])]).state == "running"

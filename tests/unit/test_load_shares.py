@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from functools import reduce
 from math import fsum
-from operator import add
 
 import pytest
 from hypothesis import given
@@ -15,9 +14,8 @@ from hypothesis import strategies as st
 from replexplorer.cli.arguments import parse
 from replexplorer.cli.load import command_of, settings_of
 from replexplorer.core.errors import UsageError
-from replexplorer.core.load.interval import Interval, ProcessWork, together
-from replexplorer.core.load.pacing import EVEN, OPEN, Pace, rate_parts, share_out
-from replexplorer.core.load.processes import processes_that_help, shares_of
+from replexplorer.core.load.interval import Interval, ProcessWork, processes_that_help
+from replexplorer.core.load.pacing import OPEN, share_out, shares_of
 from replexplorer.core.server.anatomy import Anatomy, Part, limit_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats.documents import plain
@@ -43,36 +41,15 @@ def test_the_command_line_asks_for_processes_and_says_them_again() -> None:
         settings_of(parse(["load", "--processes", "3", "--clients", "2"]), wanted, None)
 
 
-rates = st.floats(0.001, 1e6)
-clients_of_each = st.lists(st.integers(0, 300), min_size=1, max_size=12)
-
-
-@pytest.mark.parametrize(("rate_tps", "clients"), [(0.9, [1, 2]), (3.1, [1, 2]), (1.8, [3, 4])])
-def test_a_rate_whose_last_bit_is_odd_has_parts_as_well(rate_tps: float, clients: list[int]) -> None:
-    """Of these no last part, added to a rounded first one, rounds to the rate."""
-    assert reduce(add, rate_parts(rate_tps, clients), 0.0) == rate_tps
-
-
-@given(rates, clients_of_each)
-def test_the_parts_of_a_rate_are_the_rate_to_the_last_bit(rate_tps: float, clients: list[int]) -> None:
-    parts = rate_parts(rate_tps, clients)
-    assert reduce(add, parts, 0.0) == rate_tps
-    assert all(part >= 0 for part in parts)
-    total = sum(clients)
-    for mine, part in zip(clients, parts, strict=True):
-        if total:
-            assert part == pytest.approx(rate_tps * mine / total, rel=1e-9)
-
-
-@given(st.integers(1, 1024), st.integers(1, 12), rates)
-def test_shares_are_the_whole_and_one_leads(clients: int, processes: int, rate_tps: float) -> None:
-    parts = shares_of(share_out(clients, [], processes), rate_tps, 7.0, waits=True)
+@given(st.integers(1, 1024), st.integers(1, 12))
+def test_shares_are_the_whole_and_one_leads(clients: int, processes: int) -> None:
+    parts = shares_of(share_out(clients, [], processes))
     assert [part.leads for part in parts] == [True, *[False] * (processes - 1)]
     assert sum(part.clients for part in parts) == clients
     assert fsum(part.share for part in parts) == pytest.approx(1.0)
-    assert reduce(add, (part.rate_tps or 0.0 for part in parts)) == rate_tps
-    assert [part.origin_s for part in parts] == [None, *[7.0] * (processes - 1)]
-    assert Pace.open(100, EVEN, parts[0].share, parts[0].phase).phase == 0.0
+    assert [part.phase for part in parts] == pytest.approx(
+        [fsum(each.share for each in parts[:at]) for at in range(processes)]
+    )
 
 
 def an_interval(start_s: float, durations_us: list[int], number: int) -> Interval:
@@ -95,7 +72,7 @@ def test_shares_add_up_exactly_however_the_time_was_cut(found: list[list[list[in
         reduce(Interval.followed_by, [an_interval(at / 2, part, number) for at, part in enumerate(parts)])
         for number, parts in enumerate(found, 1)
     ]
-    total = together(each)
+    total = reduce(Interval.beside, each)
     assert [work.number for work in total.work] == list(range(1, len(found) + 1))
     assert sum(work.commits for work in total.work) == total.commits
     assert [work.commits for work in total.work] == [sum(map(len, parts)) for parts in found]
@@ -107,7 +84,7 @@ def test_shares_add_up_exactly_however_the_time_was_cut(found: list[list[list[in
 
 
 def test_the_report_has_the_share_of_each() -> None:
-    both = together([an_interval(0.0, [100] * 30, 1), an_interval(0.0, [100] * 10, 2)])
+    both = an_interval(0.0, [100] * 30, 1).beside(an_interval(0.0, [100] * 10, 2))
     report = load_report(measured(both), LoadSettings(4, "insert"), path="direct")
     assert report.generator.processes == 2
     assert plain(report)["generator"]["shares"] == [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import reduce
+from math import inf
 from typing import Any, Final, Self
 
 from replexplorer.core.json_keys import json_keys
@@ -73,8 +74,6 @@ _HISTOGRAMS: Final = ("service", "response", "lateness", "log_sync", "log_wait")
 FULL_CORE: Final = "generator at"
 """How `Interval.limited` begins where a process has no more CPU to give."""
 _CPU_LIMIT_PERCENT: Final = 80.0
-_WAITING_AT_MOST: Final = 240
-"""Intervals that wait for a reader; two minutes of them."""
 _LATE_SHARE: Final = 0.1
 _LATE_MS: Final = 2.0
 """Twice what a timer that wakes at whole milliseconds is late anyway."""
@@ -281,12 +280,12 @@ _SUMMED_GAUGES: Final = (
 )
 
 
-def keep_for_reader(waiting: deque[Interval], interval: Interval) -> None:
-    """Add an interval to those that wait for their reader; beyond a bound it is merged with the newest, so
-    that a slow reader loses detail and never a commit."""
-    if len(waiting) >= _WAITING_AT_MOST:
-        interval = waiting.pop().followed_by(interval)
-    waiting.append(interval)
+def processes_that_help(limited: str | None, processes: int, clients: int) -> int | None:
+    """How many generator processes to have where a full core of one is the limit (`Interval.limited`); None
+    where more of them would change nothing, and where it is not known how many there are."""
+    if limited is None or not limited.startswith(FULL_CORE) or not 0 < processes < clients:
+        return None
+    return min(2 * processes, clients)
 
 
 def _added(one: Interval, other: Interval) -> dict[str, Any]:
@@ -316,12 +315,47 @@ def _between(early: float, late: float, share: float) -> float:
     return early * (1 - share) + late * share
 
 
-def together(intervals: Iterable[Interval]) -> Interval:
-    """Several generators' intervals of the same time as one; at least one."""
-    first, *others = intervals
-    for other in others:
-        first = first.beside(other)
-    return first
+class Cuts:
+    """Puts the intervals of several processes together, each at the cuts that all of them made: counts and
+    histograms are added, nothing is lost and nothing averaged."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self.origin_s = inf
+        """Every process cuts at whole intervals after this moment; what ends before it is passed on."""
+        self._waiting: dict[int, list[Interval]] = {}
+
+    def begin(self, origin_s: float, processes: int) -> None:
+        """This number of processes begins at this moment: no interval is whole without each of them."""
+        self.origin_s = origin_s
+        for process in range(processes):
+            self._waiting.setdefault(process, [])
+
+    def add(self, process: int, interval: Interval) -> list[Interval]:
+        """Take one process's interval; answers what is whole now, oldest first."""
+        if interval.end_s <= self.origin_s:
+            return [interval]
+        self._waiting.setdefault(process, []).append(interval)
+        made = [set(map(self._cut, waiting)) for waiting in self._waiting.values()]
+        return [self._taken(cut) for cut in sorted(set.intersection(*made))]
+
+    def _cut(self, interval: Interval) -> int:
+        """The number of the cut that an interval ends at."""
+        return round((interval.end_s - self.origin_s) / self._interval_s)
+
+    def _taken(self, upto: float) -> Interval:
+        """All that ends at this cut or before."""
+        parts = []
+        for process, waiting in self._waiting.items():
+            pieces = [each for each in waiting if self._cut(each) <= upto]
+            self._waiting[process] = waiting[len(pieces) :]
+            if pieces:
+                parts.append(reduce(Interval.followed_by, pieces))
+        return reduce(Interval.beside, parts)
+
+    def rest(self) -> Interval | None:
+        """What is left when all processes have ended."""
+        return self._taken(inf) if any(self._waiting.values()) else None
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, ulp
+from math import ceil, floor
 from random import Random
 from typing import Final
 
@@ -174,23 +174,6 @@ def processes_for(clients: int, statements_per_s: float, cores: int) -> int:
     return max(1, min(wanted, cores // 2, clients))
 
 
-def rate_parts(rate_tps: float, clients: Sequence[int]) -> list[float]:
-    """What each process has of a rate, by its clients; added up in their order they are the rate exactly.
-
-    The last process that has clients takes what rounding left, which is in the last bits; where nobody
-    has any, the rate is the first one's to name.
-    """
-    total = sum(clients)
-    if not total:
-        return [rate_tps, *[0.0] * (len(clients) - 1)]
-    # Whole multiples of the rate's last bit: neither their sums nor what is left of the rate are rounded.
-    grain = ulp(rate_tps)
-    parts = [round(rate_tps * each / total / grain) * grain for each in clients]
-    last = max(at for at, each in enumerate(clients) if each)
-    parts[last] = rate_tps - sum(parts[:last])
-    return parts
-
-
 def share_out(clients: int, before: Sequence[int], processes: int) -> list[int]:
     """How many clients each process is to have, when they had `before`.
 
@@ -203,3 +186,25 @@ def share_out(clients: int, before: Sequence[int], processes: int) -> list[int]:
     while sum(shares) > clients:
         shares[shares.index(max(shares))] -= 1
     return shares
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShare:
+    """One process's part of a load; by default all of it."""
+
+    clients: int
+    share: float = 1.0
+    """Of the clients, and so of the arrivals."""
+    phase: float = 0.0
+    """Which part of the arrivals comes before its own in an even row (`Pace.phase`)."""
+    leads: bool = True
+    """It prepares and truncates the tables."""
+
+
+def shares_of(clients: Sequence[int]) -> list[LoadShare]:
+    """What each process has of a load whose clients are shared out so; the first one leads."""
+    total, parts = sum(clients), list[LoadShare]()
+    for at, mine in enumerate(clients):
+        share, phase = (mine / total, sum(clients[:at]) / total) if total else (float(not at), 0.0)
+        parts.append(LoadShare(mine, share, phase, leads=not at))
+    return parts

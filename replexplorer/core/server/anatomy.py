@@ -20,9 +20,8 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.interval import Interval, processes_that_help
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.load.processes import processes_that_help
 from replexplorer.core.machine import short_of_cpu
 from replexplorer.core.server.counters import CommitGrowth, Source
 

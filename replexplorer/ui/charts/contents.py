@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from replexplorer.core.history.series import ENOUGH, Point, Recent
-from replexplorer.core.load.interval import SERVER, LoadView
+from replexplorer.core.load.interval import SERVER, LoadView, processes_that_help
 from replexplorer.core.load.pacing import CLOSED, HIDES
-from replexplorer.core.load.processes import processes_that_help
 from replexplorer.core.model.ceiling import Ceiling, beaten_words
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.tick import Tick
