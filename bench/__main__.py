@@ -126,7 +126,7 @@ async def measured(names: list[str], *, quick: bool) -> Measured:
     found = Measured()
     for _, together in groupby(names, lambda text: text if text.partition(":")[0] in _ALONE else ""):
         async with _stack() as session:
-            found.server = session.seen.server
+            found.server = session.rig.seen.server
             for text in together:
                 await _measure(session, text, found, quick=quick)
     return found

@@ -68,7 +68,7 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
     await turn(session, *DURABILITY["durable"])
     length_s, rounds = (6.0, 3) if quick else (8.0, 6)
     settings = LoadSettings(CLIENTS, "read_write", TABLE_SIZE)
-    account = session.credentials
+    account = session.fleet.credentials
     assert account is not None
     # Not by the load's account: an idle session of it would hide the wire.
     sql = connection_to(replace(target, user=account.control_user, password=account.control_password))

@@ -138,5 +138,5 @@ def learn(session: Session, swept: Swept) -> str:
 
     lesson = learned(swept)
     if lesson.calibration is not None:
-        session.learn(lesson.calibration)
+        session.predictor.calibration = lesson.calibration
     return lesson.told

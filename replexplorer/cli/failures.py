@@ -148,7 +148,7 @@ async def rejoin(call: Call) -> int:
 async def _change(call: Call, change: Command[RoleChange]) -> int:
     console = call.console
     async with composed(call, call.args.verb) as session:
-        await session.reach()
+        await session.fleet.discover()
         session.narrate = console.progress
         done = await change(session.console)
     for warning in done.warnings:

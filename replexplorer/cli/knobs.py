@@ -104,7 +104,7 @@ async def get(call: Call) -> int:
     async with attached(call, "get") as session:
         names = [name for key in asked for name in addressed(key, session.roster)]
         if any(is_pair(name.node) for name in names):
-            await session.look_at(names)
+            await session.state.look_at_links(name.node for name in names)
         views = session.knobs()
     for name in names:
         if name not in views:

@@ -54,7 +54,7 @@ async def up(call: Call) -> int:
         created = await session.up(
             lambda step: console.progress(step.text, step.done), consents if asks else None
         )
-        for line in session.repaired:
+        for line in session.restorer.repaired:
             console.narrate(line)
         found = await session.status(patient=True)
         console.narrate(f"stack '{found.stack}' {'is up' if created else 'was there and is up'}")
@@ -149,8 +149,8 @@ async def dsn(call: Call) -> int:
     args = call.args
     async with attached(call, "dsn") as session:
         node = node_named(args.node, session.roster)
-        view = next(view for view in session.nodes if view.name == node)
-        credentials = session.credentials
+        view = next(view for view in session.state.node_views() if view.name == node)
+        credentials = session.fleet.credentials
     if not view.reachable or credentials is None:
         raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back")
     elsewhere = view.path == "tunnel"

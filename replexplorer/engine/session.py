@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,11 +20,9 @@ from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.dialect.schema import SchemaFinding
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
 from replexplorer.core.model.fitted import Calibration
-from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.system import System
 from replexplorer.core.text import command
 from replexplorer.core.tick import Tick
@@ -51,7 +49,7 @@ from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.engine.ticks import TickMaker
-from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
+from replexplorer.ports import Ability, LoadSettings, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +161,6 @@ class Session:
         if found:  # whoever made these servers wants them as they are
             await self.controls.request(self.state.found_values())
 
-    async def reach(self) -> None:
-        """Find a running stack's nodes and ask them nothing; raises StackUnavailable when there is none."""
-        await self.fleet.discover()
-
     def _tell_step(self, text: str) -> None:
         """What a change under way does or waits for: in the log, and to whoever asked for it."""
         self.event_log.tell(Severity.INFO, text)
@@ -179,11 +173,6 @@ class Session:
         Answers whether this call created it.
         """
         return (await self.restorer.bring_up(progress, consent)).created
-
-    @property
-    def repaired(self) -> tuple[str, ...]:
-        """What `up` started again, undid or re-applied, in words; empty for a new stack."""
-        return self.restorer.repaired
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look; servers that are not ours to
@@ -218,13 +207,14 @@ class Session:
 
     async def _begin_recording(self) -> None:
         """Record from here on, where the session is recorded."""
-        servers = {name: member.capabilities for name, member in self.fleet.members.items()}
+        members = self.fleet.members.values()
+        servers = (f"{each.name} {each.capabilities.title}" for each in members if each.capabilities)
         await self.recording.begin(
             {
-                "stack": self.outside.provider.name,
+                "stack": self.name,
                 "holder": self.options.holder,
                 "began_wall_s": repr(self.outside.clock.wall()),
-                "servers": ", ".join(f"{name} {known.title}" for name, known in servers.items() if known),
+                "servers": ", ".join(servers),
                 "program": __version__,
             }
         )
@@ -235,43 +225,38 @@ class Session:
     ) -> AsyncIterator[None]:
         """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens and
         sees every tick."""
-        await self._begin_recording()
-        self.monitor.start()
-        looking = asyncio.create_task(self._look_on(hear, see), name="look on")
-        kept = False
-        try:
-            yield
-            kept = True
-        finally:
-            # What was refused before any load began is no session.
-            kept = kept or self.load.settings is not None
-            await to_the_end(self._look_no_more(looking, hear, see, kept))
 
-    async def _look_on(self, hear: Callable[[Event], None], see: Callable[[Tick], None]) -> None:
-        async for tick in self.ticks():
+        def take(tick: Tick) -> None:
             see(tick)
             for event in tick.events:
                 hear(event)
 
-    async def _look_no_more(
-        self,
-        looking: asyncio.Task[None],
-        hear: Callable[[Event], None],
-        see: Callable[[Tick], None],
-        kept: bool,
-    ) -> None:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
-        await self.monitor.stop()
-        with contextlib.suppress(ReplexplorerError):
-            await self.driving.publish_news()
-            await self.state.refresh()  # the last tick is of the end, not of the look before it
-        last = self._picture.tick()
-        see(last)
-        self.recording.take(last)
-        await self.recording.end(kept=kept)
-        for event in (*last.events, *self.event_log.take_events()):
-            hear(event)
+        async def look_on() -> None:
+            async for tick in self.ticks():
+                take(tick)
+
+        async def look_no_more() -> None:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await self.monitor.stop()
+            with contextlib.suppress(ReplexplorerError):
+                await self.driving.publish_news()
+                await self.state.refresh()  # the last tick is of the end, not of the look before it
+            last = self._picture.tick()
+            self.recording.take(last)
+            take(last)
+            await self.recording.end(kept=done or self.load.settings is not None)
+            for event in self.event_log.take_events():
+                hear(event)
+
+        await self._begin_recording()
+        self.monitor.start()
+        looking, done = asyncio.create_task(look_on(), name="look on"), False
+        try:
+            yield
+            done = True
+        finally:  # what was refused before any load began is no session
+            await to_the_end(look_no_more())
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop the load, disconnect, and say what is left, of servers that are not ours nothing; `on_quit =
@@ -281,7 +266,7 @@ class Session:
         nodes = len(self.fleet.members)
         driver = await self._other_driver()
         await to_the_end(self._let_go())
-        name = self.outside.provider.name
+        name = self.name
         if not self.fleet.can(Ability.OWN):
             return ""
         if self.restorer.created and self.options.on_quit == "remove" and not keep:
@@ -307,18 +292,13 @@ class Session:
         """What stays broken on purpose, as last seen, with what mends it; empty where nothing does."""
         faults = self.state.faults
         if faults:
-            mend, name = command("fault", self.outside.provider.name, "clear"), ", ".join(map(str, faults))
+            mend, name = command("fault", self.name, "clear"), ", ".join(map(str, faults))
             return f"; {name} {'stays' if len(faults) == 1 else 'stay'} in force: {mend} undoes all"
-        links = [link for link in self.state.links.values() if link.flap is None]
-        pairs = [link for link in self.state.pairs.values() if link.is_cut]
-        cut = partition_words((*links, *pairs))
+        cut = partition_words((*self.state.links.values(), *self.state.pairs.values()))
         if not cut:
             return ""
-        words = ["partition=none"] if partition_words(links) else []
-        words += [f"partition@{link.replica}=none" for link in pairs]
-        heal = command("set", self.outside.provider.name, *words)
-        stays, it = ("stays", "it") if len(cut) == 1 else ("stay", "them")
-        return f"; partition {', '.join(cut)} {stays}: {heal} heals {it}"
+        heal = command("set", self.name, "partition=none")
+        return f"; partition {', '.join(cut)} {'stays' if len(cut) == 1 else 'stay'}: {heal} heals it"
 
     async def _let_go(self) -> None:
         """End the tasks, the load and the connections, each whatever became of those before."""
@@ -393,16 +373,6 @@ class Session:
         return self.outside.provider.name
 
     @property
-    def seen(self) -> Snapshot:
-        """What was last seen of the stack, as an experiment sees it."""
-        return self.rig.seen
-
-    @property
-    def nodes(self) -> tuple[NodeView, ...]:
-        """The nodes as last looked at."""
-        return self.state.node_views()
-
-    @property
     def server(self) -> Capabilities | None:
         """What the source's server has; None until it was reached."""
         return self.fleet.source.capabilities
@@ -417,14 +387,9 @@ class Session:
         """What the stack is."""
         return self.fleet.system
 
-    @property
-    def credentials(self) -> Credentials | None:
-        """The accounts of the stack; None before it was reached."""
-        return self.fleet.credentials
-
-    async def look_at(self, names: Iterable[KnobName]) -> None:
-        """Look at the links that these knobs are of, though nothing is asked of them yet."""
-        await self.state.look_at_links(name.node for name in names)
+    def unmet(self) -> tuple[str, ...]:
+        """What is requested, set and without effect, each in a line."""
+        return unmet(self.state, self.state.requested.values)
 
     def knobs(self) -> dict[KnobName, KnobView]:
         """Every knob that the servers have, requested and effective, as last looked at."""
@@ -434,14 +399,6 @@ class Session:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises
         UsageError for a database that is not there, StackUnavailable when the node is down."""
         return await schema_findings(self.fleet.member(node), databases)
-
-    def unmet(self) -> tuple[str, ...]:
-        """What is requested, set and without effect, each in a line."""
-        return unmet(self.state, self.state.requested.values)
-
-    def learn(self, calibration: Calibration) -> None:
-        """Let predictions rest on this from now on."""
-        self.predictor.calibration = calibration
 
     @property
     def file(self) -> str | None:

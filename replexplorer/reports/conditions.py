@@ -30,7 +30,7 @@ _CPU_INFO: Final = Path("/proc/cpuinfo")
 def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
     """The stack and its machine as they are, from the session's last look; with the text of the workloads
     among what is requested and among the values that will be `turned`."""
-    seen = session.seen
+    seen = session.rig.seen
     asked = dict.fromkeys([*(view.requested for view in seen.knobs.values()), *turned])
     files = [value for value in asked if isinstance(value, str) and BY_KEY[keys.WORKLOAD].is_file(value)]
     return Conditions(

@@ -199,7 +199,7 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
     if by == "up":
         session = world.session("up", up=UpOptions())
         await session.up(lambda _: None)
-        assert any("db1 lost at least 17 transactions" in line for line in session.repaired)
+        assert any("db1 lost at least 17 transactions" in line for line in session.restorer.repaired)
         await session.disconnect()
     async with world.attached("status") as session:
         differs = {view.name: view.diverged for view in (await session.status()).nodes}
@@ -247,7 +247,9 @@ async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up(
     world.servers["db3"].errant = lost
     session = world.session("up", up=UpOptions())
     await session.up(lambda _: None)
-    assert any("lost at least 17 transactions, 17 of them only on db3" in line for line in session.repaired)
+    assert any(
+        "lost at least 17 transactions, 17 of them only on db3" in line for line in session.restorer.repaired
+    )
     views = {view.name: view.diverged for view in (await session.status()).nodes}
     assert (views["db2"], bool(views["db3"])) == (None, True)
     await session.disconnect()
@@ -309,7 +311,7 @@ async def test_up_takes_every_fault_back() -> None:
         await inject(session, "disk_stall=5")
     async with world.attached("up") as session:
         await session.up(lambda _: None)
-        assert {"fault disk_stall=5@db1 undone", "fault kill@db2 undone"} <= set(session.repaired)
+        assert {"fault disk_stall=5@db1 undone", "fault kill@db2 undone"} <= set(session.restorer.repaired)
         assert await in_force(session) == []
         assert (await session.status()).state == "up"
 

@@ -324,7 +324,7 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
         await session.console.clear()
         assert world.servers["db2"].io == "No", "started it would be taken for whole"
         await session.up(lambda _: None)
-        assert any(f"db2 is not started: it {why}" in each for each in session.repaired)
+        assert any(f"db2 is not started: it {why}" in each for each in session.restorer.repaired)
         assert world.servers["db2"].io == "No"
         done = await session.console.rejoin("db2")
         assert ("db2", "copy db1") in names_of(done)

@@ -88,7 +88,7 @@ async def test_up_gives_back_what_was_requested_and_says_whether_it_created() ->
     assert "re-applying what was requested" in told
     world.outdated = "made by another version"
     await session.up(lambda _: None)
-    assert session.repaired == ("made by another version",)
+    assert session.restorer.repaired == ("made by another version",)
     await session.disconnect()
     nothing_left(world)
 
@@ -104,7 +104,7 @@ async def test_a_replica_that_joins_gets_what_all_others_were_asked_for() -> Non
         "rtt": 85,
         "jitter": None,
     }
-    assert session.repaired == ("rtt@db4 set again",)
+    assert session.restorer.repaired == ("rtt@db4 set again",)
     await session.disconnect()
     nothing_left(world)
 

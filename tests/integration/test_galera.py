@@ -46,7 +46,7 @@ async def fault(session: Session, text: str) -> None:
 
 
 def synced(session: Session) -> set[str]:
-    return {node.name for node in session.nodes if node.state == "Synced"}
+    return {node.name for node in session.state.node_views() if node.state == "Synced"}
 
 
 async def rows(session: Session, node: str) -> int:
@@ -124,7 +124,7 @@ async def test_of_two_that_change_one_row_the_second_is_refused(galera: LiveStac
     """Each waits 40 ms for the other's: the one that is ordered later loses."""
     async with attached(galera) as session:
         await turn(session, "rtt=80ms")
-        before = conflicts_of(session.system, (node.member for node in session.nodes))
+        before = conflicts_of(session.system, (node.member for node in session.state.node_views()))
 
         both = [session.fleet.connection(node) for node in ("db1", "db2")]
 
@@ -146,7 +146,9 @@ async def test_of_two_that_change_one_row_the_second_is_refused(galera: LiveStac
             await asyncio.gather(*(sql.close() for sql in both))
         await turn(session, "rtt=0")
         await session.state.refresh()
-        since = conflicts_of(session.system, (node.member for node in session.nodes)).since(before)
+        since = conflicts_of(session.system, (node.member for node in session.state.node_views())).since(
+            before
+        )
         assert (since.refused or 0) + (since.gave_way or 0) > 0, since
 
 

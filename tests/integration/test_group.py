@@ -39,7 +39,9 @@ def group(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
 
 
 def ready(session: Session) -> set[str]:
-    return {node.name for node in session.nodes if node.member is not None and node.member.is_ready}
+    return {
+        node.name for node in session.state.node_views() if node.member is not None and node.member.is_ready
+    }
 
 
 async def test_their_group_is_watched_and_not_turned(group: LiveStack, tmp_path: Path) -> None:
