@@ -202,7 +202,7 @@ async def _session(
 async def watch(call: Call, servers: AttachedProvider) -> int:
     """Print the state once; exit code 4 when a server is down."""
     async with _session(call, servers) as session:
-        document = await session.status(patient=True)
+        document = await session.status()
     print_status(call, replace(document, is_ours=False), mends=False)
     silent = [node.name for node in document.nodes if not node.reachable]
     if silent:

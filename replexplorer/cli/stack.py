@@ -56,7 +56,7 @@ async def up(call: Call) -> int:
         )
         for line in session.restorer.repaired:
             console.narrate(line)
-        found = await session.status(patient=True)
+        found = await session.status()
         console.narrate(f"stack '{found.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = session.unmet()
     for line in without_effect:

@@ -405,10 +405,10 @@ class Session:
         """Where the session is, or was, recorded; None when it is not."""
         return self.recording.file
 
-    async def status(self, *, patient: bool = False) -> Status:
-        """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
-        waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
-        return await take_status(self.state, patient=patient)
+    async def status(self) -> Status:
+        """Everything at one moment, looked at now; needs no `attach`. Raises StackUnavailable where there is
+        none."""
+        return await take_status(self.state)
 
 
 HOLDER: Final = "view"

@@ -55,7 +55,7 @@ async def test_watching_changes_nothing_and_names_no_sidecar() -> None:
     before = list(world.changes)
     session = foreign(world, None)
     await session.attach()
-    status = await session.status(patient=True)
+    status = await session.status()
     assert (status.state, status.links, status.disks, status.load) == ("up", (), (), DrivenLoad(None, 0))
     knob = status.knobs[KnobName("sync_binlog", SOURCE)]
     assert (knob.requested, knob.effective) == (7, 7), "whoever made it wants it so"

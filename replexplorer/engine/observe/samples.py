@@ -34,6 +34,8 @@ from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Ability, Clock, Sql
 
 _POLL_DEADLINE_S: Final = 2.0
+_LOGIN_WITHIN_S: Final = 5.0
+"""The first one to a server."""
 T = TypeVar("T")
 
 
@@ -73,11 +75,11 @@ async def sample_node(
     """Sample one server through its poll connection. Without the question what it has executed stays as it
     was told last: another look may come between the question and who asked."""
     try:
-        if member.probed is None:
+        if member.probed is None and await answers(member.poll, within_s=_LOGIN_WITHIN_S):
             member.probed = await probe(member.poll)
         return await _sample_reachable(member, at_s, before, with_gtids)
     except ReplexplorerError:
-        reachable = await answers(member.poll)
+        reachable = member.probed is not None and await answers(member.poll)
         return NodeSample(at_s, bare_view(member, reachable=reachable))
 
 

@@ -304,12 +304,6 @@ class StackState:
             if view.is_asked or view.is_shaped or view.replica in more or self.fleet.system.mesh
         }
 
-    async def look_at_link(self, link: str) -> bool:
-        """Ask both agents for one link; answers whether they did."""
-        view = await self._link_of(link)
-        (self.pairs if is_pair(link) else self.links)[link] = view
-        return view.values is not None
-
     async def _link_of(self, link: str) -> LinkView:
         towards, back = self.fleet.ends(link)
         return await sample_link(

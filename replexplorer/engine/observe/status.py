@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.link import LinkView
-from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Unknown
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.wire import TURN, Experiment
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
-from replexplorer.engine.observe.samples import (
-    answers,
-    sample_applied,
-    watch_link,
-)
+from replexplorer.engine.observe.samples import sample_applied, watch_links
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import DrivenLoad, Status
-from replexplorer.engine.tasks import in_time, to_the_end
-from replexplorer.ports import Ability
+from replexplorer.engine.tasks import to_the_end
 
-_LOGIN_WITHIN_S: Final = 5.0
-"""A server that is silent beside the others is given up before."""
 _ON_ITS_WAY_S: Final = 0.5
 """What a replica has not received after so long is not just under way."""
 _SINCE_WHEN: Final = (
     "no replica answers, and no app watched when the last one went: what it lacks is not known"
 )
-_NO_AGENT: Final = "its agents did not answer in time"
 
 
 def state_word(nodes: Sequence[NodeView]) -> str:
@@ -45,13 +35,15 @@ def state_word(nodes: Sequence[NodeView]) -> str:
     return "partial" if any(reachable) else "down"
 
 
-async def take_status(state: StackState, *, patient: bool = False) -> Status:
-    """Look at everything now: what is silent beside the rest is not waited for, unless one is `patient`.
-
-    Raises StackUnavailable when there is no stack.
-    """
+async def take_status(state: StackState) -> Status:
+    """Look at everything now; raises StackUnavailable when there is no stack."""
     await state.fleet.discover()
-    footprint_bytes = await _look(state, patient=patient)
+    looked = None
+    while looked != state.fleet.source_name:  # where the roles were not known these are other links
+        looked = state.fleet.source_name
+        await watch_links(state.fleet, state.pairs_of_interest())
+        await state.refresh(with_gtids=True, probe=True)
+    sizes = await asyncio.gather(*map(_size, state.fleet.members.values()))
     await state.look_twice_if_waiting()
     if state.source_sample is not None and state.source_sample.view.reachable:
         replicas = [each for each in state.fleet.replicas if each.name in state.samples]
@@ -77,7 +69,7 @@ async def take_status(state: StackState, *, patient: bool = False) -> Status:
         ),
         disks=tuple(state.disks.values()),
         load=DrivenLoad.of(state.driver, state.driver.load if state.driver is not None else nobody),
-        footprint_bytes=footprint_bytes,
+        footprint_bytes=None if None in sizes else sum(size or 0 for size in sizes),
         knobs=state.views(),
         faults=state.faults,
         interrupted=await _interrupted(state),
@@ -146,77 +138,12 @@ async def _look_how_late(state: StackState, replica: Member) -> None:
     state.samples[replica.name] = replace(sample, view=replace(sample.view, lag_s=lag_s))
 
 
-async def _look(state: StackState, *, patient: bool) -> int | None:
-    """Look at everything at once; what does not answer in time stays unknown, and a server is down then.
-
-    Returns the bytes in all volumes; None where one agent does not say.
-    """
-    fleet, sizes = state.fleet, dict[str, int | None]()
-    answered, looked = set[str](), set[str]()
-    source, members = fleet.source_name, fleet.members.values()
-    reading = asyncio.create_task(state.read_document(), name="look")
-    delays = fleet.can(Ability.DELAY_FSYNC)
-    state.disks = {name: DiskView(name) for name in fleet.members} if delays else {}
-
-    async def server(member: Member) -> bool:
-        if not member.address.server_running or not await answers(member.poll, within_s=_LOGIN_WITHIN_S):
-            return False
-        answered.add(member.name)
-        await state.look(member.name, with_gtids=True)
-        looked.add(member.name)
-        return True
-
-    async def link(name: str) -> bool:
-        await asyncio.wait({reading})
-        if name == fleet.source_name:  # it was not known to be
-            return True
-        await watch_link(*fleet.ends(name))
-        return await state.look_at_link(name)
-
-    async def pairs() -> bool:
-        await asyncio.wait({reading})
-        names = state.pairs_of_interest()
-        state.pairs = {name: LinkView(name, fault=_NO_AGENT) for name in names}
-        return all(await asyncio.gather(*map(link, names)))
-
-    async def disk(member: Member) -> bool:
-        """A probe of one that was never probed comes last, and may come too late."""
-        await asyncio.wait({reading})
-        for probe in (False, True):
-            state.disks[member.name] = view = await state.disk_of(member, probe=probe)
-        return view.delay_ms is not None or view.fault is not None
-
-    async def size(member: Member) -> bool:
-        try:
-            sizes[member.name] = (await member.agent.health()).footprint_bytes
-        except ReplexplorerError:
-            return False
-        return True
-
-    async def driver() -> bool:
-        await state.look_at_driver()
-        return state.driver_is_known
-
-    def links() -> list[Coroutine[Any, Any, bool]]:
-        names = fleet.replica_names if fleet.can(Ability.SHAPE_LINKS) else ()
-        state.links = {name: LinkView(name, fault=_NO_AGENT) for name in names}
-        return [*map(link, names), pairs()] if names else []
-
+async def _size(member: Member) -> int | None:
+    """Bytes in a node's volumes; None where its agent does not say."""
     try:
-        disks = map(disk, members) if delays else ()
-        await in_time(
-            [*map(server, members), *links(), *disks, *map(size, members), driver()], patient=patient
-        )
-        if source != fleet.source_name:  # the roles were not known: these are other links
-            await in_time(links(), patient=patient)
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-    for name in fleet.members.keys() - looked:
-        state.miss(name, reachable=name in answered)
-    await state.look_at_gtids()
-    found = [sizes.get(name) for name in fleet.members]
-    return None if None in found else sum(each or 0 for each in found)
+        return (await member.agent.health()).footprint_bytes
+    except ReplexplorerError:
+        return None
 
 
 async def _age_s(state: StackState, node: str) -> float:
