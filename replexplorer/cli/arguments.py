@@ -51,14 +51,18 @@ _DECLARED: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
 )
 """Verbs and actions by what is typed, and under `option` what several of them take."""
-_OWN_KEYS: Final = ("does", "description", "run", "listed", "takes")
+_OWN_KEYS: Final = ("does", "description", "run", "prints", "listed", "takes")
 """Of a verb or action; its other keys are its arguments."""
 
 
-_ALL: Final = [name for name in _DECLARED if " " not in name and name != "option"]
+_ALL: Final = [name for name in _DECLARED if " " not in name and name not in ("option", "document")]
 """Verbs and old names of some."""
 VERBS: Final = {name: _DECLARED[name] for name in _ALL if _DECLARED[name].get("listed", True)}
 """The verbs of --help as declared, in its order."""
+PRINTED: Final[Mapping[str, Any]] = _DECLARED["document"] | {
+    name: how["prints"] for name, how in _DECLARED.items() if "prints" in how
+}
+"""What is typed to the type of its --json, as declared."""
 
 
 def function(target: str) -> Callable[[Any], Any]:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
+from replexplorer.cli.arguments import PRINTED
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.text import table
 from replexplorer.formats import paths
@@ -187,69 +192,22 @@ class ErrorDocument:
     error: ErrorDetail
 
 
-def documents() -> dict[str, Any]:
-    """What is typed to the type of what its --json prints."""
-    from replexplorer.adapters.doctor import Doctor
-    from replexplorer.cli.attach import AttachChanges, RevertReport
-    from replexplorer.cli.experiment import ExperimentEntry
-    from replexplorer.cli.failures import FaultsCleared, FaultsInjected
-    from replexplorer.cli.knobs import FailedSet
-    from replexplorer.cli.predict import AdviseDocument, PredictDocument
-    from replexplorer.cli.recordings import PlayJson
-    from replexplorer.cli.serve import ClassOutcome
-    from replexplorer.cli.stack import Dsn, SchemaChecked
-    from replexplorer.core.experiment.drill_result import DrillResult
-    from replexplorer.core.experiment.lab import LabResult
-    from replexplorer.core.experiment.matrix import MatrixResult
-    from replexplorer.core.experiment.sweep_result import Swept
-    from replexplorer.core.fault import FaultKind
-    from replexplorer.core.knobs.names import KnobView
-    from replexplorer.core.load.captured import CapturedWorkload
-    from replexplorer.core.loss.ledger import LossLedger
-    from replexplorer.core.role_change import RoleChange
-    from replexplorer.engine.outcome import SetResult, Status
-    from replexplorer.formats.scenes import Scene
-    from replexplorer.formats.themes import Theme
-    from replexplorer.reports.load import LoadReport
-    from replexplorer.reports.recordings import CompareDocument
-
-    found: dict[str, Any] = {
-        "advise": AdviseDocument,
-        "attach": Status | AttachChanges | ErrorDocument,
-        "check-schema": SchemaChecked,
-        "compare": CompareDocument,
-        "config": ConfigDocument,
-        "doctor": Doctor,
-        "drill list": list[ExperimentEntry],
-        "drill run": DrillResult,
-        "drill run matrix": MatrixResult,
-        "dsn": Dsn,
-        "error": ErrorDocument,
-        "fault clear": FaultsCleared,
-        "fault inject": FaultsInjected,
-        "fault list": list[FaultKind],
-        "get": dict[str, KnobView],
-        "keys": list[KeyBinding],
-        "lab list": list[ExperimentEntry],
-        "lab run": LabResult,
-        "ledger": LossLedger,
-        "load": LoadReport,
-        "play": PlayJson,
-        "predict": PredictDocument,
-        "revert": RevertReport | ErrorDocument,
-        "scene list": list[Scene],
-        "scene save": Scene,
-        "sweep": Swept,
-        "themes": list[Theme],
-        "workload capture": CapturedWorkload,
+def documents(wanted: str = "") -> dict[str, Any]:
+    """What is typed to the type of what its --json prints, of one verb or of all; imports what has them."""
+    return {
+        name: reduce(or_, map(_type, [kinds] if isinstance(kinds, str) else kinds))
+        for name, kinds in sorted(PRINTED.items())
+        if wanted in ("", name)
     }
-    found |= dict.fromkeys(
-        (f"classroom {action}" for action in ("up", "status", "each", "down")), ClassOutcome
-    )
-    found |= dict.fromkeys(("failover", "switchover", "rejoin"), RoleChange)
-    found |= dict.fromkeys(("set", "reset", "scene apply"), SetResult | FailedSet)
-    found |= dict.fromkeys(("up", "status"), Status)
-    return dict(sorted(found.items()))
+
+
+def _type(declared: str) -> Any:
+    """The type that `verbs.toml` names."""
+    module, _, name = declared.partition(":")
+    found: Any = getattr(import_module(f"replexplorer.{module}"), name.rstrip("[]{}"))
+    if name.endswith("{}"):
+        return GenericAlias(dict, (str, found))
+    return GenericAlias(list, (found,)) if name.endswith("[]") else found
 
 
 def schema(call: Call) -> int:
@@ -257,11 +215,11 @@ def schema(call: Call) -> int:
     from replexplorer.formats.documents import schema as schema_of
     from replexplorer.formats.files import closest
 
-    known, wanted = documents(), " ".join(call.args.document)
-    if wanted and wanted not in known:
-        near = closest(wanted, list(known)) or f"known: {', '.join(known)}"
+    wanted = " ".join(call.args.document)
+    if wanted and wanted not in PRINTED:
+        near = closest(wanted, list(PRINTED)) or f"known: {', '.join(sorted(PRINTED))}"
         raise UsageError(f"no document {wanted!r}", near)
-    whole = schema_of({wanted: known[wanted]} if wanted else known)
+    whole = schema_of(documents(wanted))
     if wanted:
         own = {"$schema": whole["$schema"], "title": f"replexplorer {wanted} --json"}
         whole = {**own, **whole["properties"][wanted], "$defs": whole["$defs"]}
