@@ -61,7 +61,7 @@ class SidecarFacts:
 State = Literal["ok", "warning", "missing", "unknown"]
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class Check:
     """One thing that doctor looked at."""
 
@@ -71,6 +71,15 @@ class Check:
     remedy: str | None = None
     packages: list[str] = field(default_factory=list)
     """Host packages that remedy it, by Debian's names."""
+
+
+_Case = tuple[bool, State, str, str | None]
+
+
+def _first(name: str, *cases: _Case) -> Check:
+    """What the first case that holds says: its state, detail and remedy."""
+    _, state, detail, remedy = next(case for case in cases if case[0])
+    return Check(name, state, detail, remedy)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -91,19 +100,16 @@ def examine(
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
     """Look at everything; `state` is the state directory, `sidecar` what a running stack's agents report."""
-    checks = [_python()]
+    checks = [Check("python", "ok", f"Python {sys.version.split()[0]}, replexplorer {__version__}")]
     info: Mapping[str, Any] = {}
     try:
         progress("asking Docker")
-        client = _connect()
-    except MissingPiece as error:
-        checks.append(_check("docker", "missing", error.message, error.hint))
-    else:
-        with client:
+        with _connect() as client:
             found, info = _docker(client, configuration, progress)
             checks += found
-    checks += [_link(sidecar, info), *_node_disks(sidecar)]
-    checks += [_terminal(), _colour(), _glyphs(), _state_path(state)]
+    except MissingPiece as error:
+        checks.append(Check("docker", "missing", error.message, error.hint))
+    checks += [_link(sidecar, info), *_node_disks(sidecar), _terminal(), _glyphs(), _state_path(state)]
     return Doctor(
         version=__version__,
         ready=not any(check.state == "missing" for check in checks),
@@ -117,40 +123,26 @@ def _connect() -> APIClient:
     return connect(timeout_s=REGISTRY_TIMEOUT_S)
 
 
-def _check(name: str, state: State, detail: str, remedy: str | None = None, *packages: str) -> Check:
-    return Check(name=name, state=state, detail=detail, remedy=remedy, packages=list(packages))
-
-
-def _python() -> Check:
-    return _check("python", "ok", f"Python {sys.version.split()[0]}, replexplorer {__version__}")
-
-
 def _docker(
     client: APIClient, configuration: Configuration, progress: Callable[[str], None]
 ) -> tuple[list[Check], Mapping[str, Any]]:
     """The daemon, images and room, and what the daemon reports of its host."""
     from replexplorer.adapters.docker.client import spoken
 
-    try:
-        with spoken():
-            version: dict[str, Any] = client.version()
-            info: dict[str, Any] = client.info()
-    except MissingPiece as error:
-        return [_check("docker", "missing", error.message, error.hint)], {}
+    with spoken():
+        version: dict[str, Any] = client.version()
+        info: dict[str, Any] = client.info()
     detail = (
         f"Docker {version.get('Version')}, API {version.get('ApiVersion')}, {info.get('OperatingSystem')}"
     )
-    rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
-    if info.get("OSType") != "linux":
-        docker = _check(
-            "docker", "missing", f"{detail}: not Linux containers", "switch Docker to Linux containers"
-        )
-    elif rootless:
-        docker = _check(
-            "docker", "warning", f"{detail}, rootless", "the link may need a Docker that runs as root"
-        )
-    else:
-        docker = _check("docker", "ok", detail)
+    is_rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
+    foreign, remedy = "switch Docker to Linux containers", "the link may need a Docker that runs as root"
+    docker = _first(
+        "docker",
+        (info.get("OSType") != "linux", "missing", f"{detail}: not Linux containers", foreign),
+        (is_rootless, "warning", f"{detail}, rootless", remedy),
+        (True, "ok", detail, None),
+    )
     return [docker, *_images(client, configuration, progress), _disk(info)], info
 
 
@@ -164,14 +156,16 @@ def _images(client: APIClient, configuration: Configuration, progress: Callable[
         server = images.server_for(system.name, configuration.flavor or system.flavors[0]).says
     states = images.states(shipped("compose"))
     wanted = [state for state in states if state.says in (server, images.SIDECAR.says)]
-    others = [state for state in states if state not in wanted]
-    return [_image(client, wanted, progress), *map(_other_image, others)]
-
-
-def _other_image(state: ImageState) -> Check:
-    """One that only stacks of another server take: it is made with the first of them."""
-    made = f"built: {_built(state)}" if state.present else "not built yet: the first stack of it does that"
-    return _check(f"{state.says} image", "ok", made)
+    checks = [_image(client, wanted, progress)]
+    for state in states:
+        if state not in wanted:
+            made = (
+                f"built: {_built(state)}"
+                if state.present
+                else "not built yet: the first stack of it does that"
+            )
+            checks.append(Check(f"{state.says} image", "ok", made))
+    return checks
 
 
 def _built(state: ImageState) -> str:
@@ -184,22 +178,17 @@ def _image(client: APIClient, states: Sequence[ImageState], progress: Callable[[
     from replexplorer.adapters.docker.images import BASE, OWN_BASE
 
     if all(state.present for state in states):
-        return _check("images", "ok", f"built: {'; '.join(map(_built, states))}")
+        return Check("images", "ok", f"built: {'; '.join(map(_built, states))}")
     with spoken():
         if any(client.images(name) for name in (BASE, OWN_BASE)):
-            return _check("images", "ok", "not built yet; their base image is here")
+            return Check("images", "ok", "not built yet; their base image is here")
     progress("asking whether an image registry answers")
     if _registry_answers(client):
-        return _check("images", "ok", f"not built yet; a registry answers for {BASE}")
+        return Check("images", "ok", f"not built yet; a registry answers for {BASE}")
     if shutil.which(_MAKER):
-        return _check("images", "ok", f"not built yet; no registry answers, so {_MAKER} makes the base image")
-    return _check(
-        "images",
-        "missing",
-        f"no image registry answers, and {_MAKER}, which makes the base image then, is not installed",
-        f"sudo apt-get install {_MAKER}",
-        _MAKER,
-    )
+        return Check("images", "ok", f"not built yet; no registry answers, so {_MAKER} makes the base image")
+    lacks = f"no image registry answers, and {_MAKER}, which makes the base image then, is not installed"
+    return Check("images", "missing", lacks, f"sudo apt-get install {_MAKER}", [_MAKER])
 
 
 def _registry_answers(client: APIClient) -> bool:
@@ -221,29 +210,34 @@ def _disk(info: Mapping[str, Any]) -> Check:
     try:
         usage = shutil.disk_usage(root if root.is_dir() else user_home() or Path("/"))
     except OSError as error:
-        return _check("disk", "unknown", f"cannot read the free space: {error.strerror}")
+        return Check("disk", "unknown", f"cannot read the free space: {error.strerror}")
     detail = f"{usage.free / 1024**3:.1f} GB free of {usage.total / 1024**3:.0f} GB"
+    few, stops = (
+        f"{detail}: too little for images and a stack",
+        f"{detail}: the load stops below 5 GB or 10 %",
+    )
     remedy = "free some space: `docker system df` shows what Docker uses"
-    if usage.free < DISK_NEEDED_BYTES:
-        return _check("disk", "missing", f"{detail}: too little for images and a stack", remedy)
-    if usage.free < max(DISK_WANTED_BYTES, usage.total // 10):
-        return _check("disk", "warning", f"{detail}: the load stops below 5 GB or 10 %", remedy)
-    return _check("disk", "ok", detail)
+    return _first(
+        "disk",
+        (usage.free < DISK_NEEDED_BYTES, "missing", few, remedy),
+        (usage.free < max(DISK_WANTED_BYTES, usage.total // 10), "warning", stops, remedy),
+        (True, "ok", detail, None),
+    )
 
 
 def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:
     """What shapes packets, and what a packet costs; only a sidecar can tell, because it tries."""
     if sidecar is None:
-        return _check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
+        return Check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
     link, cost = sidecar.link, sidecar.health.links
-    detail = f"{link.backend}: {link.backend_reason}" if link.backend else link.backend_reason
     remedy = netem_remedy(info) if NO_NETEM in link.backend_reason else None
     if link.backend is None:
-        return _check("link", "warning", f"packets cannot be shaped here: {detail}", remedy)
+        return Check("link", "warning", f"packets cannot be shaped here: {link.backend_reason}", remedy)
+    detail = f"{link.backend}: {link.backend_reason}"
     packets = cost.queue_packets
     if packets and cost.queue_cpu_s is not None:
         detail += f"; {cost.queue_cpu_s * 1e6 / packets:.1f} us of CPU a packet ({packets:,} packets)"
-    return _check("link", "ok", detail, remedy)
+    return Check("link", "ok", detail, remedy)
 
 
 def netem_remedy(info: Mapping[str, Any]) -> str:
@@ -272,57 +266,46 @@ def _node_disks(sidecar: SidecarFacts | None) -> Iterator[Check]:
             f"delay {disk.delay_ms:g} ms" if disk.delay_ms else "",
         ]
         detail = ", ".join(part for part in parts if part)
-        if disk.attached:
-            yield _check(f"disk of {node}", "ok", detail)
-        else:
-            yield _check(f"disk of {node}", "warning", f"{detail}: fsync_delay cannot be set", disk.reason)
+        yield _first(
+            f"disk of {node}",
+            (disk.attached, "ok", detail, None),
+            (True, "warning", f"{detail}: fsync_delay cannot be set", disk.reason),
+        )
 
 
 def _terminal() -> Check:
     columns, rows = shutil.get_terminal_size()
     name = os.environ.get("TERM", "")
     detail = f"{columns}x{rows}, TERM={name or 'not set'}"
-    if not sys.stderr.isatty() and not sys.stdout.isatty():
-        return _check("terminal", "unknown", "no terminal here: `replexplorer lab run tour` needs none")
-    if name in ("", "dumb"):
-        return _check("terminal", "warning", detail, "the dashboard needs a terminal with cursor control")
-    if columns < 80 or rows < 24:
-        return _check("terminal", "warning", detail, "the dashboard needs 80x24: make the window larger")
-    return _check("terminal", "ok", detail)
-
-
-def _colour() -> Check:
-    if "NO_COLOR" in os.environ:
-        return _check("colour", "ok", "NO_COLOR is set: bold, reverse and dim instead of colours")
-    name, depth = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
-    if depth in ("truecolor", "24bit"):
-        return _check("colour", "ok", "24 bit")
-    if "256color" in name:
-        return _check("colour", "ok", "256 colours")
-    if not name:
-        return _check("colour", "unknown", "no terminal here")
-    return _check(
-        "colour", "warning", "16 colours or fewer", "where the terminal has more: TERM=xterm-256color"
+    is_piped = not sys.stderr.isatty() and not sys.stdout.isatty()
+    return _first(
+        "terminal",
+        (is_piped, "unknown", "no terminal here: `replexplorer lab run tour` needs none", None),
+        (name in ("", "dumb"), "warning", detail, "the dashboard needs a terminal with cursor control"),
+        (columns < 80 or rows < 24, "warning", detail, "the dashboard needs 80x24: make the window larger"),
+        (True, "ok", detail, None),
     )
 
 
 def _glyphs() -> Check:
     """Whether the charts can be drawn with braille: the encoding decides, the font cannot be asked."""
     encoding = (sys.stdout.encoding or locale.getpreferredencoding(do_setlocale=False)).lower()
-    if "utf" not in encoding:
-        remedy = "use a UTF-8 locale, as LC_ALL=C.UTF-8; until then charts are ASCII"
-        return _check("glyphs", "warning", f"encoding {encoding}", remedy)
-    if os.environ.get("TERM") == "linux":
-        remedy = 'glyphs = "block" in config.toml'
-        return _check("glyphs", "warning", "UTF-8, but the console's font has no braille", remedy)
-    return _check("glyphs", "ok", 'UTF-8; do these look like dots? ⠁⠃⠇⡇⣇⣧⣷⣿ if not, set glyphs = "block"')
+    ascii_only = "use a UTF-8 locale, as LC_ALL=C.UTF-8; until then charts are ASCII"
+    blocks, seen = 'glyphs = "block" in config.toml', "UTF-8; do these look like dots? ⠁⠃⠇⡇⣇⣧⣷⣿ if not, set"
+    is_console = os.environ.get("TERM") == "linux"
+    return _first(
+        "glyphs",
+        ("utf" not in encoding, "warning", f"encoding {encoding}", ascii_only),
+        (is_console, "warning", "UTF-8, but the console's font has no braille", blocks),
+        (True, "ok", f"{seen} {blocks}", None),
+    )
 
 
 def _state_path(path: Path) -> Check:
     """Whether passwords and sessions can be kept: the one directory that is written to."""
     nearest = next(parent for parent in (path, *path.parents) if parent.exists())
     if os.access(nearest, os.W_OK):
-        return _check("state path", "ok", str(path))
-    return _check(
+        return Check("state path", "ok", str(path))
+    return Check(
         "state path", "missing", f"cannot write to {path}", "make it writable, or set XDG_STATE_HOME"
     )

@@ -78,7 +78,7 @@ def test_without_docker_everything_else_is_still_told(
     assert not report.ready
     assert (checks["docker"].state, checks["docker"].remedy) == ("missing", "start it")
     assert checks["link"].state == "unknown"
-    assert {"terminal", "colour", "glyphs", "state path"} <= set(checks)
+    assert {"terminal", "glyphs", "state path"} <= set(checks)
 
 
 @pytest.mark.parametrize(
@@ -199,27 +199,6 @@ def test_docker_for_other_containers_and_a_rootless_one(
     assert checks["docker"].state == "missing"
     _, checks = examined(monkeypatch, tmp_path, Daemon(registry=True, SecurityOptions=["name=rootless"]))
     assert checks["docker"].state == "warning"
-
-
-@pytest.mark.parametrize(
-    ("variables", "state"),
-    [
-        ({"NO_COLOR": "1"}, "ok"),
-        ({"COLORTERM": "truecolor"}, "ok"),
-        ({"TERM": "xterm-256color"}, "ok"),
-        ({"TERM": "vt100"}, "warning"),
-        ({}, "unknown"),
-    ],
-)
-def test_colours(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str], state: str
-) -> None:
-    for name in ("NO_COLOR", "COLORTERM", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    _, checks = examined(monkeypatch, tmp_path, Daemon(registry=True))
-    assert checks["colour"].state == state
 
 
 def test_a_directory_that_cannot_be_written_has_a_remedy(
