@@ -43,10 +43,6 @@ With --json, stdout is exactly one JSON document; progress and errors go to stde
 """
 
 
-_FLAGS: Final = ("--config", "--stack", "--help", "--verbose", "--version", "--view", "-h", "-v")
-"""Flags that may stand before the verb; a word follows the first two."""
-
-
 _DECLARED: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
 )
@@ -111,25 +107,13 @@ def _nearest(word: str, known: Sequence[str]) -> str:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; raise UsageError, or SystemExit(0) after --help and --version."""
-    for word in argv:
-        if any("\ud800" <= character <= "\udfff" for character in word):
-            raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8")
-    _check_flags_before(argv)
+    try:
+        " ".join(argv).encode()
+    except UnicodeEncodeError as error:
+        word = error.object[error.start - 1 : error.end]
+        raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8") from None
     given = argparse.Namespace(stack=None, config=None, verbose=False, json=False)
     return build_parser().parse_args(list(argv), given)
-
-
-def _check_flags_before(argv: Sequence[str]) -> None:
-    """Raise UsageError for a wrong flag before the verb; argparse would take the word after it for one."""
-    words = iter(argv)
-    for word in words:
-        flag, equals, _ = word.partition("=")
-        if not word.startswith("-"):
-            return
-        if flag not in _FLAGS:
-            raise UsageError(f"unknown flag {flag}", _nearest(flag, _FLAGS) or f"see {PROGRAM} --help")
-        if flag in _FLAGS[:2] and not equals:
-            next(words, None)
 
 
 def build_parser() -> Parser:
@@ -201,79 +185,57 @@ def _arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
 # -- what an argument may be
 
 
+_COUNTS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
+_SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
+_SCREEN: Final = {"columns": (40, 500), "lines": (10, 200)}
+
+
 def _reader(declared: str) -> Callable[[str], Any]:
     """What reads an argument of this type, as `verbs.toml` names types."""
     kind, *limits = declared.split()
+    low, high, *_ = (*map(float, limits), math.inf, math.inf)
     match kind:
         case "whole":
-            return _number(int, "a whole number, as 1000, 1k or 1m", *map(int, limits))
+            return partial(_number, int, "a whole number, as 1000, 1k or 1m", _COUNTS, low, high)
         case "positive":
-            return _number(float, "a number, as 500, 1k or 1.5k", 0, float(limits[0]))
+            return partial(_number, float, "a number, as 500, 1k or 1.5k", _COUNTS, math.ulp(0.0), low)
         case "duration":
-            return _seconds(positive=not limits)
+            least = 0.0 if limits else math.ulp(0.0)
+            return partial(_number, float, "a duration, as 10, 10s, 500ms or 2min", _SECONDS, least, math.inf)
         case "size":
             return _screen_size
     return str.upper
 
 
 def _number(
-    kind: type[int] | type[float], what: str, least: float, most: float = math.inf
-) -> Callable[[str], float]:
-    """A parser of numbers from `least` to `most`, thousands and millions as `1k` and `1m`; a float is above
-    its least."""
-
-    def read(text: str) -> float:
-        factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower())
-        try:
-            value = kind(text) if factor is None else kind(text[:-1]) * factor
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
-        if kind is float and not least < value <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} must be above {least:g} and at most {most:g}")
-        if not least <= value <= most:
-            limit = f"below {least}" if value < least else f"above {most}"
-            raise argparse.ArgumentTypeError(f"{value} is {limit}")
-        return value
-
-    return read
-
-
-def _seconds(*, positive: bool) -> Callable[[str], float]:
-    """A parser of durations in seconds: `10`, `1.5`, `10s`, `500ms`, `2min`, `5m`."""
-
-    def read(text: str) -> float:
-        scale = 1.0
-        number = text.strip().lower()
-        for unit, factor in (("ms", 0.001), ("min", 60.0), ("m", 60.0), ("s", 1.0)):
-            if number.endswith(unit):
-                number, scale = number.removesuffix(unit), factor
-                break
-        try:
-            value = float(number) * scale
-        except ValueError:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a duration, as 10, 10s, 500ms or 2min"
-            ) from None
-        if not 0 <= value < float("inf") or (positive and value == 0):
-            raise argparse.ArgumentTypeError(f"{text!r} must be {'above' if positive else 'at least'} 0")
-        return value
-
-    return read
-
-
-_LEAST, _MOST = (40, 10), (500, 200)
+    kind: type[int] | type[float],
+    what: str,
+    units: Mapping[str, float],
+    least: float,
+    most: float,
+    text: str,
+) -> float:
+    """A number in one of these units, from `least` to `most`; for argparse."""
+    number, unit = re.fullmatch(r"(.*?)([a-z]*)", text.strip().lower(), re.DOTALL).groups()  # type: ignore[union-attr]
+    try:
+        value = kind(number) * units[unit]
+    except (ValueError, KeyError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+    if not least <= value <= most or math.isinf(value):
+        low = f"at least {least:g}" if least >= 1 or not least else "above 0"
+        high = "" if math.isinf(most) else f" and at most {most:.0f}"
+        raise argparse.ArgumentTypeError(f"{text!r} must be {low}{high}")
+    return value
 
 
 def _screen_size(text: str) -> tuple[int, int]:
     """`120x36` as columns and rows; for argparse."""
     found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text.strip(), re.IGNORECASE)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size, as 120x36")
-    columns, rows = int(found[1]), int(found[2])
-    if not (_LEAST[0] <= columns <= _MOST[0] and _LEAST[1] <= rows <= _MOST[1]):
-        least, most = ("x".join(map(str, size)) for size in (_LEAST, _MOST))
-        raise argparse.ArgumentTypeError(f"{text!r} must be between {least} and {most}")
-    return columns, rows
+    size = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not all(low <= each <= high for each, (low, high) in zip(size, _SCREEN.values(), strict=True)):
+        limits = " and ".join(f"{low} to {high} {name}" for name, (low, high) in _SCREEN.items())
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of {limits}, as 120x36")
+    return size
 
 
 # -- completion in the shell: at each Tab its script runs this program with the line in the environment

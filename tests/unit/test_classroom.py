@@ -70,8 +70,8 @@ def test_a_wrong_name_is_refused_by_its_line(
     ("words", "code", "says"),
     [
         (["up"], 2, "--students"),
-        (["up", "--students", "0"], 2, "0 is below 1"),
-        (["up", "--students", "2", "--memory", "100"], 2, "100 is below"),
+        (["up", "--students", "0"], 2, "at least 1"),
+        (["up", "--students", "2", "--memory", "100"], 2, "at least 512"),
         (["up", "--students", "2", "--flavor", "postgres"], 2, "'postgres': known: mysql, mariadb"),
         (["up", "--students", "2", "--class", "A b"], 2, "--class A b"),
         (["up", "--students", "2", "--stack", "x"], 2, "--class NAME"),
