@@ -9,7 +9,7 @@ import locale
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from replexplorer import __version__
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.system import system_of
-from replexplorer.core.wire import DiskState, Health, LinkState
+from replexplorer.core.wire import LinkState
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.paths import shipped, user_home
 
@@ -44,18 +44,6 @@ _NETEM_PACKAGES: Final = (
         "`sudo dnf install kernel-modules-extra`, then `sudo modprobe sch_netem`",
     ),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarFacts:
-    """What the agents of a running stack report."""
-
-    link: LinkState
-    """The primary's side of its first link."""
-    health: Health
-    """Of the primary's agent."""
-    disks: Mapping[str, DiskState]
-    """By node."""
 
 
 State = Literal["ok", "warning", "missing", "unknown"]
@@ -96,10 +84,10 @@ def examine(
     configuration: Configuration,
     state: Path,
     *,
-    sidecar: SidecarFacts | None = None,
+    link: LinkState | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
-    """Look at everything; `state` is the state directory, `sidecar` what a running stack's agents report."""
+    """Look at everything; `state` is the state directory, `link` the source's side of a running stack's."""
     checks = [Check("python", "ok", f"Python {sys.version.split()[0]}, replexplorer {__version__}")]
     info: Mapping[str, Any] = {}
     try:
@@ -109,7 +97,7 @@ def examine(
             checks += found
     except MissingPiece as error:
         checks.append(Check("docker", "missing", error.message, error.hint))
-    checks += [_link(sidecar, info), *_node_disks(sidecar), _terminal(), _glyphs(), _state_path(state)]
+    checks += [_link(link, info), _terminal(), _glyphs(), _state_path(state)]
     return Doctor(
         version=__version__,
         ready=not any(check.state == "missing" for check in checks),
@@ -225,19 +213,14 @@ def _disk(info: Mapping[str, Any]) -> Check:
     )
 
 
-def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:
-    """What shapes packets, and what a packet costs; only a sidecar can tell, because it tries."""
-    if sidecar is None:
+def _link(link: LinkState | None, info: Mapping[str, Any]) -> Check:
+    """What shapes packets; only a sidecar can tell, because it tries."""
+    if link is None:
         return Check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
-    link, cost = sidecar.link, sidecar.health.links
     remedy = netem_remedy(info) if NO_NETEM in link.backend_reason else None
     if link.backend is None:
         return Check("link", "warning", f"packets cannot be shaped here: {link.backend_reason}", remedy)
-    detail = f"{link.backend}: {link.backend_reason}"
-    packets = cost.queue_packets
-    if packets and cost.queue_cpu_s is not None:
-        detail += f"; {cost.queue_cpu_s * 1e6 / packets:.1f} us of CPU a packet ({packets:,} packets)"
-    return Check("link", "ok", detail, remedy)
+    return Check("link", "ok", f"{link.backend}: {link.backend_reason}", remedy)
 
 
 def netem_remedy(info: Mapping[str, Any]) -> str:
@@ -251,26 +234,6 @@ def netem_remedy(info: Mapping[str, Any]) -> str:
         if any(name in system for name in names):
             return f"for kernel netem: {remedy}"
     return "for kernel netem: `sudo modprobe sch_netem`, where the kernel has the module"
-
-
-def _node_disks(sidecar: SidecarFacts | None) -> Iterator[Check]:
-    """The datadirs' disks: synchronous writes, what the servers pay, and whether a delay can be set."""
-    for node, disk in (sidecar.disks if sidecar is not None else {}).items():
-        probe = disk.probe
-        parts = [
-            f"synchronous writes of 512 bytes p50 {probe.p50_ms:.3f}, p95 {probe.p95_ms:.3f},"
-            f" p99 {probe.p99_ms:.3f} ms ({probe.n:,})"
-            if probe
-            else "not probed",
-            f"an fsync of the server {disk.measured_ms:.3f} ms" if disk.measured_ms is not None else "",
-            f"delay {disk.delay_ms:g} ms" if disk.delay_ms else "",
-        ]
-        detail = ", ".join(part for part in parts if part)
-        yield _first(
-            f"disk of {node}",
-            (disk.attached, "ok", detail, None),
-            (True, "warning", f"{detail}: fsync_delay cannot be set", disk.reason),
-        )
 
 
 def _terminal() -> Check:

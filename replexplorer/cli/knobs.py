@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -62,28 +61,17 @@ async def _set(session: Session, texts: Iterable[str], call: Call) -> SetResult:
     return await session.console.set(assignments, dry_run=call.args.dry_run, anyway=call.args.anyway)
 
 
-_CONNECTING_IS_SAID_AFTER_S: Final = 2.0
-"""A busy machine takes long to reach its own servers."""
-
-
 async def _turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
     """Attach, change, and report what was changed."""
     began_s = time.monotonic()
-    connecting = asyncio.get_running_loop().call_later(
-        _CONNECTING_IS_SAID_AFTER_S, call.console.progress, "connecting to the stack"
-    )
-    try:
-        async with attached(call, holder, look=False) as session:
-            connecting.cancel()
-            session.narrate = call.console.narrate
-            await session.state.read_document()
-            written_s = session.state.requested.written_s
-            result = await change(session)
-            if not result.dry_run:  # its own request hides from now on what restarts took before it
-                await session.restorer.catch_up(written_s)
-            report_set(call, session, result, time.monotonic() - began_s)
-    finally:
-        connecting.cancel()
+    async with attached(call, holder, look=False) as session:
+        session.narrate = call.console.narrate
+        await session.state.read_document()
+        written_s = session.state.requested.written_s
+        result = await change(session)
+        if not result.dry_run:  # its own request hides from now on what restarts took before it
+            await session.restorer.catch_up(written_s)
+        report_set(call, session, result, time.monotonic() - began_s)
     return StackUnavailable.exit_code if result.unmet else 0
 
 

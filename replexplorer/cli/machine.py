@@ -20,8 +20,8 @@ from replexplorer.core.text import table
 from replexplorer.formats import paths
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.cli.entry import Call
+    from replexplorer.core.wire import LinkState
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,8 +137,8 @@ async def doctor(call: Call) -> int:
 
     console, values = call.console, call.values
     console.progress("asking Docker")
-    facts = await _sidecar_facts(call)
-    report = examine(values, paths.state_directory(), sidecar=facts, progress=console.progress)
+    link = await _link(call)
+    report = examine(values, paths.state_directory(), link=link, progress=console.progress)
 
     def text() -> str:
         signs = {"ok": "ok", "warning": "note", "missing": "MISSING", "unknown": "?"}
@@ -150,27 +150,16 @@ async def doctor(call: Call) -> int:
     return 0 if report.ready else MissingPiece.exit_code
 
 
-async def _sidecar_facts(call: Call) -> SidecarFacts | None:
-    """What the running stack's agents report of a link and the disks; None when there is none to ask.
-
-    Each disk is probed, which takes a part of a second; where none can be made, it is as it was last seen.
-    """
-    from replexplorer.adapters.doctor import SidecarFacts
+async def _link(call: Call) -> LinkState | None:
+    """The source's side of the running stack's first link; None when there is none to ask."""
     from replexplorer.cli.wiring import agents_of
 
-    try:
+    with suppress(ReplexplorerError):
         async with agents_of(call.values) as agents:
-            if len(agents) < 2:
-                return None
-            (_, one), (other, _), *_ = agents
-            disks = {}
-            for node, agent in agents:
-                for probe in (False, True):  # the later one counts, if there is any
-                    with suppress(ReplexplorerError):
-                        disks[node.name] = await agent.disk(probe=probe)
-            return SidecarFacts(await one.link(other.name), await one.health(), disks)
-    except ReplexplorerError:
-        return None
+            if len(agents) > 1:
+                (_, one), (other, _), *_ = agents
+                return await one.link(other.name)
+    return None
 
 
 # -- what verbs print with --json

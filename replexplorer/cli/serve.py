@@ -6,7 +6,6 @@ names begin with its own and a dash; nothing else is kept of it but passwords.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
 import json
@@ -28,7 +27,6 @@ from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.text import command, table
-from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import class_directory, expanded
 
 if TYPE_CHECKING:
@@ -113,10 +111,7 @@ VERBS: Final = (
     "set", "get", "reset", "scene", "fault", "load", "failover", "switchover", "rejoin", "check-schema",
 )  # fmt: skip
 """What `classroom each` carries out for each student."""
-_STUDENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
 _CLASS: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,17}")
-_MOST_STUDENTS: Final = 200
-_MOST_NAMES_BYTES: Final = 1 << 16
 _LOOKS_AT_ONCE: Final = 4
 _ENDS_WITHIN_S: Final = 60.0
 """How long an interrupted verb may take to clean up."""
@@ -194,28 +189,7 @@ async def _students(call: Call) -> list[str]:
         raise StackUnavailable(
             f"no class '{call.args.class_name}'", "`replexplorer classroom up --students N` makes one"
         )
-    return sorted(
-        found, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-    )
-
-
-def _named(args: argparse.Namespace) -> list[str]:
-    """The students that `up` is asked for; raises UsageError that names the line of a wrong name."""
-    if args.names is None:
-        return [f"student{number}" for number in range(1, args.students + 1)]
-    file = expanded(args.names)
-    found: list[str] = []
-    for at, line in enumerate(read_text(file, "file of names", _MOST_NAMES_BYTES).splitlines(), 1):
-        name = line.partition("#")[0].strip()
-        if name and (_STUDENT.fullmatch(name) is None or name in found):
-            raise UsageError(
-                f"{file} line {at}: {name!r} is no name for a student, or is there twice",
-                "1 to 20 lower-case letters, digits, - and _, each once, as anna or team-2",
-            )
-        found += [name] if name else []
-    if not 1 <= len(found) <= _MOST_STUDENTS:
-        raise UsageError(f"{file} names {len(found)} students", f"1 to {_MOST_STUDENTS}, one a line")
-    return found
+    return sorted(found, key=lambda name: (len(name), name))
 
 
 async def _ran(call: Call, student: str, words: Sequence[str]) -> StudentOutcome:
@@ -288,7 +262,8 @@ async def class_up(call: Call) -> int:
     words += [] if args.replicas is None else ["--replicas", str(args.replicas)]
     words += [] if args.flavor is None else ["--flavor", args.flavor]
     summary = "stacks are up: `replexplorer classroom serve` lets the students in"
-    return (await _for_all(call, _named(args), words, summary)).exit_code
+    students = [f"student{number}" for number in range(1, args.students + 1)]
+    return (await _for_all(call, students, words, summary)).exit_code
 
 
 async def class_down(call: Call) -> int:

@@ -49,24 +49,6 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("anna\nBen\n", "line 2: 'Ben' is no name"),
-        ("anna\n../x\n", "line 2: '../x' is no name"),
-        ("anna\nanna\n", "line 2: 'anna' is no name for a student, or is there twice"),
-        ("# nobody\n", "names 0 students"),
-    ],
-)
-def test_a_wrong_name_is_refused_by_its_line(
-    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "names"
-    file.write_text(text)
-    assert main(["classroom", "up", "--names", str(file)]) == 2
-    assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (["up"], 2, "--students"),

@@ -13,7 +13,7 @@ from replexplorer.adapters import doctor
 from replexplorer.adapters.docker.images import ImageState
 from replexplorer.adapters.doctor import Check, Doctor
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.wire import DiskProbe, DiskState, Health, LinkCost, LinkState, Shape
+from replexplorer.core.wire import LinkState, Shape
 from replexplorer.formats.configuration import Configuration
 
 
@@ -49,7 +49,7 @@ def examined(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     daemon: Daemon | MissingPiece,
-    sidecar: doctor.SidecarFacts | None = None,
+    link: LinkState | None = None,
 ) -> tuple[Doctor, dict[str, Check]]:
     def connect() -> Daemon:
         if isinstance(daemon, MissingPiece):
@@ -58,7 +58,7 @@ def examined(
 
     monkeypatch.setattr(doctor, "_connect", connect)
     monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: [Absent()])
-    report = doctor.examine(Configuration(), tmp_path / "state", sidecar=sidecar)
+    report = doctor.examine(Configuration(), tmp_path / "state", link=link)
     return report, {check.name: check for check in report.checks}
 
 
@@ -141,24 +141,19 @@ def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert checks["disk"].state == state
 
 
-def facts(backend: str | None, reason: str, *disks: DiskState) -> doctor.SidecarFacts:
-    link = LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
-    health = Health("db1", 1.0, links=LinkCost(queue_packets=2000, queue_cpu_s=0.012))
-    return doctor.SidecarFacts(link, health, {f"node{at}": disk for at, disk in enumerate(disks)})
+def link_of(backend: str | None, reason: str) -> LinkState:
+    return LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
 
 
-def test_the_link_is_what_the_agent_says_and_its_cost(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_link_is_what_the_agent_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     daemon = Daemon(registry=True, OperatingSystem="Ubuntu 24.04")
-    _, checks = examined(monkeypatch, tmp_path, daemon, facts("nfqueue", "kernel has no netem: unknown kind"))
-    assert checks["link"].state == "ok"
-    assert (
-        checks["link"].detail
-        == "nfqueue: kernel has no netem: unknown kind; 6.0 us of CPU a packet (2,000 packets)"
+    _, checks = examined(
+        monkeypatch, tmp_path, daemon, link_of("nfqueue", "kernel has no netem: unknown kind")
     )
+    assert checks["link"].state == "ok"
+    assert checks["link"].detail == "nfqueue: kernel has no netem: unknown kind"
     assert "linux-modules-extra" in str(checks["link"].remedy)
-    _, checks = examined(monkeypatch, tmp_path, daemon, facts(None, "no NET_ADMIN: not permitted"))
+    _, checks = examined(monkeypatch, tmp_path, daemon, link_of(None, "no NET_ADMIN: not permitted"))
     assert (checks["link"].state, checks["link"].remedy) == ("warning", None)
     assert checks["link"].detail == "packets cannot be shaped here: no NET_ADMIN: not permitted"
 
@@ -174,22 +169,6 @@ def test_the_link_is_what_the_agent_says_and_its_cost(
 )
 def test_a_kernel_without_netem_has_a_remedy_for_its_kind(info: dict[str, str], remedy: str) -> None:
     assert remedy in doctor.netem_remedy(info)
-
-
-def test_disks_are_told_with_their_probe_and_why_no_delay_can_be_set(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fine = DiskState(True, None, 2.0, {}, 2.31, 14, DiskProbe(0.1, 0.2, 0.35, 1000))
-    bare = DiskState(False, "the server runs without the fsync shim", None, {}, None, 0, None)
-    _, checks = examined(
-        monkeypatch, tmp_path, Daemon(registry=True), facts("netem", "it answers", fine, bare)
-    )
-    assert checks["disk of node0"].detail == (
-        "synchronous writes of 512 bytes p50 0.100, p95 0.200, p99 0.350 ms (1,000),"
-        " an fsync of the server 2.310 ms, delay 2 ms"
-    )
-    assert checks["disk of node1"].state == "warning"
-    assert checks["disk of node1"].remedy == "the server runs without the fsync shim"
 
 
 def test_docker_for_other_containers_and_a_rootless_one(

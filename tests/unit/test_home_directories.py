@@ -32,7 +32,6 @@ SERVER = "mysql://watcher@127.0.0.1:1"
         ["serve", "--password-file", f"{NOBODY}/password"],
         ["attach", SERVER, "--defaults-file", f"{NOBODY}/my.cnf"],
         ["attach", SERVER, "--ssl-ca", f"{NOBODY}/ca.pem"],
-        ["classroom", "up", "--names", f"{NOBODY}/names"],
     ],
     ids=lambda words: " ".join(words).replace(NOBODY, "~"),
 )
