@@ -71,9 +71,7 @@ def _lines(status: Status) -> Iterator[Line]:
         more = ""
         if acking is not None and counted is not None and counted > acking:
             more = f" (the source counts {counted}: not all of them are connected)"
-        fell = {None: "falls back to async unknown", 0: "never fell back", 1: "fell back once"}.get(
-            protection.fallbacks, f"fell back {protection.fallbacks or 0:,} times"
-        )
+        fell = f"fell back to async {_shown(protection.fallbacks)} times"
         yield (
             "",
             f"replicas {_shown(acking)}{more} of {protection.replicas_required} required, wait point "
@@ -127,12 +125,15 @@ def _knobs(status: Status, *, mends: bool) -> Iterator[str]:
 
 def _host_line(host: HostView) -> Line:
     """`host        unix:///a/sock (db1): clock +0.1 ms (within 0.4), manages the swarm`."""
-    words = [f"away: {host.fault}"] if host.fault is not None else []
-    if host.clock_ms is not None:
-        words.append(f"clock {host.clock_ms:+.1f} ms (within {number(host.clock_within_ms, 1)})")
-    words += ["manages the swarm"] if host.manages else []
-    words += ["keeps what is requested"] if host.keeps else []
-    return "host", f"{host.name} ({', '.join(host.nodes)}): {', '.join(words) or 'answers'}"
+    words = [
+        f"away: {host.fault}" if host.fault is not None else "",
+        ""
+        if host.clock_ms is None
+        else f"clock {host.clock_ms:+.1f} ms (within {number(host.clock_within_ms, 1)})",
+        "manages the swarm" if host.manages else "",
+        "keeps what is requested" if host.keeps else "",
+    ]
+    return "host", f"{host.name} ({', '.join(host.nodes)}): {', '.join(filter(None, words)) or 'answers'}"
 
 
 def _group_lines(status: Status) -> Iterator[Line]:
@@ -200,12 +201,8 @@ def _loss_words(loss: Loss | Unknown) -> str:
 
 def _load_words(load: DrivenLoad) -> str:
     """The load that runs and who drives it."""
-    if load.clients is None:
-        return f"driven by {load.driver}, which does not say more" if load.driver else "not known"
-    if load.driver is None:
-        return "none runs"
-    if load.workload is None:
-        return f"none runs; {load.driver} is to drive it"
+    if load.driver is None or load.workload is None:
+        return "none runs" if load.driver is None else f"{load.driver} is to drive it"
     clients = "1 client" if load.clients == 1 else f"{load.clients} clients"
     rate = "" if load.rate_tps is None else f" at {load.rate_tps:g} TPS"
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"

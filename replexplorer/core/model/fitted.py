@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from math import exp, inf
+from math import exp
 from typing import Final
 
 from replexplorer.core.load.workload import SPECIAL_SHARE, SPECIAL_WIDTH
@@ -171,12 +171,6 @@ class Validation:
     """Run to run: the typical standard deviation of a cell's runs, as a part of their mean; None where
     no cell was run twice."""
 
-    def __post_init__(self) -> None:
-        """Refuse figures that no validation makes; raise ValueError."""
-        figures = (self.median_error, self.p90_error, self.noise or 0.0)
-        if self.cells < 0 or not all(0 <= figure < inf for figure in figures):
-            raise ValueError("its errors must be numbers from 0")
-
     def __str__(self) -> str:
         """`median error 5 % over 64 cells, cross-validated`."""
         error = f"{self.median_error:.0%}".replace("%", " %")
@@ -224,13 +218,6 @@ class Calibration:
     made under it: then it is taken for that of after_sync."""
     is_shipped: bool = False
     """It came with the program, from another machine than this one."""
-
-    def __post_init__(self) -> None:
-        """Refuse figures that no fit makes; raise ValueError."""
-        costs = [figure for cost in self.local.values() for figure in (cost.delay_ms, cost.cpu_ms)]
-        figures = (*costs, *(getattr(self, name) for name in FITTED), self.least_rtt_ms)
-        if not self.local or not all(0 <= figure < inf for figure in figures):
-            raise ValueError("its figures must be numbers from 0, with a workload's at least")
 
     @property
     def title(self) -> str:

@@ -28,19 +28,29 @@ Values = Mapping[KnobName, Value | None]
 
 READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
-_OF_SEMI_SYNC: Final = DELAYS | {
-    keys.WAIT_POINT,
-    keys.SEMI_SYNC_REPLICAS,
-    keys.SEMI_SYNC_TIMEOUT,
-    keys.PARTITION,
-}
+_WAITING: Final = frozenset({keys.WAIT_POINT, keys.SEMI_SYNC_REPLICAS, keys.SEMI_SYNC_TIMEOUT})
+"""Knobs that count only while commits wait for a replica."""
 _WAYS: Final = DELAYS | {keys.PARTITION}
-_SELDOM: Final = frozenset(
+_SAID: Final = frozenset(
     {
-        keys.DELAY_TO_REPLICA,
-        keys.DELAY_TO_PRIMARY,
-        keys.SEMI_SYNC_TIMEOUT,
-        keys.PARTITION,
+        keys.SEMI_SYNC,
+        keys.WAIT_POINT,
+        keys.SEMI_SYNC_REPLICAS,
+        keys.SYNC_BINLOG,
+        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
+        keys.FSYNC_DELAY,
+        keys.RTT,
+        keys.CLIENTS,
+        keys.RATE,
+        keys.WORKLOAD,
+    }
+)
+"""Worth a word at their defaults too."""
+_LOOKED_AT: Final = (
+    _SAID
+    | _WAITING
+    | _WAYS
+    | {
         keys.INNODB_FLUSH_LOG_AT_TIMEOUT,
         keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
         keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT,
@@ -48,20 +58,6 @@ _SELDOM: Final = frozenset(
         keys.BINLOG_COMMIT_WAIT_USEC,
         keys.LOAD_MODE,
         keys.KEY_SPREAD,
-    }
-)
-"""Not worth a word at their defaults."""
-_LOOKED_AT: Final = (
-    _OF_SEMI_SYNC
-    | _SELDOM
-    | {
-        keys.SEMI_SYNC,
-        keys.SYNC_BINLOG,
-        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
-        keys.FSYNC_DELAY,
-        "clients",
-        keys.RATE,
-        keys.WORKLOAD,
     }
 )
 
@@ -149,17 +145,17 @@ def _whole(values: Values, replicas: Sequence[str]) -> list[str]:
 
 def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
     """Those of the knobs that the prediction rests on, in catalogue order."""
-    is_open = value_of(values, keys.LOAD_MODE, Place.LOAD) == OPEN
-    looked = _LOOKED_AT if is_open else _LOOKED_AT - {keys.RATE}
-    seldom = _SELDOM
-    if value_of(values, keys.SEMI_SYNC) != "on":
-        # The link says only how many commits are on their way.
-        looked, seldom = looked - (_OF_SEMI_SYNC - _WAYS), seldom | _WAYS
+    looked, said = _LOOKED_AT, _SAID
+    if value_of(values, keys.LOAD_MODE, Place.LOAD) != OPEN:
+        looked -= {keys.RATE}
+    if value_of(values, keys.SEMI_SYNC) != "on":  # the link says only how many commits are on their way
+        looked, said = looked - _WAITING, said - _WAYS
     return {
         name: value
         for name, value in values.items()
-        if name.key in looked and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
-        if value != name.knob.default or name.key not in seldom
+        if name.key in looked
+        and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
+        and (name.key in said or value != name.knob.default)
     }
 
 
@@ -167,22 +163,28 @@ def beyond(
     setting: OperatingPoint, values: Values, replicas: Sequence[str], calibration: Calibration
 ) -> tuple[str, ...]:
     """What of these settings the calibration has never seen or the model does not look at, a line each."""
-    told = []
-    if setting.workload not in calibration.local:
-        known = ", ".join(calibration.local)
-        told.append(
-            f"workload {setting.workload} was not calibrated ({known} was): its local cost is a guess"
-        )
-    if setting.semi_sync and setting.after_commit and calibration.after_commit_beside is None:
-        told.append(
-            "wait_point after_commit was not calibrated: the work during its wait is taken from after_sync"
-        )
-    if setting.clients > calibration.most_clients:
-        told.append(f"clients {setting.clients} is beyond the {calibration.most_clients} calibrated")
-    if setting.semi_sync and setting.rtt_ms > calibration.most_rtt_ms:
-        told.append(f"rtt {setting.rtt_ms:g} ms is beyond the {calibration.most_rtt_ms:g} ms calibrated")
-    if len(replicas) > 1:
-        told.append(f"{len(replicas)} replicas share this machine: it was calibrated with 1")
+    waits, most_clients, most_rtt_ms = setting.semi_sync, calibration.most_clients, calibration.most_rtt_ms
+    known = ", ".join(calibration.local)
+    lacks = (
+        (
+            setting.workload not in calibration.local,
+            f"workload {setting.workload} was not calibrated ({known} was): its local cost is a guess",
+        ),
+        (
+            waits and setting.after_commit and calibration.after_commit_beside is None,
+            "wait_point after_commit was not calibrated: the work during its wait is taken from after_sync",
+        ),
+        (
+            setting.clients > most_clients,
+            f"clients {setting.clients} is beyond the {most_clients} calibrated",
+        ),
+        (
+            waits and setting.rtt_ms > most_rtt_ms,
+            f"rtt {setting.rtt_ms:g} ms is beyond the {most_rtt_ms:g} ms calibrated",
+        ),
+        (len(replicas) > 1, f"{len(replicas)} replicas share this machine: it was calibrated with 1"),
+    )
+    told = [words for is_lacking, words in lacks if is_lacking]
     told += [
         f"{name}={format_value(name.knob, value)} is not in the model"
         for name, value in values.items()
