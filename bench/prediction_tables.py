@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean, median
 from typing import Final
 
 from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.fit import CellCheck, cells_of, checks, durable_by, regions
+from replexplorer.core.model.fit import CellCheck, cells_of, checks, noise_of
 from replexplorer.core.model.fitted import CalibrationRun, OperatingPoint
 from replexplorer.formats.calibration import Calibrated
 from replexplorer.reports.report import ReportTable, block_markdown, numbers, words
-from replexplorer.reports.sweep_report import REGION_COLUMNS, percent, region_row, signed
 
 _WHOLE_TPS: Final = 100
 """From here on a rate is told without its tenths."""
@@ -101,3 +102,92 @@ def _cell(check: CellCheck) -> str:
 
 def _figure(tps: float) -> str:
     return f"{tps:,.{0 if tps >= _WHOLE_TPS else 1}f}"
+
+
+# -- by region
+
+_FEW: Final = 8
+ALL: Final = "all"
+"""In a region's name: whatever it is."""
+_DIMENSIONS: Final = ((), (0,), (1,), (2,), (0, 1, 2))
+"""By which of a region's three names the cells are taken together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What the cells of a region say together; `all` in a dimension: whatever it is."""
+
+    durable_by: str
+    rtt: str
+    """The round trip that was asked, in ms; `any` where no commit waits for it."""
+    clients: str
+    cells: int
+    bias: float
+    """Predicted over measured, less one: the geometric mean over the cells."""
+    error: float
+    """Median of the absolute errors."""
+    noise: float | None
+    """Median of the cells' run-to-run noise; None where none was run twice."""
+
+
+def regions(checked: Sequence[CellCheck]) -> tuple[Region, ...]:
+    """All cells together, by what makes commits durable, by round trip, by number of clients, and by all
+    three, each in the order in which they come."""
+    return tuple(region for kept in _DIMENSIONS for region in _regions(checked, kept))
+
+
+def _regions(checked: Sequence[CellCheck], kept: Container[int]) -> Iterator[Region]:
+    found: dict[tuple[str, ...], list[CellCheck]] = {}
+    for check in checked:
+        name = tuple(each if at in kept else ALL for at, each in enumerate(_region(check.setting)))
+        found.setdefault(name, []).append(check)
+    for (durable, rtt, clients), its in found.items():
+        yield Region(
+            durable,
+            rtt,
+            clients,
+            cells=len(its),
+            bias=exp(fmean(log(check.predicted_tps / check.tps) for check in its)) - 1,
+            error=median(abs(check.error) for check in its),
+            noise=noise_of(its),
+        )
+
+
+def _region(setting: OperatingPoint) -> tuple[str, str, str]:
+    rtt = f"{setting.rtt_asked_ms:g}" if setting.semi_sync else "any"
+    return durable_by(setting), rtt, client_range(setting.clients)
+
+
+def durable_by(setting: OperatingPoint) -> str:
+    """What makes a commit durable: `none`, `local`, `network` or `both`, as the scenes are named."""
+    fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs > 0
+    names = {(False, False): "none", (False, True): "local", (True, False): "network", (True, True): "both"}
+    return names[setting.semi_sync, fsyncs]
+
+
+def client_range(clients: int) -> str:
+    """`1`, `2 to 8` or `9 and more`: one alone, a few, and many."""
+    return "1" if clients == 1 else "2 to 8" if clients <= _FEW else "9 and more"
+
+
+REGION_COLUMNS: Final = (
+    *words("durable by", "RTT ms", "clients"),
+    *numbers("cells", "bias", "median error", "run to run"),
+)
+
+
+def region_row(region: Region) -> tuple[str, ...]:
+    """One region under `REGION_COLUMNS`."""
+    noise = "-" if region.noise is None else percent(region.noise)
+    names = (region.durable_by, region.rtt, region.clients, str(region.cells))
+    return *names, signed(region.bias), percent(region.error), noise
+
+
+def signed(share: float) -> str:
+    """`+12 %`."""
+    return f"{share:+.0%}".replace("%", " %")
+
+
+def percent(share: float) -> str:
+    """`12 %`."""
+    return f"{share:.0%}".replace("%", " %")

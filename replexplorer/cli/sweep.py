@@ -15,7 +15,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun, mapped
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.model.fit import Origin, Region, checks, fit, lacking, regions
+from replexplorer.core.model.fit import Origin, fit, lacking
 from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep import SweepRun
@@ -56,8 +56,7 @@ async def run(call: Call) -> int:
             raise
     swept.keys = keys
     under(swept, conditions)
-    lesson = learned(swept)
-    swept.calibration, swept.prediction = lesson.told, lesson.regions
+    swept.calibration = learned(swept).told
     report = sweep_report(swept)
     write = None if directory is None else partial(write_report, directory, report, swept, session.file)
     return console.deliver(swept, lambda: plain_text(report, console.columns), write)
@@ -75,8 +74,6 @@ class Lesson(NamedTuple):
     """In words."""
     calibration: Calibration | None = None
     """What predictions rest on from now on; None: what they rested on before."""
-    regions: tuple[Region, ...] = ()
-    """How far off it is, by region; none where nothing was fitted."""
 
 
 def learned(swept: Swept) -> Lesson:
@@ -94,16 +91,15 @@ def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson
         return Lesson(f"the model's calibration is unchanged: fitting it takes {missing}")
     day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
     calibration, runs = fit(runs, Origin(day, this_machine(), server))
-    checked, found = regions(checks(runs)), calibration.validation
+    found = calibration.validation
     if found.median_error > MOST_ERROR:
-        told = f"the model's calibration is unchanged: {found}: was the machine busy?"
-        return Lesson(told, regions=checked)
+        return Lesson(f"the model's calibration is unchanged: {found}: was the machine busy?")
     file = paths.calibration_file()
     try:
         save_calibration(calibration, runs, file)
     except UsageError as error:
         return Lesson(f"the model's calibration is unchanged: {error}")
-    return Lesson(f"this machine's model: {found}; {file}", calibration, checked)
+    return Lesson(f"this machine's model: {found}; {file}", calibration)
 
 
 def calibration_run(swept: SweptRun) -> CalibrationRun | None:

@@ -9,7 +9,6 @@ from typing import Final
 from replexplorer.core.experiment.sweep import SCENE, Grid, Sweep
 from replexplorer.core.experiment.sweep_result import CellFigures, Swept, effects_of, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
-from replexplorer.core.model.fit import ALL, Region
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import duration_text, number
@@ -33,7 +32,6 @@ from replexplorer.reports.report import (
     ReportTable,
     again,
     numbers,
-    words,
 )
 from replexplorer.reports.svg import heat_chart
 
@@ -118,46 +116,11 @@ def _blocks(swept: Swept) -> Iterator[Block]:
         yield ReportTable((*_knobs(grid), *cost_columns()), costs, COST_TITLE, COST_NOTE)
     if swept.calibration is not None:
         yield ReportNotes([swept.calibration], "the model", "lines")
-    yield from _region_tables(swept.prediction)
     yield ReportNotes(swept.unrestored, "not restored")
 
 
 def _knobs(grid: Grid) -> tuple[ReportColumn, ...]:
     return numbers(*(dimension.key for dimension in grid.dimensions))
-
-
-REGION_COLUMNS: Final = (
-    *words("durable by", "RTT ms", "clients"),
-    *numbers("cells", "bias", "median error", "run to run"),
-)
-
-
-def _region_tables(found: Sequence[Region]) -> tuple[ReportTable, ReportTable]:
-    """Bias, error and noise of all cells and by each dimension by itself, and by each of their
-    combinations."""
-    by_itself = [each for each in found if (each.durable_by, each.rtt, each.clients).count(ALL) > 1]
-    rest = [each for each in found if each not in by_itself]
-    return (
-        ReportTable(REGION_COLUMNS, [region_row(each) for each in by_itself]),
-        ReportTable(REGION_COLUMNS, [region_row(each) for each in rest], in_text=False),
-    )
-
-
-def region_row(region: Region) -> tuple[str, ...]:
-    """One region under `REGION_COLUMNS`."""
-    noise = "-" if region.noise is None else percent(region.noise)
-    names = (region.durable_by, region.rtt, region.clients, str(region.cells))
-    return *names, signed(region.bias), percent(region.error), noise
-
-
-def signed(share: float) -> str:
-    """`+12 %`."""
-    return f"{share:+.0%}".replace("%", " %")
-
-
-def percent(share: float) -> str:
-    """`12 %`."""
-    return f"{share:.0%}".replace("%", " %")
 
 
 def sweep_table(grid: Grid, figures: Sequence[CellFigures], note: str = "") -> ReportTable:

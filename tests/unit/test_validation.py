@@ -1,4 +1,4 @@
-"""How far off the model is: no cell is predicted from its own runs, and regions say what their cells do."""
+"""How far off the model is: no cell is predicted from its own runs, and a summary says what the cells do."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
 from replexplorer.core.model.fit import (
     PARTS,
     CellCheck,
     checks,
-    client_range,
     cross_validated,
-    durable_by,
-    regions,
     summary,
 )
 from replexplorer.core.model.fitted import Calibration, CalibrationRun, LocalCost, OperatingPoint, Validation
@@ -93,61 +87,3 @@ def test_a_summary_has_median_and_the_90th_percentile() -> None:
     assert summary(checked) == Validation(10, 0.055, 0.09, None)
     with pytest.raises(ValueError, match="no cell"):
         summary([])
-
-
-def test_regions_are_of_all_of_each_dimension_and_of_each_combination() -> None:
-    far = replace(HERE, semi_sync=True, rtt_ms=85.0, rtt_asked_ms=85.0)
-    checked = [
-        CellCheck(HERE, (100.0, 110.0), 121.0),
-        CellCheck(replace(HERE, clients=64), (100.0,), 90.0),
-        CellCheck(replace(far, redo_fsyncs=1.0), (100.0,), 100.0),
-    ]
-    found = {(each.durable_by, each.rtt, each.clients): each for each in regions(checked)}
-    assert list(found) == [
-        ("all", "all", "all"),
-        ("none", "all", "all"),
-        ("both", "all", "all"),
-        ("all", "any", "all"),
-        ("all", "85", "all"),
-        ("all", "all", "1"),
-        ("all", "all", "9 and more"),
-        ("none", "any", "1"),
-        ("none", "any", "9 and more"),
-        ("both", "85", "1"),
-    ]
-    here = found["none", "all", "all"]
-    assert here.cells == 2
-    assert here.error == pytest.approx((0.1 + 0.152) / 2, abs=0.001)
-    assert here.bias == pytest.approx((121 / 105 * 0.9) ** 0.5 - 1)
-    assert here.noise == pytest.approx(0.0673, abs=0.0001)
-    assert found["both", "85", "1"].noise is None
-
-
-@examples(deadline=None)
-@given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12), st.floats(0.5, 2.0))
-def test_a_bias_that_all_cells_share_is_that_of_every_region(shares: list[float], factor: float) -> None:
-    checked = [
-        CellCheck(replace(HERE, clients=n), (100.0 * share,), 100.0 * share * factor)
-        for n, share in enumerate(shares, 1)
-    ]
-    for region in regions(checked):
-        assert region.bias == pytest.approx(factor - 1, abs=1e-9)
-        assert region.error == pytest.approx(abs(factor - 1), abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("semi_sync", "fsyncs", "words"),
-    [(False, 0.0, "none"), (False, 1.0, "local"), (True, 0.0, "network"), (True, 0.01, "both")],
-)
-def test_what_makes_a_commit_durable(semi_sync: bool, fsyncs: float, words: str) -> None:
-    assert durable_by(replace(HERE, semi_sync=semi_sync, binlog_fsyncs=fsyncs)) == words
-
-
-def test_ranges_of_clients() -> None:
-    assert [client_range(n) for n in (1, 2, 8, 9, 64)] == [
-        "1",
-        "2 to 8",
-        "2 to 8",
-        "9 and more",
-        "9 and more",
-    ]

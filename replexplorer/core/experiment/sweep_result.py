@@ -26,7 +26,6 @@ from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.model.fit import Region
 from replexplorer.core.server.counters import CommitCost, merged_costs
 from replexplorer.core.server.exposure import Exposure, Loss, over_time
 from replexplorer.core.stats.histogram import Histogram, Latency
@@ -636,8 +635,6 @@ class Swept(ExperimentResult):
     """The heat map's knobs; None: those with the most values."""
     calibration: str | None = None
     """What the model learned from it, in words."""
-    prediction: Sequence[Region] = ()
-    """How far off the model is, by region."""
     workload: str | None = None
     scenes: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """The knobs of each swept scene."""

@@ -12,9 +12,9 @@ Stone, J. R. Stat. Soc. B 36(2), 1974), from their settings alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, log
+from math import ceil, log
 from random import Random
 from statistics import fmean, median, stdev
 from typing import Any, Final, NamedTuple
@@ -33,11 +33,6 @@ from replexplorer.core.model.fitted import (
 PARTS: Final = 10
 """Into which the cells are dealt."""
 _P90: Final = 0.9
-_FEW: Final = 8
-ALL: Final = "all"
-"""In a region's name: whatever it is."""
-_DIMENSIONS: Final = ((), (0,), (1,), (2,), (0, 1, 2))
-"""By which of a region's three names the cells are taken together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +58,6 @@ class CellCheck:
     def noise(self) -> float | None:
         """The standard deviation of its runs as a part of their mean; None of a single run."""
         return stdev(self.runs_tps) / fmean(self.runs_tps) if len(self.runs_tps) > 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """What the cells of a region say together; `all` in a dimension: whatever it is."""
-
-    durable_by: str
-    rtt: str
-    """The round trip that was asked, in ms; `any` where no commit waits for it."""
-    clients: str
-    cells: int
-    bias: float
-    """Predicted over measured, less one: the geometric mean over the cells."""
-    error: float
-    """Median of the absolute errors."""
-    noise: float | None
-    """Median of the cells' run-to-run noise; None where none was run twice."""
 
 
 def alone(setting: OperatingPoint) -> OperatingPoint:
@@ -136,51 +114,12 @@ def summary(checked: Sequence[CellCheck]) -> Validation:
         cells=len(errors),
         median_error=round(median(errors), 4),
         p90_error=round(errors[ceil(_P90 * len(errors)) - 1], 4),
-        noise=_noise(checked),
+        noise=noise_of(checked),
     )
 
 
-def regions(checked: Sequence[CellCheck]) -> tuple[Region, ...]:
-    """All cells together, by what makes commits durable, by round trip, by number of clients, and by all
-    three, each in the order in which they come."""
-    return tuple(region for kept in _DIMENSIONS for region in _regions(checked, kept))
-
-
-def _regions(checked: Sequence[CellCheck], kept: Container[int]) -> Iterator[Region]:
-    found: dict[tuple[str, ...], list[CellCheck]] = {}
-    for check in checked:
-        name = tuple(each if at in kept else ALL for at, each in enumerate(_region(check.setting)))
-        found.setdefault(name, []).append(check)
-    for (durable, rtt, clients), its in found.items():
-        yield Region(
-            durable,
-            rtt,
-            clients,
-            cells=len(its),
-            bias=exp(fmean(log(check.predicted_tps / check.tps) for check in its)) - 1,
-            error=median(abs(check.error) for check in its),
-            noise=_noise(its),
-        )
-
-
-def _region(setting: OperatingPoint) -> tuple[str, str, str]:
-    rtt = f"{setting.rtt_asked_ms:g}" if setting.semi_sync else "any"
-    return durable_by(setting), rtt, client_range(setting.clients)
-
-
-def durable_by(setting: OperatingPoint) -> str:
-    """What makes a commit durable: `none`, `local`, `network` or `both`, as the scenes are named."""
-    fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs > 0
-    names = {(False, False): "none", (False, True): "local", (True, False): "network", (True, True): "both"}
-    return names[setting.semi_sync, fsyncs]
-
-
-def client_range(clients: int) -> str:
-    """`1`, `2 to 8` or `9 and more`: one alone, a few, and many."""
-    return "1" if clients == 1 else "2 to 8" if clients <= _FEW else "9 and more"
-
-
-def _noise(checked: Sequence[CellCheck]) -> float | None:
+def noise_of(checked: Sequence[CellCheck]) -> float | None:
+    """The typical run-to-run noise of cells; None where none was run twice."""
     known = [check.noise for check in checked if check.noise is not None]
     return round(median(known), 4) if known else None
 
