@@ -14,8 +14,8 @@ from textual._context import active_app
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import shipped_tour
-from replexplorer.formats.play_script import CastWriter, PlayScript, read_play
-from replexplorer.ui.play import PlayApp, PlayedLine
+from replexplorer.formats.play_script import CastWriter, PlayedLine, PlayScript, read_play
+from replexplorer.ui.play import PlayApp
 from replexplorer.ui.settings import Settings
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -36,7 +36,7 @@ def draw_picture(file: Path) -> None:
     played = script()
 
     def look(line: PlayedLine) -> None:
-        if line.line is played.lines[-1]:
+        if line.line == played.lines[-1].number:
             file.write_text(active_app.get().export_screenshot(title=played.title), encoding="utf-8")
 
     _perform(played, PICTURE_SIZE, told=look)

@@ -28,6 +28,7 @@ from replexplorer.formats import paths
 from replexplorer.formats.configuration import ENV_PREFIX
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import expanded
+from replexplorer.formats.play_script import END, PlayedLine, PlayScript, Step
 from replexplorer.reports.recordings import ComparedRun, compare_report, recorded_run
 from replexplorer.reports.report import Report, html, markdown
 
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.core.event import Event
     from replexplorer.core.tick import Tick
-    from replexplorer.formats.play_script import PlayScript
-    from replexplorer.ui.play import PlayApp, PlayedLine
+    from replexplorer.ui.play import PlayApp
     from replexplorer.ui.settings import Settings
 
 
@@ -88,22 +88,6 @@ _USUAL_SIZE: Final = (120, 36)
 
 
 @dataclass(kw_only=True, slots=True)
-class PlayedLineJson:
-    """A line that was performed."""
-
-    line: int
-    """In the file; 0: the start that the play does not write."""
-    text: str
-    at_s: float
-    """When it ended, since the play began."""
-    took_s: float
-    state: str
-    """The protection state then."""
-    changed: list[str]
-    """What was changed so that the play starts from what it says; empty for other lines."""
-
-
-@dataclass(kw_only=True, slots=True)
 class PlayJson:
     """A play that was performed to its end."""
 
@@ -111,7 +95,7 @@ class PlayJson:
     title: str
     over: str | None
     """The recording; null on live servers."""
-    lines: list[PlayedLineJson]
+    lines: list[PlayedLine]
     cast: str | None
     """The cast that was written."""
 
@@ -142,8 +126,8 @@ def play(call: Call) -> int:
         if size is not None:
             state = f", {played.state}" if played.state else ""
             changed = f"; changed: {'; '.join(played.changed)}" if played.changed else ""
-            where = f"line {played.line.number}: " if played.line.number else ""
-            err.write(f"{where}{played.line.text}: {played.took_s:.1f} s{state}{changed}\n")
+            where = f"line {played.line}: " if played.line else ""
+            err.write(f"{where}{played.text}: {played.took_s:.1f} s{state}{changed}\n")
             err.flush()
 
     with ExitStack() as stack:
@@ -156,19 +140,10 @@ def play(call: Call) -> int:
     if args.cast is not None:
         call.console.narrate(f"written to {args.cast}")
     if args.json:
-        lines = [
-            PlayedLineJson(
-                line=each.line.number,
-                text=each.line.text,
-                at_s=each.at_s,
-                took_s=each.took_s,
-                state=each.state,
-                changed=list(each.changed),
-            )
-            for each in played.lines
-        ]
         call.console.document(
-            PlayJson(script=script.file, title=script.title, over=args.over, lines=lines, cast=args.cast)
+            PlayJson(
+                script=script.file, title=script.title, over=args.over, lines=played.lines, cast=args.cast
+            )
         )
     return 0
 
@@ -261,12 +236,7 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
             for document in forms.json_lines(reader.about, reader.ticks()):
                 output.write(json.dumps(document, separators=(",", ":")) + "\n")
         case "cast":
-            from replexplorer.core.play import parse_condition
-            from replexplorer.formats.play_script import PlayScript, Step
-
-            end = Step(
-                "until", length_s=math.inf, condition=parse_condition("end"), number=1, text="until end"
-            )
+            end = Step("until", length_s=math.inf, conditions=(END,), number=1, text="until end")
             title = f"replexplorer, stack {reader.about.get('stack', '?')}, recorded"
             script, args = PlayScript(str(reader.file), (end,), title), call.args
             _perform(call, script, args.size or _USUAL_SIZE, output, reader, speed=args.speed or 1.0)

@@ -14,7 +14,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from rich.color import ColorSystem
@@ -25,11 +25,17 @@ from textual.widgets import Static
 from replexplorer.core.errors import Interrupted, ReplexplorerError, UsageError
 from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.fault import parse_fault
-from replexplorer.core.knobs.names import Assignment, desired_of, format_change, same_value
-from replexplorer.core.play import Condition, PlayMoment
+from replexplorer.core.knobs.names import Assignment, desired_of, format_change
 from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay, Tape, View
-from replexplorer.formats.play_script import CastWriter, PlayScript, Step
+from replexplorer.formats.play_script import (
+    CastWriter,
+    Condition,
+    PlayedLine,
+    PlayMoment,
+    PlayScript,
+    Step,
+)  # fmt: skip
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartupScreen
@@ -54,56 +60,39 @@ class PlayFailed(ReplexplorerError):
     code = "play"
 
 
-@dataclass(frozen=True, slots=True)
-class PlayedLine:
-    """A line that was performed."""
-
-    line: Step
-    at_s: float
-    """When it ended, since the play began."""
-    took_s: float
-    state: str
-    """The protection state then; empty before the first tick."""
-    changed: tuple[str, ...] = ()
-    """What it changed, where it is what the play starts from."""
-
-
 class ManualClock:
     """Seconds since the play began (`ports.Clock`); they pass when `advance_to` says so, so that a recording
     is played as fast as it is drawn, and the same each time."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
-        self._sleepers: dict[asyncio.Future[None], float] = {}
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def monotonic(self) -> float:
         """Seconds since the play began."""
         return self._now_s
 
-    def wall(self) -> float:
-        """The same: a recording has clock times of its own."""
-        return self._now_s
+    wall = monotonic
+    """The same: a recording has clock times of its own."""
 
     async def sleep(self, seconds: float) -> None:
         """Return once the time has been moved by so much."""
         wakes: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sleepers[wakes] = self._now_s + seconds
-        try:
-            await wakes
-        finally:
-            del self._sleepers[wakes]
+        self._sleepers.append((self._now_s + seconds, wakes))
+        await wakes
 
     @property
-    def next_s(self) -> float | None:
-        """When the next sleeper wakes; None when there is none."""
-        return min((due_s for wakes, due_s in self._sleepers.items() if not wakes.done()), default=None)
+    def next_s(self) -> float:
+        """When the next sleeper wakes; infinite when there is none."""
+        return min((due_s for due_s, wakes in self._sleepers if not wakes.done()), default=math.inf)
 
     def advance_to(self, at_s: float) -> None:
         """Let the time be this and wake who is due; it never goes back."""
         self._now_s = max(self._now_s, at_s)
-        for wakes, due_s in self._sleepers.items():
+        for due_s, wakes in self._sleepers:
             if due_s <= self._now_s and not wakes.done():
                 wakes.set_result(None)
+        self._sleepers = [each for each in self._sleepers if not each[1].done()]
 
 
 class CaptionBar(Static):
@@ -117,6 +106,11 @@ class CaptionBar(Static):
     }
     """
 
+    def __init__(self, caption: str) -> None:
+        super().__init__(caption, markup=False)
+        self.caption = caption
+        """What it says."""
+
 
 class _CapturingDriver(HeadlessDriver):
     """A terminal that is not there: what it would be sent goes into the cast of its app."""
@@ -126,7 +120,7 @@ class _CapturingDriver(HeadlessDriver):
     def write(self, data: str) -> None:
         """Pass on what is drawn."""
         if isinstance(self._app, PlayApp) and not data.startswith(_NOT_DRAWN):
-            self._app.capture(data)
+            self._app.capture("o", data)
 
 
 class PlayApp(ExplorerApp):
@@ -159,11 +153,12 @@ class PlayApp(ExplorerApp):
         self._pilot: Pilot[str] = Pilot(self)
         self._began_s = time.monotonic()
         self._caption = ""
+        self._bar: CaptionBar | None = None
         self._changed: tuple[str, ...] = ()
         self._dashboard: DashboardScreen | None = None
         self._first: Tick | None = None
-        self._observed: Tick | None = None
         self._marks: set[int] = set()
+        """Those that are in the cast."""
         self._mark_before: int | None = None
         """The newest mark when the line began that may make one; None after an `until`."""
         self._hidden_s = 0.0
@@ -192,11 +187,9 @@ class PlayApp(ExplorerApp):
 
     def perform(self) -> Self:
         """Perform it to its end."""
-        if self._cast is not None:
-            self._cast.output(0.0, _CLEARED)
+        self.capture("o", _CLEARED)
         self.left = self.run(size=self._without_terminal) or ""
-        if self._cast is not None:
-            self._cast.flush(self._cast_s)
+        self.capture("o", "")
         return self
 
     @property
@@ -237,18 +230,12 @@ class PlayApp(ExplorerApp):
         """Seconds since the play began."""
         return time.monotonic() - self._began_s if self._clock is None else self._clock.monotonic()
 
-    @property
-    def _cast_s(self) -> float:
-        return (self._now_s if self._hidden_since_s is None else self._hidden_since_s) - self._hidden_s
-
-    def capture(self, data: str) -> None:
-        """Take what a terminal would be sent; while it is hidden, all in one moment."""
-        if self._cast is not None:
-            self._cast.output(self._cast_s, data)
-
-    def _marker(self, label: str, ago_s: float = 0.0) -> None:
-        if self._cast is not None and self._hidden_since_s is None:
-            self._cast.marker(max(0.0, self._cast_s - ago_s), label)
+    def capture(self, kind: str, data: str, ago_s: float = 0.0) -> None:
+        """Put an event into the cast; while it is hidden, all in one moment and without marks."""
+        hidden_since_s = self._hidden_since_s
+        if self._cast is not None and (kind == "o" or hidden_since_s is None):
+            now_s = self._now_s if hidden_since_s is None else hidden_since_s
+            self._cast.event(now_s - self._hidden_s - ago_s, kind, data)
 
     def _show(self, is_shown: bool) -> None:
         """Let time pass in the cast, or not; harmless twice."""
@@ -265,11 +252,10 @@ class PlayApp(ExplorerApp):
         picture = None if self._dashboard is None else self._dashboard.picture
         if picture is None or (tick := picture.tick) is None:
             raise RuntimeError("the dashboard is not ready")
-        for event in tuple(picture.log) if tick is not self._observed else ():
+        for event in tuple(picture.log) if len(self._marks) < len(picture.marks) else ():
             if event.mark is not None and event.mark not in self._marks:
                 self._marks.add(event.mark)
-                self._marker(f"({event.mark}) {event.text}", tick.at_s - event.at_s)
-        self._observed = tick
+                self.capture("m", f"({event.mark}) {event.text}", tick.at_s - event.at_s)
         player = self._view.player
         newest = max((mark.number for mark in picture.marks), default=0)
         return PlayMoment(
@@ -293,42 +279,36 @@ class PlayApp(ExplorerApp):
                 await self._pilot.pause(0.002)
             await self._pilot.pause(0)
 
-    async def _until(self, holds: Callable[[PlayMoment], bool | None], within_s: float) -> bool:
-        """Let time pass until it holds; False when it did not within that. Over a recording the moment that
-        is drawn is asked first, on live servers the next one."""
-        if self._clock is not None:
-            return await self._until_over(self._clock, holds, within_s)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                before = self._moment().tick
-                while (moment := self._moment()).tick is before or not holds(moment):
-                    before = moment.tick
-                    await asyncio.sleep(_GLANCE_S)
-                await self._settle()
-                return True
-        return False
-
-    async def _until_over(
-        self, clock: ManualClock, holds: Callable[[PlayMoment], bool | None], within_s: float
-    ) -> bool:
-        goal_s = clock.monotonic() + within_s
-        await self._settle()
-        while not holds(self._moment()):
-            next_s = clock.next_s
-            if next_s is None or next_s > goal_s:
-                if not math.isinf(goal_s):
-                    await self._pass_to(clock, goal_s)
+    async def _until(self, conditions: Sequence[Condition], within_s: float) -> bool:
+        """Let time pass until these hold, to the end for none; False when they did not within that. Over a
+        recording the moment that is drawn is asked first, on live servers the next one."""
+        goal_s = self._now_s + within_s
+        before = self._moment().tick if self._clock is None else None
+        while (
+            not conditions
+            or (moment := self._moment()).tick is before
+            or not all(each.holds(moment) for each in conditions)
+        ):
+            if not await self._pass_time(goal_s):
                 return False
-            await self._pass_to(clock, next_s)
         return True
 
-    async def _pass_to(self, clock: ManualClock, at_s: float) -> None:
+    async def _pass_time(self, goal_s: float) -> bool:
+        """For a glance, or to the recording's next tick; whether it is not beyond the goal."""
+        clock = self._clock
+        if clock is None:
+            await asyncio.sleep(_GLANCE_S)
+            return self._now_s < goal_s
+        next_s = clock.next_s
+        if math.isinf(min(next_s, goal_s)):
+            return False
         if self._without_terminal is None:  # somebody watches
-            await asyncio.sleep(max(0.0, self._began_s + at_s - time.monotonic()))
-        clock.advance_to(at_s)
+            await asyncio.sleep(max(0.0, self._began_s + min(next_s, goal_s) - time.monotonic()))
+        clock.advance_to(min(next_s, goal_s))
         for _ in range(10):  # who wakes has a turn before it is asked whether all rest
             await asyncio.sleep(0)
         await self._settle()
+        return next_s <= goal_s
 
     # -- the lines
 
@@ -346,19 +326,18 @@ class PlayApp(ExplorerApp):
                 await self._do(line)
                 await self._keep_caption()
                 await self._settle()
-                state = str(self._moment().tick.protection.state)
-                played = PlayedLine(line, self._now_s, self._now_s - began_s, state, self._changed)
+                now_s, state = self._now_s, str(self._moment().tick.protection.state)
+                played = PlayedLine(line.number, line.text, now_s, now_s - began_s, state, self._changed)
                 self._changed = ()
                 self.lines.append(played)
                 self._told(played)
         except ReplexplorerError as error:
             self.failure = error
         except asyncio.CancelledError:
-            done = sum(each.line is not _DEFAULTS for each in self.lines)
+            done = sum(each.line > 0 for each in self.lines)
             line = self._script.lines[min(done, len(self._script.lines) - 1)]
-            self.failure = Interrupted(
-                f"the play was left at line {line.number}", f"`{line.text}` was not done"
-            )
+            told = f"the play was left at line {line.number}"
+            self.failure = Interrupted(told, f"`{line.text}` was not done")
             raise
         except Exception as error:  # a defect ends the play as it would the dashboard
             self._handle_exception(error)
@@ -395,31 +374,29 @@ class PlayApp(ExplorerApp):
                     await self._pilot.press(key)
                     await self._settle()
                     await self._keep_caption()
-            case "wait" if self._clock is None:
-                await asyncio.sleep(line.length_s)
             case "wait":
-                await self._until(lambda _: False, line.length_s)
-            case "until" if line.condition is not None:
-                await self._wait_for(line.condition, line.length_s)
+                await self._until((), line.length_s)
+            case "until":
+                await self._wait_for(line.conditions, line.length_s)
             case "caption":
                 self._caption = line.rest
                 if line.rest:
-                    self._marker(line.rest)
+                    self.capture("m", line.rest)
             case "mark" if self._view.console is None:  # a recording has the marks that it has
-                self._marker(line.rest)
+                self.capture("m", line.rest)
             case "hide" | "show":
                 self._show(line.word == "show")
             case _:
                 await self._command(line)
 
-    async def _wait_for(self, condition: Condition, within_s: float) -> None:
+    async def _wait_for(self, conditions: Sequence[Condition], within_s: float) -> None:
         if self._mark_before is None:
             self._mark_before = self._moment().newest_mark
-        try:
-            if not await self._until(condition.holds, within_s):
-                raise PlayFailed(f"did not hold within {within_s:g} s", condition.seen(self._moment()))
-        finally:
-            self._mark_before = None
+        held, moment = await self._until(conditions, within_s), self._moment()
+        self._mark_before = None
+        if not held:
+            instead = "; ".join(each.seen(moment) for each in conditions if not each.holds(moment))
+            raise PlayFailed(f"did not hold within {within_s:g} s", instead)
 
     async def _command(self, line: Step) -> None:
         """As the verb of this name does, on live servers."""
@@ -430,12 +407,8 @@ class PlayApp(ExplorerApp):
             case "start":  # no fault, each knob at its default, but for these
                 usual = [Assignment((name,), view.default) for name, view in tick.knobs.items()]
                 wanted = desired_of([*usual, *map(console.parse, rest.split())])
-                other = [
-                    Assignment((name,), value)
-                    for name, value in wanted.items()
-                    if name in tick.knobs and not same_value(name.knob, tick.knobs[name].requested, value)
-                ]
-                self._changed = tuple(await self._put(other))
+                there = [Assignment((name,), value) for name, value in wanted.items() if name in tick.knobs]
+                self._changed = tuple(await self._put(there))
                 await self._settle()
                 self._show(True)
             case "mark":
@@ -471,20 +444,15 @@ class PlayApp(ExplorerApp):
         if console is None:
             return []
         cleared = [f"cleared {each.fault}" for each in await console.clear()]
-        there = tuple(one for one in assignments if set(one.names) <= set(self._moment().tick.knobs))
-        turned = (await console.set(there)).changed if there else ()
+        turned = (await console.set(tuple(assignments))).changed
         return [*cleared, *(format_change(one.name, one.before, one.requested) for one in turned)]
 
     async def _keep_caption(self) -> None:
         """The caption stands on the screen in front, and on no other."""
-        front = self.screen
-        for screen in self.screen_stack:
-            for bar in screen.query(CaptionBar):
-                if not self._caption or screen is not front:
-                    await bar.remove()
-        if self._caption:
-            bars = front.query(CaptionBar)
-            if bars:
-                bars.first().update(self._caption)
-            else:
-                await front.mount(CaptionBar(self._caption, markup=False))
+        bar = self._bar
+        if bar is not None and (bar.caption != self._caption or bar not in self.screen.children):
+            self._bar = None
+            await bar.remove()
+        if self._caption and self._bar is None:
+            self._bar = CaptionBar(self._caption)
+            await self.screen.mount(self._bar)

@@ -56,17 +56,15 @@ def test_each_line_is_one_step_in_the_order_of_the_file() -> None:
     [
         ("kye s", "kye is no step", "did you mean key?"),
         ("frobnicate", "frobnicate is no step", "a line begins with key, type, wait, until"),
-        ("key", "no key is named", "write key s"),
+        ("key", "something must follow key", "write key s"),
         ("key ennter", "no key 'ennter'", "did you mean enter?"),
         ("key ctrl+ctrl+p", "no key 'ctrl+ctrl+p'", "ctrl+p"),
-        ("type", "no text to type", "write type 85"),
-        ("wait", "no duration", "write wait 2s"),
+        ("type", "something must follow type", "write type 85"),
+        ("wait", "something must follow wait", "write wait 2s"),
         ("wait long", "'long' is no duration", "write 2s, 500ms or 1.5min"),
         ("wait 2 weeks", "'2 weeks' is no duration", "write 2s"),
-        ("wait 90000s", "longer than a day", "at most 24 hours"),
-        ("until", "no condition", "write a state"),
+        ("until", "something must follow until", "write until protected"),
         ("until within 3s", "no condition", "write a state"),
-        ("until protected within 0s", "within 0 waits for nothing", "within 30s"),
         ("until protected within soon", "'soon' is no duration", "write 2s"),
         ("until protectd", "'protectd' is no condition", "did you mean protected?"),
         ("until tsp < 20", "no figure and no knob 'tsp'", "did you mean tps?"),
@@ -75,18 +73,18 @@ def test_each_line_is_one_step_in_the_order_of_the_file() -> None:
         ("until p99 < 20 rows", "'20 rows' is nothing to compare p99 with", "p99 < 20ms"),
         ("until semi_sync > on", "compared by = and !=", "write semi_sync = on"),
         ("until semi_sync = maybe", "semi_sync=maybe is not known", "on"),
-        ("until protected and", "lacks a condition", "write a state"),
+        ("until protected and", "no condition", "write a state"),
         ("until at noon", "'noon' is no duration", "write 2s"),
-        ("mark", "no text", "behind the word"),
+        ("mark", "something must follow mark", "write mark"),
         ("caption " + "x" * 201, "a text of 201 characters", "1 to 200"),
         ("start", "start comes before all other steps", "top"),
-        ("set", "no knob is named", "write set rtt=85ms"),
+        ("set", "something must follow set", "write set"),
         ("set rtt", "'rtt' is not KEY=VALUE", "write set sync_binlog=0"),
         ("set rtd=85ms", "rtd", "rtt"),
         ("set rtt=much", "much", "ms"),
         ("fault killl", "killl", "kill"),
         ("clear nothing@db1", "nothing", "kill"),
-        ("reset now", "nothing follows reset", "write reset alone"),
+        ("reset now", "nothing may follow reset", "write reset"),
         ("title too late", "title comes before all other steps and once", "top"),
     ],
 )
@@ -113,7 +111,7 @@ def test_what_a_terminal_obeys_is_shown_and_not_sent() -> None:
     with pytest.raises(UsageError) as caught:
         read_play("key \x1b[2J\n", "evil.play")
     assert "\x1b" not in str(caught.value)
-    with pytest.raises(UsageError, match="no text to type"):
+    with pytest.raises(UsageError, match="a text with control characters"):
         read_play("type a\x1bb\n", "evil.play")
 
 
