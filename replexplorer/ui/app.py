@@ -23,7 +23,7 @@ from replexplorer.core.text import LAYOUT, printable, shortened
 from replexplorer.engine.view import View
 from replexplorer.formats.themes import load_themes
 from replexplorer.ui.actions import ACTIONS, EVERYWHERE, LEAVE_KEY, bindings_of, key_label, keys_of, mode_of
-from replexplorer.ui.screens.lists import HelpScreen
+from replexplorer.ui.screens.lists import help_screen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import NO_COLOR_THEME, no_color_theme, textual_theme
@@ -169,9 +169,8 @@ class ExplorerApp(QuietEnd[str]):
 
     def action_help(self) -> None:
         """Open the help."""
-        if not isinstance(self.screen, HelpScreen):
-            mode = mode_of(self._view, visits=self.settings.visits)
-            self.push_screen(HelpScreen(self.settings, mode))
+        if self.screen.name != "help":
+            self.push_screen(help_screen(self.settings, mode_of(self._view, visits=self.settings.visits)))
 
     def action_app_quit(self) -> None:
         """Quit; a screen that drives something may ask first."""

@@ -13,7 +13,7 @@ from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.history.caption import caption
 from replexplorer.core.tick import Tick
 from replexplorer.ui.actions import key_label
-from replexplorer.ui.experiments import LabControl
+from replexplorer.ui.experiments import ExperimentControl
 
 KEY_SHOWN_S: Final = 4.0
 """How long a key that was pressed is shown."""
@@ -23,7 +23,7 @@ KEY_SHOWN_S: Final = 4.0
 class Presenter:
     """What the room is shown beside the picture; it watches also while nobody presents."""
 
-    labs: LabControl
+    labs: ExperimentControl
     """Whose lab is the lesson."""
     began_s: float | None = None
     """When presenting began, on the dashboard's clock; None while nobody presents."""
@@ -63,8 +63,8 @@ class Presenter:
         """Keys of the knobs that the lesson turns, which all stay in view; without one, before a room, of
         those that are not at their default, or were turned meanwhile. None: all knobs."""
         lesson = self.labs.running
-        if lesson is not None and lesson.lab.turns:
-            return frozenset(text.partition("@")[0] for text in lesson.lab.turns)
+        if lesson is not None and lesson.experiment.turns:
+            return frozenset(text.partition("@")[0] for text in lesson.experiment.turns)
         if self.began_s is None or self._seen is None:
             return None
         moved = {name.key for name, knob in self._seen.knobs.items() if knob.requested != knob.default}
@@ -97,7 +97,13 @@ class Presenter:
     def stages(self) -> Sequence[Stage]:
         """The lesson's."""
         lesson = self.labs.running
-        return () if lesson is None else (lesson.step or lesson.lab).stages
+        return () if lesson is None else (lesson.step or lesson.experiment).stages
+
+    @property
+    def stage(self) -> Stage | None:
+        """The one whose caption is read; None before the first, and without a lesson."""
+        number = self.stage_number
+        return self.stages[number - 1] if number else None
 
     @property
     def stage_number(self) -> int:

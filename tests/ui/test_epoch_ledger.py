@@ -10,7 +10,6 @@ from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.stats.measured import Estimate
-from replexplorer.ui.screens.lists import EpochLedgerScreen
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.ledger import EpochStrip, details, difference, heads, row, rows_of
 from replexplorer.ui.words.runs import Line, listed, width_of
@@ -42,7 +41,7 @@ def text(line: Line) -> str:
 async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
     async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
+        await app.until(lambda: app.app.screen.name == "epochs")
         await app.until(lambda: "slower" in app.screen_text)
         shown = app.screen_text
         assert "7.0 times slower · by TPS, 95 % sure at any time · d -31.2" in shown
@@ -54,7 +53,7 @@ async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
 async def test_a_key_copies_the_ledger_as_markdown() -> None:
     async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
+        await app.until(lambda: app.app.screen.name == "epochs")
         await app.press("c")
         await app.until(lambda: bool(app.app.clipboard))
         assert app.app.clipboard == markdown((BASELINE, SLOWER), app.dashboard.picture.origin_s)
@@ -218,7 +217,7 @@ async def test_a_row_with_an_outage_and_the_session_s_total_are_seen_at_every_si
         assert "18,678" in app.text(table)
         assert "blocked 10.0 s" in app.text(table)
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
+        await app.until(lambda: app.app.screen.name == "epochs")
         await app.until(lambda: "18,678 commits unprotected" in app.shown[0])
 
 
@@ -226,7 +225,7 @@ async def test_the_copy_key_is_the_users_own() -> None:
     tick = make_tick(1.0, epochs=(BASELINE, SLOWER))
     async with bench(tick, keymap={"ledger.copy": "f5"}) as app:
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
+        await app.until(lambda: app.app.screen.name == "epochs")
         await app.until(lambda: "f5 copy as Markdown" in app.shown[0])
         await app.press("c")
         assert not app.app.clipboard

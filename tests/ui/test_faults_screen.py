@@ -136,10 +136,12 @@ async def test_the_dashboard_is_alive_while_a_fault_is_carried_out_and_can_clear
         await app.press("enter")
         await app.until(lambda: facade.called("clear") == ["kill@db1"])
         await app.press("escape", "f")
-        waits = "repair begins when this is done: injecting kill on db1"
+        waits = "repair again when this is done: injecting kill on db1"
         await app.until(lambda: any(waits in toast.message for toast in app.app._notifications))
         assert facade.called("repair") == []
         facade.hold["inject"].set()
+        await app.until(lambda: not app.dashboard.under_way)
+        await app.press("f")
         await app.until(lambda: len(facade.called("repair")) == 1)
 
 

@@ -16,7 +16,7 @@ from replexplorer.core.experiment.lab import Lab
 from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.screens.experiments import LabResultScreen, LabsScreen
+from replexplorer.ui.screens.experiments import LabsScreen
 from replexplorer.ui.widgets.lab_strip import LabStrip
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
@@ -119,7 +119,7 @@ async def test_drills_are_listed_after_the_labs_narrated_and_opened_at_their_end
         told = "drill kill-primary: deviates, 2 of 9 rows lost, 1 of 1 expectations (o opens it)"
         assert told in toasts(app)
         await app.press("o")
-        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: app.app.screen.name == "result")
         assert "what became of the rows" in shown(app)
         assert "found 2; exactly 0 would hold" in shown(app)
         assert all(len(row) <= size[0] for row in shown(app).splitlines())
@@ -147,7 +147,7 @@ async def test_the_matrix_runs_from_the_list_with_its_progress_and_its_table_ope
         # The played cells lose rows where theory allows none.
         assert "drill matrix: deviates, 6 of 12 cells (o opens it)" in toasts(app)
         await app.press("o")
-        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: app.app.screen.name == "result")
         assert "lost within the meter's range in 12 of 12" in " ".join(shown(app).split())
         for text in ("FAILURE", "SYNC/FLUSH", "meter said", "fallen back", "10 to 12"):
             assert text in shown(app)
@@ -245,7 +245,7 @@ async def test_abort_gives_back_and_keeps_what_was_measured() -> None:
         assert app.facade.called("lab stopped") == [None]
         assert "lab wan-insert: aborted, ended by hand (o opens it)" in toasts(app)
         await app.press("o")
-        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: app.app.screen.name == "result")
         await app.until(lambda: "aborted" in shown(app) and "ended by hand" in shown(app))
         await app.press("end")
         assert "100.00" in shown(app)
@@ -263,7 +263,7 @@ async def test_the_table_stands_at_the_end_with_what_deviates(
         await app.press("down", "enter", "y")
         await app.until(lambda: any("deviates" in text for text in toasts(app)))
         await app.press("o")
-        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: app.app.screen.name == "result")
         await app.press("end")
         await app.until(lambda: "relations" in shown(app))
         heads = next(row for row in shown(app).splitlines() if "published" in row)
@@ -282,7 +282,7 @@ async def test_the_table_stands_at_the_end_with_what_deviates(
         await app.press("o")
         await app.until(lambda: isinstance(app.app.screen, LabsScreen) and "▲ deviates" in shown(app))
         await app.press("r")
-        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: app.app.screen.name == "result")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -331,12 +331,14 @@ async def test_one_experiment_at_a_time() -> None:
         await app.press("escape", "A")
         await app.until(lambda: not app.dashboard.has_class("-lab"))
         await app.press("o")
-        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: app.app.screen.name == "result")
         await app.press("escape", "escape", "S", "enter")
         await app.until(lambda: len(facade.called("sweep")) == 1)
         assert isinstance(facade.called("sweep")[0], Sweep)
-        await app.press("escape", "o", "enter")
-        await app.until(lambda: "a sweep runs: stop it first (S, then x)" in toasts(app))
+        await app.press("o", "enter")
+        await app.until(
+            lambda: any("rtt=0,2,10,85 clients=1,8,32 runs: abort it first" in t for t in toasts(app))
+        )
         assert len(facade.called("lab")) == 1
 
 

@@ -201,7 +201,7 @@ async def test_the_small_screen_walks_over_the_fold_without_the_drawer() -> None
         assert "▸ jitter, loss, bandwidth, to replica, to primary" in app.text("#knob-line")
         assert all(len(row) <= 80 and "…" not in row for row in app.rows("#knob-line"))
         await app.press("5")
-        assert not app.dashboard.query_one("#value-entry", Entry).is_open
+        assert not app.dashboard.query_one(Entry).is_open
         await app.press("right", "down")
         assert f"Knob 3 of {len(app.dashboard.board.views)}, LINK" in app.text("#knob-line")
         assert "▸ jitter" in app.text("#knob-line")
@@ -217,7 +217,7 @@ async def test_a_setting_that_is_not_at_its_default_is_never_folded() -> None:
 async def test_the_filter_finds_a_folded_setting() -> None:
     async with bench() as app:
         await app.press("slash")
-        await app.until(lambda: app.dashboard.query_one("#filter-entry", Entry).is_open)
+        await app.until(lambda: app.dashboard.query_one(Entry).is_open)
         await app.press(*"bandw")
         await app.until(lambda: "bandwidth" in app.text("#knobs"))
         assert "more link settings" not in app.text("#knobs")
@@ -261,9 +261,9 @@ async def test_words_and_units_are_typed_into_the_value(
         for character in typed:
             named = {".": "full_stop", "%": "percent_sign"}
             await app.pilot.press(named.get(character, character))
-        assert app.dashboard.query_one("#value-entry", Entry).value == typed.removeprefix("i")
+        assert app.dashboard.query_one(Entry).value == typed.removeprefix("i")
         await app.press("enter")
-        assert not app.dashboard.query_one("#value-entry", Entry).is_open
+        assert not app.dashboard.query_one(Entry).is_open
         if value == app.dashboard.board.views[name].requested:
             assert app.facade.called("set") == []
         else:

@@ -6,12 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.topology import SOURCE
-from replexplorer.engine.outcome import Preview
 from replexplorer.ui.charts.chart_model import ChartModel
-from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Cadence, Chart
 from tests.fakes.facade import change_event, make_tick
 from tests.ui.driving import bench
@@ -60,23 +56,3 @@ async def test_charts_that_only_grow_are_drawn_once_a_second_and_an_event_at_onc
         drawn.clear()
         await running.press("plus")
         assert drawn == both
-
-
-async def test_a_preview_is_planned_again_for_other_values_or_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with bench() as running:
-        planned: list[Value] = []
-
-        def counted(screen: DashboardScreen, name: KnobName, value: Value, requested: Value) -> Preview:
-            planned.append(value)
-            return Preview((), (), ())
-
-        monkeypatch.setattr(DashboardScreen, "_planned", counted)
-        name = KnobName("sync_binlog", SOURCE)
-        for value in (1, 1, 100, 100):
-            running.dashboard._preview(name, value, 1)
-        assert planned == [1, 100]
-        running.clock.now_s += 5.1
-        running.dashboard._preview(name, 100, 1)
-        assert planned == [1, 100, 100]

@@ -103,7 +103,7 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
     facade.lab_turns = asyncio.Queue()
     lab = LABS.shipped()["wan-insert"]
     async with bench(size=size, facade=facade) as running:
-        desk = running.dashboard._labs
+        desk = running.dashboard.experiments
         desk.start(lab, quick=True)
 
         def is_at(number: int) -> bool:

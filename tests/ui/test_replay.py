@@ -21,7 +21,6 @@ from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.screens.lists import HelpScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
@@ -195,7 +194,7 @@ async def test_the_footer_of_a_recording_offers_no_key_that_turns() -> None:
 async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
     async with playing((120, 300)) as player:
         await player.pilot.press("question_mark")
-        await player.until(lambda: isinstance(player.app.screen, HelpScreen))
+        await player.until(lambda: player.app.screen.name == "help")
         await player.until(lambda: bool(str(player.app.screen.query_one("#rows", Static).content)))
         told = str(player.app.screen.query_one("#rows", Static).content)
         for words in ("a recording: nothing can be turned", "Pause or play", "Go back 5 s", "Go on 30 s"):

@@ -12,7 +12,6 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.actions import ACTIONS, CHANGING, DASHBOARD, VIEW, keys_of
-from replexplorer.ui.screens.lists import LogScreen
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 
@@ -63,7 +62,7 @@ async def test_what_only_looks_works_and_is_this_spectators_own() -> None:
         assert running.dashboard.picture.is_frozen
         assert running.dashboard.picture.log_scale
         await running.press("L")
-        await running.until(lambda: isinstance(running.app.screen, LogScreen))
+        await running.until(lambda: running.app.screen.name == "log")
         assert REFUSED not in told(running)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on, work
@@ -55,16 +53,16 @@ from replexplorer.ui.actions import (
     mode_of,
 )  # fmt: skip
 from replexplorer.ui.board import Board, Fold
-from replexplorer.ui.experiments import LabControl, SweepControl
+from replexplorer.ui.experiments import ExperimentControl
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from replexplorer.ui.screens.faults import FaultsScreen, change_words
-from replexplorer.ui.screens.lists import EpochLedgerScreen, LogScreen, NodesScreen
+from replexplorer.ui.screens.lists import epochs_screen, log_screen, nodes_screen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
-from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar, Shown
+from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import Entry, KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip, LabTries
@@ -82,12 +80,7 @@ if TYPE_CHECKING:
 _EVERY_S: Final = 1.0
 """Between two drawings of what only grows: charts are half of what a tick costs to draw and to send. All of
 the screen is drawn with one tick, so that a figure is the same wherever it is shown."""
-_PREVIEW_EVERY_S: Final = 5.0
-"""How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
-drawing the knobs."""
 _PLAYER_EVERY_S: Final = 0.25
-_POINT_EVERY_S: Final = 0.3
-"""Between two looks whether another knob is selected: who watches learns it within a second."""
 _REFUSED_S: Final = 3.0
 """How long it stands that a key does nothing here."""
 DRAWER_LEAVES: Final = 6
@@ -139,13 +132,15 @@ class DashboardScreen(Screen[None]):
         """Where something can be done; None where one can only watch."""
         self.mode = mode_of(view, visits=settings.visits)
         """What can be done here."""
-        self._labs = LabControl(view.console, (*settings.labs, *settings.drills), self._lab_moved)
-        self._sweep = SweepControl(view.console, settings.learn)
+        self.experiments = ExperimentControl(
+            view.console, [*settings.labs, *settings.drills], self._lab_moved, settings.learn
+        )
+        """What runs behind the picture."""
         self.picture = Picture()
         """What is drawn."""
         self.board = Board()
         """The knobs."""
-        self.presenter = Presenter(self._labs)
+        self.presenter = Presenter(self.experiments)
         """What the room is shown."""
         self.layout_name = Layout.NORMAL
         """The arrangement in force."""
@@ -155,17 +150,15 @@ class DashboardScreen(Screen[None]):
         """Commands are carried out one after the other."""
         self.under_way: list[str] = []
         """What is done beside them, in words."""
-        self._then: Callable[[], None] | None = None
-        """What waits until nothing is under way."""
         self._problem = ""
         """Why what was typed is not taken."""
         self._drawn: tuple[Tick, Recent] | None = None
         """What all figures on the screen are of: a tick, and the load's window that ends with it."""
         self._cadence = Cadence(_EVERY_S)
-        self._previewed: tuple[object, float, Preview] | None = None
-        """For what and when the last preview was made."""
         self._refused_s = -math.inf
         """When it was last said that a key does nothing here."""
+        self._pointed_at: KnobName | None = None
+        """The knob that others were told of."""
         self._followed: str | None = None
         """The knob that the driver had selected when the cursor here last went there."""
         self._quitting = False
@@ -179,7 +172,7 @@ class DashboardScreen(Screen[None]):
         glyphs, keymap = self._settings.glyphs, self._settings.keymap
         yield Header(glyphs=glyphs, id="header")
         yield LabStrip(keymap=keymap, glyphs=glyphs, id="lab-strip")
-        yield PresenterBar(glyphs=glyphs, id="presenter")
+        yield PresenterBar(self.presenter, keymap=keymap, glyphs=glyphs, id="presenter")
         yield ReplicaStrip(keymap=keymap, glyphs=glyphs, id="replica-strip")
         yield BigStrip(glyphs=glyphs, id="big-strip")
         with Horizontal(id="body"):
@@ -205,8 +198,7 @@ class DashboardScreen(Screen[None]):
         yield Footer(keymap=keymap, glyphs=glyphs, id="footer")
         yield TinyNotice(glyphs=glyphs, id="tiny")
         yield KnobDrawer(self.board, glyphs=glyphs, id="drawer")
-        yield Entry("value")
-        yield Entry("filter")
+        yield Entry()
 
     def on_mount(self) -> None:
         """Begin to listen, and to watch what rests."""
@@ -218,8 +210,6 @@ class DashboardScreen(Screen[None]):
         if self._player is not None:
             self.query_one(PlayerLine).marks_s = self._player.marks_s
             self.set_interval(_PLAYER_EVERY_S, self._draw_player)
-        if self._stack is not None:
-            self._point(self._stack)
         self._listen()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -242,17 +232,6 @@ class DashboardScreen(Screen[None]):
         except Exception as error:  # a picture that stands still must say why
             self._fail("watching", error)
 
-    @work(group="point", exit_on_error=False)
-    async def _point(self, console: Console) -> None:
-        """Show who watches the selected knob, once it is another one."""
-        pointed_at: KnobName | None = None
-        while True:
-            await asyncio.sleep(_POINT_EVERY_S)
-            if self.board.selected != pointed_at:
-                pointed_at = self.board.selected
-                with suppress(ReplexplorerError):
-                    await console.select(pointed_at)
-
     # -- keys
 
     def key(self, action: str) -> str:
@@ -266,9 +245,9 @@ class DashboardScreen(Screen[None]):
         if self._player is not None:
             return True
         if action in ("step_next", "lab_pause", "lab_abort"):
-            return self._labs.running is not None
+            return self.experiments.running is not None
         if action == "step_prev":
-            return self._labs.running is not None and self.presenter.began_s is not None
+            return self.experiments.running is not None and self.presenter.began_s is not None
         return action != "speed"
 
     async def take_key(self, event: events.Key) -> bool:
@@ -291,8 +270,7 @@ class DashboardScreen(Screen[None]):
             if event.key in keys_of(QUIT, keymap):
                 await self.app.run_action("app_leave")
             return True
-        entry = next((entry for entry in self.query(Entry) if entry.is_open), None)
-        if entry is not None:
+        if (entry := self.query_one(Entry)).is_open:
             return self._feed(entry, event)
         if event.key in ("y", "n") and self._lost:
             self._answered = self._lost
@@ -348,8 +326,8 @@ class DashboardScreen(Screen[None]):
         """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
         if self.mode.refused:  # nothing ends with it
             return False
-        run = self._labs.running
-        runs = f"{run.lab.kind} {run.lab.name}" if run else "sweep" if self._sweep.running else ""
+        run = self.experiments.running
+        runs = f"{run.experiment.kind} {run.experiment.name}" if run else ""
         question = quit_question(self.picture.tick, runs, self.key(QUIT))
         self._ask(question)
         return bool(question)
@@ -419,10 +397,9 @@ class DashboardScreen(Screen[None]):
             return
         if self.layout_name is Layout.COMPACT:
             self.add_class("-drawer")
-        entry = self.query_one("#filter-entry", Entry)
-        entry.placeholder = "words of a name, or of its help"
         self.board.search()
-        entry.open(self.board.filter, self._filter_place, 1)
+        entry = self.query_one(Entry)
+        entry.open("filter", self.board.filter)
         entry.select_all()  # typing replaces a filter that was kept
         self._keep_in_its_row()
         self._draw_knobs()
@@ -507,9 +484,9 @@ class DashboardScreen(Screen[None]):
 
     def _open_value(self, text: str) -> None:
         self._problem = ""
-        place = self._value_place or self._filter_place  # until the drawer is laid out
         self.query_one(KnobLine).type(True)
-        self.query_one("#value-entry", Entry).open(text, place, TYPED_WIDTH)
+        self.query_one(Entry).open("value", text)
+        self._keep_in_its_row()
 
     def _take_value(self, text: str) -> None:
         name = self.board.selected
@@ -528,12 +505,12 @@ class DashboardScreen(Screen[None]):
 
     def _close_entries(self) -> bool:
         """Close the open field; whether there was one. What the filter found stays."""
-        opened = [entry for entry in self.query(Entry) if entry.is_open]
+        entry = self.query_one(Entry)
+        was_open = entry.is_open
         self.board.searching = False
-        for entry in opened:
-            entry.close()
+        entry.close()
         self.query_one(KnobLine).type(False)
-        return bool(opened)
+        return was_open
 
     @property
     def drawer_open(self) -> bool:
@@ -544,38 +521,25 @@ class DashboardScreen(Screen[None]):
     def _panel(self) -> KnobPanel:
         return self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
 
-    @property
-    def _value_place(self) -> tuple[int, int] | None:
-        """Where the selected knob's value stands on the screen."""
-        name = self.board.selected
-        if name is None:
-            return None
-        if self.layout_name is Layout.COMPACT and not self.drawer_open:
-            line = self.query_one(KnobLine)
-            return line.region.x + line.value_column, line.region.y + 1
-        panel = self._panel
-        row = panel.row_of(name)
-        return None if row is None else (panel.region.x + panel.COLUMNS.asked, panel.region.y + row)
-
-    @property
-    def _filter_place(self) -> tuple[int, int]:
-        panel = self._panel
-        return panel.region.x + panel.FILTER_COLUMN, panel.region.y
-
     def _keep_in_its_row(self, _: Screen[Any] | None = None) -> None:
-        """What is typed stays where it belongs when a line above has come or gone, or the drawer opened."""
-        value, text = self.query_one("#value-entry", Entry), self.query_one("#filter-entry", Entry)
-        if value.is_open and (place := self._value_place) is not None:
-            value.move(place)
-        if text.is_open:
-            text.move(self._filter_place)
-            text.styles.width = max(1, self._panel.region.width - self._panel.FILTER_COLUMN - 1)
+        """The field stands over what is typed, also when a line above has come or gone, or the drawer
+        opened: in the panel's first row over the filter, else over the selected knob's value."""
+        entry, panel, name = self.query_one(Entry), self._panel, self.board.selected
+        if entry.purpose == "filter":
+            at, width = (panel.FILTER_COLUMN, 0), max(1, panel.region.width - panel.FILTER_COLUMN - 1)
+        elif self.layout_name is Layout.COMPACT and not self.drawer_open:
+            line = self.query_one(KnobLine)
+            entry.move(line.region.x + line.value_column, line.region.y + 1, TYPED_WIDTH)
+            return
+        else:
+            at, width = (panel.COLUMNS.asked, panel.row_of(name) or 0), TYPED_WIDTH
+        entry.move(panel.region.x + at[0], panel.region.y + at[1], width)
 
-    @on(Input.Changed, "#filter-entry")
+    @on(Input.Changed)
     def _narrow(self) -> None:
         """At once with each key: an Enter may be the next one."""
-        entry = self.query_one("#filter-entry", Entry)
-        if entry.is_open and entry.value != self.board.filter:
+        entry = self.query_one(Entry)
+        if entry.is_open and entry.purpose == "filter" and entry.value != self.board.filter:
             self.board.narrow(entry.value)
             self._draw_knobs()
 
@@ -617,9 +581,6 @@ class DashboardScreen(Screen[None]):
                 await self._carry_out(label, command)
             finally:
                 self.under_way.remove(words)
-                if self._then is not None and not self.under_way:
-                    then, self._then = self._then, None
-                    then()
 
         self.under_way.append(words)
         self.run_worker(carry_out(), group="beside", exit_on_error=False)
@@ -643,10 +604,7 @@ class DashboardScreen(Screen[None]):
             text, hint = error.message, error.hint
         if isinstance(error, ExperimentUnderWay):
             hint = "wait for its end (in a shell, `--anyway` does not wait)"
-            if error.is_own and error.experiment.kind in ("lab", "drill"):
-                hint = f"abort it first ({self.key('lab.abort')})"
-            elif error.is_own:
-                hint = f"stop it first ({self.key('sweep.open')}, then x)"
+            hint = f"abort it first ({self.key('lab.abort')})" if error.is_own else hint
         self.post_message(CommandFailed(label, text, hint))
 
     @on(CommandDone)
@@ -687,16 +645,11 @@ class DashboardScreen(Screen[None]):
 
     def action_stack_repair(self) -> None:
         """Start what is dead or stopped, telling what is done."""
-        repair = partial(
-            self.ask,
-            "repair",
-            lambda console: console.repair(lambda progress: self.notify(progress.text)),
-        )
         if self.under_way:
-            self._then = repair
-            self.notify(f"repair begins when this is done: {', '.join(self.under_way)}", timeout=4)
+            told = f"repair again when this is done: {', '.join(self.under_way)}"
+            self.notify(told, severity="warning", timeout=4)
         else:
-            repair()
+            self.ask("repair", lambda console: console.repair(lambda progress: self.notify(progress.text)))
 
     # -- charts
 
@@ -751,7 +704,7 @@ class DashboardScreen(Screen[None]):
         elif self.presenter.read(1):
             self._draw_bar()
         else:
-            self._tell_lab(self._labs.next())
+            self._tell_lab(self.experiments.next())
 
     def action_step_prev(self) -> None:
         """The mark of a recording, or the caption, before."""
@@ -762,11 +715,11 @@ class DashboardScreen(Screen[None]):
 
     def action_lab_pause(self) -> None:
         """Hold the lab before its next phase, or let it go on."""
-        self._tell_lab(self._labs.pause())
+        self._tell_lab(self.experiments.pause())
 
     def action_lab_abort(self) -> None:
         """End the lab; what it turned is restored."""
-        self._tell_lab(self._labs.abort())
+        self._tell_lab(self.experiments.abort())
 
     def _tell_lab(self, text: str) -> None:
         self.notify(text, timeout=3)
@@ -774,8 +727,8 @@ class DashboardScreen(Screen[None]):
 
     async def run_experiment(self, experiment: NamedExperiment, *, quick: bool) -> ExperimentResult | None:
         """Run a lab or drill by itself to its end; None where it found nothing."""
-        await asyncio.wait([self._labs.start(experiment, quick=quick)])
-        return self._labs.results.get(experiment)
+        await asyncio.wait([self.experiments.start(experiment, quick=quick)])
+        return self.experiments.result_of(experiment)
 
     def _lab_moved(self) -> None:
         """Show it once it has come to where it waits, if it does."""
@@ -784,7 +737,7 @@ class DashboardScreen(Screen[None]):
     def _show_lab(self) -> None:
         """The strip of the lab that runs, its tries in place of the charts where it has such; a toast when it
         has ended."""
-        labs, run = self._labs, self._labs.running
+        labs, run = self.experiments, self.experiments.running
         if run is not None:
             self.query_one(LabStrip).show(run)
         self.set_class(run is not None, "-lab")
@@ -813,31 +766,30 @@ class DashboardScreen(Screen[None]):
 
     def action_lab_open(self) -> None:
         """The labs, or what the one that has just ended found."""
-        self.app.push_screen(LabsScreen(self._labs, self._sweep, self.picture, self._settings))
+        self.app.push_screen(LabsScreen(self.experiments, self.picture, self._settings))
 
     def action_sweep_open(self) -> None:
         """Measure combinations of knobs, or see the sweep that runs."""
-        self.app.push_screen(SweepScreen(self._sweep, self._settings))
+        self.app.push_screen(SweepScreen(self.experiments, self._settings))
 
     def action_fault_open(self) -> None:
         """Break something on purpose, or clear what is in force."""
         if self._stack is not None:
-            preview = self._stack.preview_fault
             self.app.push_screen(
-                FaultsScreen(preview, self.beside, self.under_way, self.picture, self._settings)
+                FaultsScreen(self._stack, self.beside, self.under_way, self.picture, self._settings)
             )
 
     def action_nodes_open(self) -> None:
         """Every server with its threads and lag."""
-        self.app.push_screen(NodesScreen(self.picture, self._settings))
+        self.app.push_screen(nodes_screen(self.picture, self._settings))
 
     def action_log_open(self) -> None:
         """All events."""
-        self.app.push_screen(LogScreen(self.picture, self._settings))
+        self.app.push_screen(log_screen(self.picture, self._settings))
 
     def action_ledger_open(self) -> None:
         """All epochs."""
-        self.app.push_screen(EpochLedgerScreen(self.picture, self.board, self._settings))
+        self.app.push_screen(epochs_screen(self.picture, self.board, self._settings))
 
     # -- what is drawn
 
@@ -857,16 +809,13 @@ class DashboardScreen(Screen[None]):
         tick, log = self.picture.shown.tick, self.picture.shown.log
         if tick is None:
             return False
-        load = tick.load
         words = (
             log[-1] if log else None,
-            (tick.state, tick.protection.state, tick.faults, tick.lost, tick.driver_selects),
-            (load is None, load and (load.state, load.clients, load.mode)),
-            [(node.name, node.reachable, node.io_thread, node.sql_thread) for node in tick.nodes],
-            [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs],
+            (tick.state, tick.protection.state, tick.lost, tick.driver_selects),
+            (tick.load is None, tick.exposure is None),
             [(link.partition, link.healing, link.fault) for link in (*tick.links, *tick.pairs)],
-            (tick.exposure is None, [disk.fault for disk in tick.disks]),
-            (self.board.views, set(self.board.pending), self._sweep.place),
+            [(node.reachable, node.io_thread, node.sql_thread) for node in tick.nodes],
+            (self.board.views, set(self.board.pending)),
         )
         return self._cadence.is_due(tick.at_s, words)
 
@@ -882,9 +831,7 @@ class DashboardScreen(Screen[None]):
         self.board.reduce(self.presenter.lesson_keys)
         find, now = self.query_one, self.picture.tick or tick
         with self.app.batch_update():
-            header = find(Header)
-            header.sweep = self._sweep.place
-            header.show(self.picture)
+            find(Header).show(self.picture)
             self._draw_troubles(tick)
             if self.layout_name is Layout.TINY:
                 find(TinyNotice).show(picture)
@@ -921,27 +868,9 @@ class DashboardScreen(Screen[None]):
 
     def _draw_bar(self) -> None:
         """What the room is shown, while somebody presents."""
-        presenter = self.presenter
-        if self._drawn is None or presenter.began_s is None:
-            return
-        tick, recent = self._drawn
-        now_s = self._settings.monotonic()
-        stages, number = presenter.stages, presenter.stage_number
-        stage = stages[number - 1] if number else None
-        self.query_one(PresenterBar).show(
-            Shown(
-                headline(tick, recent.tps),
-                caption=presenter.caption,
-                lesson=stage.shows if stage else "",
-                stands=f"{number}/{len(stages)} {stage.name}" if stage else "",
-                is_earlier=presenter.reads is not None,
-                longest=max((each.shows for each in stages), key=len, default=""),
-                timer_s=now_s - presenter.began_s,
-                keys=presenter.keys(now_s),
-                back=self.key("step.prev"),
-                on=self.key("step.next"),
-            )
-        )
+        if self._drawn is not None and self.presenter.began_s is not None:
+            tick, recent = self._drawn
+            self.query_one(PresenterBar).show((headline(tick, recent.tps), self._settings.monotonic()))
 
     def _draw_troubles(self, tick: Tick) -> None:
         """The replicas' row, while something is wrong with one of them; nothing is while the stack starts."""
@@ -980,6 +909,15 @@ class DashboardScreen(Screen[None]):
             if shown is not None:
                 self.query_one(StatementPanel).show(shown)
                 self.query_one(KnobLine).show(shown)
+        if self._stack is not None and board.selected != self._pointed_at:
+            self._pointed_at = board.selected
+            self._point(self._stack, board.selected)
+
+    @work(exclusive=True, group="point", exit_on_error=False)
+    async def _point(self, console: Console, name: KnobName | None) -> None:
+        """Show who watches which knob is selected."""
+        with suppress(ReplexplorerError):
+            await console.select(name)
 
     def intent(self) -> Intent | None:
         """The selected knob with what its value runs and risks."""
@@ -990,22 +928,13 @@ class DashboardScreen(Screen[None]):
         applying = name in self.board.pending
         return Intent(
             name, self.board.label(name), value, view.requested,
-            self._preview(name, value, view.requested), self.board.place,
+            self._planned(name, value, view.requested), self.board.place,
             InForce("applying…", False) if applying else effect_of(view, tick), measured_of(name, tick),
             self._problem, view.here,
         )  # fmt: skip
 
-    def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:
-        """What the value runs; for the one in force, what would bring it back from another."""
-        tick, now_s = self.picture.tick, self._settings.monotonic()
-        nodes = [(node.name, node.role, node.reachable) for node in tick.nodes] if tick else []
-        of = name, value, requested, self.board.views, nodes
-        known = self._previewed
-        if known is None or known[0] != of or not 0 <= now_s - known[1] < _PREVIEW_EVERY_S:
-            known = self._previewed = of, now_s, self._planned(name, value, requested)
-        return known[2]
-
     def _planned(self, name: KnobName, value: Value, requested: Value) -> Preview:
+        """What the value runs; for the one in force, what would bring it back from another."""
         if self._stack is None:
             return Preview((), (), ())
         other = next((one for one in name.knob.steps if one != value), value)

@@ -3,6 +3,7 @@ changes roles."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -17,13 +18,13 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.screens.listing import ChoiceScreen, key_hints
+from replexplorer.ui.screens.lists import ChoiceScreen, Listed, key_hints
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, hung
 
 if TYPE_CHECKING:
-    from replexplorer.engine.console import Command
+    from replexplorer.engine.console import Command, Console
 
 _LADDERS: Final = {
     "ms": ("200", "500", "1000", "2000", "5000", "10", "50", "100"),
@@ -38,11 +39,14 @@ _AWAY: Final = (Role.DETACHED, Role.DOWN)
 class RoleKind(NamedTuple):
     """One kind of change of roles, as the list has it."""
 
-    kind: ChangeKind
+    key: ChangeKind
     does: str
     """What happens, to whom."""
     usual: str
     """Whom it takes where nobody is chosen; empty: somebody must be."""
+    values: tuple[str, ...] = ()
+    """Nothing follows `=`."""
+    unit: str | None = None
 
 
 ROLE_KINDS: Final = (
@@ -111,15 +115,10 @@ class FaultsScreen(ChoiceScreen[Row]):
     ]
 
     def __init__(
-        self,
-        preview: Callable[[FaultRequest], Preview],
-        beside: Beside,
-        under_way: Sequence[str],
-        picture: Picture,
-        settings: Settings,
+        self, console: Console, beside: Beside, under_way: Sequence[str], picture: Picture, settings: Settings
     ) -> None:
         super().__init__(settings)
-        self._preview_of = preview
+        self._stack = console
         self._beside = beside
         self._under_way = under_way
         self._picture = picture
@@ -140,8 +139,8 @@ class FaultsScreen(ChoiceScreen[Row]):
         """Faults in force, then the kinds, then what changes roles."""
         return ("IN FORCE", self._faults), ("INJECT", KINDS), ("ROLES", ROLE_KINDS)
 
-    def fill(self) -> None:
-        """The rows as they are now."""
+    def listed(self) -> Listed:
+        """The keys that do something to the chosen row, and what it means."""
         row = self.chosen
         hints = [("Enter", "inject"), ("←→", "node")]
         if isinstance(row, Fault):
@@ -152,9 +151,8 @@ class FaultsScreen(ChoiceScreen[Row]):
             hints.append(("-+", "value"))
         hints += [("X", "clear all")] if self._faults else []
         doing = f"{self._under_way[-1]}…  " if self._under_way else ""
-        self.show(
-            [("Faults ", "title b"), (doing, "warn"), *key_hints(*hints)], [], [[], *self._details(row)]
-        )
+        title: Line = [("Faults ", "title b"), (doing, "warn"), *key_hints(*hints)]
+        return Listed(title, [[], *self._details(row)])
 
     def row(self, row: Row, *, chosen: bool) -> Line:
         """`▸ power_cut     ◂ strict ▸   ◂ db1 primary ▸`; what is not chosen has its meaning in short."""
@@ -169,47 +167,49 @@ class FaultsScreen(ChoiceScreen[Row]):
                 (f"{age}  ", "text"),
                 (f"by {row.by}{until}", "muted"),
             ]
-        target, value, name = (
-            self._target(row),
-            None,
-            row.kind.value if isinstance(row, RoleKind) else row.key,
-        )
-        if isinstance(row, FaultKind) and (value := self._value(row)) is not None:
-            value += _UNITS.get(row.unit or "", "")
-        words = target.words if target else "no replica" if isinstance(row, FaultKind) else "no node is away"
-        head: Run = (f"{point}{name:<14}", "title b")
+        target, value = self._target(row), self._value(row)
+        value = None if value is None else f"{value}{_UNITS.get(row.unit or '', '')}"
+        words = target.words if target else "no node is away" if row in ROLE_KINDS else "no replica"
+        head: Run = (f"{point}{row.key:<14}", "title b")
         if chosen:
-            return [head, *_turned(value), *_turned(words)]
-        short = row.does.partition(".")[0].partition(";")[0].partition(":")[0]
+            turned = [each for each in (value, words) if each is not None]
+            return [
+                head,
+                *(
+                    run
+                    for each in turned
+                    for run in ((" ◂ ", "accent b"), (each, "text b"), (" ▸  ", "accent b"))
+                ),
+            ]
+        short = re.split("[.;:]", row.does)[0]
         return [head, (f"{value or '':<9}{words:<24} ", "text"), (short, "muted")]
 
     def _details(self, row: Row) -> Sequence[Line]:
         """What happens, the very commands, how it is taken back, and why it would be refused."""
+        told: list[tuple[str, str]] = []
         if isinstance(row, RoleKind):
             target, tick = self._target(row), self._picture.tick
-            errant = {node.name: node.errant_gtids for node in tick.nodes} if tick else {}
-            lost = errant.get(target.node or "") if target and row.kind is ChangeKind.REJOIN else None
-            told = [("does", row.does)]
-            if target and lost:
-                told.append(("▲", f"{target.node} would lose what the source lacks: {lost}"))
+            told.append(("does", row.does))
+            for node in tick.nodes if tick and target and row.key is ChangeKind.REJOIN else ():
+                if target and node.name == target.node and node.errant_gtids:
+                    told.append(("▲", f"{node.name} would lose what the source lacks: {node.errant_gtids}"))
             if self._asked is row:
-                told.append(("▲", f"{row.kind.value}: Enter again does it, any other key does not"))
+                told.append(("▲", f"{row.key}: Enter again does it, any other key does not"))
         else:
-            is_fault = isinstance(row, Fault)
             kind = kind_of(row.kind) if isinstance(row, Fault) else row
             try:
-                request = (
+                of = (
                     FaultRequest(kind, row.value, (row.node,))
                     if isinstance(row, Fault)
                     else self._request(row)
                 )
-                preview = self._preview_of(request)
+                preview = self._stack.preview_fault(of)
             except ReplexplorerError as error:
                 preview = Preview((), (), (str(error),))
-            told = [("clearing", text) for text in preview.undo or (kind.undone,)]
-            if not is_fault:
-                told = [("does", kind.does), *(("runs", text) for text in preview.statements), *told]
-                told += [("▲", text) for text in preview.warnings]
+            if not isinstance(row, Fault):
+                told += [("does", kind.does), *(("runs", text) for text in preview.statements)]
+            told += [("clearing", text) for text in preview.undo or (kind.undone,)]
+            told += [("▲", text) for text in preview.warnings]
         inks = {"runs": "warn b", "clearing": "muted", "▲": "warn"}
         lines: list[Line] = []
         for at, (head, text) in enumerate(told):
@@ -223,9 +223,9 @@ class FaultsScreen(ChoiceScreen[Row]):
         found, chosen = targets(row, self._picture.tick), self._targets.get(_group(row))
         return next((each for each in found if chosen and each.node == chosen.node), next(iter(found), None))
 
-    def _value(self, kind: FaultKind) -> str | None:
+    def _value(self, row: FaultKind | RoleKind) -> str | None:
         """What would follow `=`."""
-        return self._values.get(kind.key) or next(iter(_values(kind)), None)
+        return self._values.get(row.key) or next(iter(_values(row)), None)
 
     def _request(self, kind: FaultKind) -> FaultRequest:
         """What is chosen; raises UsageError in one line."""
@@ -256,7 +256,7 @@ class FaultsScreen(ChoiceScreen[Row]):
     def action_value(self, steps: int) -> None:
         """Another value."""
         row = self.chosen
-        if isinstance(row, FaultKind) and (now := self._value(row)) is not None:
+        if not isinstance(row, Fault) and (now := self._value(row)) is not None:
             values = _values(row)
             self._values[row.key] = values[(values.index(now) + steps) % len(values)]
             self.fill()
@@ -289,13 +289,13 @@ class FaultsScreen(ChoiceScreen[Row]):
             self._asked = row
             self.fill()
         else:
-            node, verb = target.node, row.kind.value
+            node, verb = target.node, row.key.value
             changes: dict[ChangeKind, Command[RoleChange]] = {
                 ChangeKind.FAILOVER: lambda console: console.failover(node),
                 ChangeKind.SWITCHOVER: lambda console: console.switchover(node),
                 ChangeKind.REJOIN: lambda console: console.rejoin(str(node)),
             }
-            self._begin(verb, changes[row.kind], f"{verb} {node}" if node else verb)
+            self._begin(verb, changes[row.key], f"{verb} {node}" if node else verb)
 
     def action_clear_all(self) -> None:
         """Take every fault back."""
@@ -307,18 +307,13 @@ class FaultsScreen(ChoiceScreen[Row]):
         self.dismiss()
 
 
-def _turned(text: str | None) -> list[Run]:
-    """`◂ text ▸`: keys turn it."""
-    return [] if text is None else [(" ◂ ", "accent b"), (text, "text b"), (" ▸  ", "accent b")]
-
-
-def _values(kind: FaultKind) -> Sequence[str]:
+def _values(row: FaultKind | RoleKind) -> Sequence[str]:
     """What may follow `=`, the usual first."""
-    return kind.values or _LADDERS.get(kind.unit or "", ())
+    return row.values or _LADDERS.get(row.unit or "", ())
 
 
 def _group(row: FaultKind | RoleKind) -> str:
-    return row.kind if isinstance(row, RoleKind) else "fault"
+    return row.key if isinstance(row, RoleKind) else "fault"
 
 
 def change_words(change: RoleChange) -> str:

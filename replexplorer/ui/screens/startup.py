@@ -17,7 +17,7 @@ from replexplorer.core.text import with_stack
 from replexplorer.engine.outcome import Progress
 from replexplorer.engine.view import View
 from replexplorer.ui.charts.raster import plotext
-from replexplorer.ui.screens.listing import drawn
+from replexplorer.ui.screens.lists import drawn
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.words.runs import Line, hung, spread
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice, zip_longest
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from replexplorer.core.history.caption import Headline, Matters
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
+from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.style.theme import Layout
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.strips import big_rows, solid_rows
@@ -97,72 +97,64 @@ _MOST_ROWS: Final = 6
 _INKS: Final = {Matters.TPS: "tps b", Matters.WAIT: "bad b", Matters.AT_RISK: "warn b"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the bar shows."""
-
-    headline: Headline
-    caption: str = ""
-    """What happened last."""
-    lesson: str = ""
-    """What to watch in the stage of the lesson that is read; empty without a lesson."""
-    stands: str = ""
-    """Where the lesson is: `2/5 semi-sync`."""
-    is_earlier: bool = False
-    """An earlier stage than the one under way is read."""
-    longest: str = ""
-    """The lesson's longest sentence: the bar is as high throughout."""
-    timer_s: float = 0.0
-    """Since presenting began."""
-    keys: tuple[str, ...] = ()
-    """Pressed lately."""
-    back: str = "b"
-    """The key that reads the caption before."""
-    on: str = "n"
-    """The key that reads on."""
-
-
-class PresenterBar(Lines[Shown]):
-    """Five rows or more, from 36 rows of screen on seven; nothing in it moves with the figures."""
+class PresenterBar(Lines[tuple[Headline, float]]):
+    """Five rows or more, from 36 rows of screen on seven; nothing in it moves with the figures. It is shown
+    what the number is, and the time on the presenter's clock."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PresenterBar { height: 5; }"
 
-    def show(self, shown: Shown) -> None:
+    def __init__(self, presenter: Presenter, **how: Any) -> None:
+        super().__init__(**how)
+        self._presenter = presenter
+
+    def show(self, shown: tuple[Headline, float]) -> None:
         """Show this; as high as what is said at its longest."""
         size = self.app.size
         least = _SOLID_ROWS if size.height >= _SOLID_FROM else _DIGIT_ROWS
-        lesson = len(wrapped(shown.longest, _said_cells(size.width))) + 1
+        cells = _said_cells(size.width)
+        lesson = 1 + max((len(wrapped(each.shows, cells)) for each in self._presenter.stages), default=0)
         height = 2 + max(least, min(_MOST_ROWS, lesson))
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height  # each assignment lays the screen out
         super().show(shown)
 
-    def draw(self, shown: Shown, width: int, height: int) -> list[Line]:
+    def draw(self, shown: tuple[Headline, float], width: int, height: int) -> list[Line]:
         """What the number counts and the time; digits beside what is said; the lesson and the keys."""
-        middle, headline = max(1, height - 2), shown.headline
-        figure = figures.UNKNOWN
+        headline, now_s = shown
+        middle, figure = max(1, height - 2), figures.UNKNOWN
         if headline.value is not None:
             is_rate = headline.matters is Matters.TPS
             figure = figures.rate(headline.value) if is_rate else figures.count(round(headline.value))
         digits = solid_rows(figure, self.glyphs)
         if middle < len(digits) or len(digits[0]) >= NUMBER_CELLS - 1:
             digits = big_rows(figure, self.glyphs)
-        said = self._said(shown, _said_cells(width), middle)
-        clock = f"{int(shown.timer_s) // 60:02d}:{int(shown.timer_s) % 60:02d} "
-        rows: list[Line] = [spread([(f" {headline.words}", "title b")], [(clock, "title b")], width)]
+        said = self._said(_said_cells(width), middle)
+        time_s = int(now_s - (self._presenter.began_s or now_s))
+        clock: Line = [(f"{time_s // 60:02d}:{time_s % 60:02d} ", "title b")]
+        rows: list[Line] = [spread([(f" {headline.words}", "title b")], clock, width)]
         for digit, words in islice(zip_longest(digits, said, fillvalue=""), middle):
             left: Line = [(" ", "text"), (str(digit), _INKS[headline.matters])]
             rows.append([*padded(left, NUMBER_CELLS), *(words or ())])
-        return [*rows, spread(_stands(shown), _keys(shown, width), width)]
+        return [*rows, spread(self._stands(), _keys(self._presenter.keys(now_s), width), width)]
 
-    def _said(self, shown: Shown, cells: int, rows: int) -> list[Line]:
+    def _said(self, cells: int, rows: int) -> list[Line]:
         """The lesson's sentence, then what happened last, which has a row at least."""
-        lesson: list[Line] = [[(row, "title b")] for row in wrapped(shown.lesson, cells)]
+        stage = self._presenter.stage
+        lesson: list[Line] = [[(row, "title b")] for row in wrapped(stage.shows, cells)] if stage else []
         ink = "text" if lesson else "title b"
-        happened: list[Line] = [[(row, ink)] for row in wrapped(shown.caption, cells)]
+        happened: list[Line] = [[(row, ink)] for row in wrapped(self._presenter.caption, cells)]
         kept = self._shortened(lesson, rows - min(1, len(happened)), cells)
         return [*kept, *self._shortened(happened, rows - len(kept), cells)]
+
+    def _stands(self) -> Line:
+        """` 2/5 semi-sync   b back  n on`."""
+        presenter, stage = self._presenter, self._presenter.stage
+        if stage is None:
+            return []
+        ink = "warn b" if presenter.reads is not None else "accent b"
+        keys = apart([hint(self.key("step.prev"), "back"), hint(self.key("step.next"), "on")], "  ")
+        return [(f" {presenter.stage_number}/{len(presenter.stages)} {stage.name}   ", ink), *keys]
 
     def _shortened(self, said: list[Line], rows: int, cells: int) -> list[Line]:
         """At most `rows` rows of a text, the last one with an ellipsis where there is more."""
@@ -177,17 +169,8 @@ def _said_cells(width: int) -> int:
     return max(20, width - NUMBER_CELLS - 1)
 
 
-def _stands(shown: Shown) -> Line:
-    """` 2/5 semi-sync   b back  n on`."""
-    if not shown.stands:
-        return []
-    ink = "warn b" if shown.is_earlier else "accent b"
-    keys = apart([hint(shown.back, "back"), hint(shown.on, "on")], "  ")
-    return [(f" {shown.stands}   ", ink), *keys]
-
-
-def _keys(shown: Shown, width: int) -> Line:
+def _keys(pressed: Sequence[str], width: int) -> Line:
     """The newest keys that fit beside the lesson."""
-    kept = [[(f" {key} ", "onstate on armed b"), (" ", "text")] for key in shown.keys]
+    kept = [[(f" {key} ", "onstate on armed b"), (" ", "text")] for key in pressed]
     rows = ([run for key in kept[at:] for run in key] for at in range(len(kept) + 1))
     return fit(rows, max(12, width // 3))

@@ -244,9 +244,6 @@ class Header(Lines[Picture]):
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "Header { height: 1; dock: top; }"
 
-    sweep: str = ""
-    """The sweep that turns the knobs behind the dashboard, and its run: `sweep 3 of 12`."""
-
     def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
         """The row."""
         picture, tick = shown.shown, shown.shown.tick
@@ -281,8 +278,6 @@ class Header(Lines[Picture]):
     def _alerts(self, shown: Picture, tick: Tick, recent: Recent) -> list[Segment]:
         """What must not be overlooked, the most important first."""
         found = [_wait(tick.protection), _held(shown, tick), _link(tick), *_injected(tick)]
-        if self.sweep:
-            found.append(([(f" {self.sweep} ", _NOTE)],))
         if lax_knobs(tick.knobs):
             found.append(([(" ▲ NOT DURABLE ", _NOTE)],))
         found += [*_troubles(tick), _limits(tick.load, recent), _errors(recent)]

@@ -234,12 +234,12 @@ class Entry(Input):
     }
     """
 
-    def __init__(self, purpose: str) -> None:
-        super().__init__(compact=True, select_on_focus=False, id=f"{purpose}-entry")
+    def __init__(self) -> None:
+        super().__init__(compact=True, select_on_focus=False, placeholder="words of a name, or of its help")
         self.cursor_blink = False
         self.display = False
-        self._at: tuple[int, int] | None = None
-        self.purpose = purpose
+        self._at: tuple[int, int, int] | None = None
+        self.purpose = ""
         """`value` or `filter`."""
 
     @property
@@ -247,20 +247,18 @@ class Entry(Input):
         """Whether it takes the keys now."""
         return bool(self.display)
 
-    def open(self, text: str, offset: tuple[int, int], width: int) -> None:
-        """Show it at a place of the screen with a first text and give it the keys."""
-        self.move(offset)
-        self.styles.width = width
-        self.value = text
-        self.display = True
+    def open(self, purpose: str, text: str) -> None:
+        """Show it with a first text and give it the keys."""
+        self.purpose, self.value, self.display = purpose, text, True
         # At once: a focus that comes after the field was closed again would swallow every key.
         self.screen.set_focus(self)
         self.cursor_position = len(text)
 
-    def move(self, offset: tuple[int, int]) -> None:
+    def move(self, x: int, y: int, width: int) -> None:
         """Show it at this place of the screen from now on."""
-        if self._at != offset:
-            self._at = self.styles.offset = offset
+        if self._at != (x, y, width):
+            self._at = x, y, width
+            self.styles.offset, self.styles.width = (x, y), width
 
     def close(self) -> None:
         """Hide it and give the keys back."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.text import duration_text
-from replexplorer.ui.experiments import RunningLab
+from replexplorer.ui.experiments import RunningExperiment
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, rule, spread, width_of, wrapped
@@ -16,7 +16,7 @@ _BAR: Final = 12
 _TOLD_ROWS: Final = 3
 
 
-class LabStrip(Lines[RunningLab]):
+class LabStrip(Lines[RunningExperiment]):
     """A row that says where the lab is, and what to watch below it; as high throughout a lab."""
 
     GROUND: ClassVar[str] = "panel"
@@ -29,24 +29,25 @@ class LabStrip(Lines[RunningLab]):
         """Take rows for the longest of the lab's sentences, and paint."""
         if self.shown is not None:
             width = self.app.size.width - 2
-            rows = max(len(wrapped(stage.shows, width)) for stage in self.shown.lab.stages)
+            rows = max(len(wrapped(stage.shows, width)) for stage in self.shown.experiment.stages)
             height = 1 if self.brief else 1 + max(1, min(_TOLD_ROWS, rows))
             if self.styles.height is None or self.styles.height.value != height:
                 self.styles.height = height
         super().repaint()
 
-    def draw(self, shown: RunningLab, width: int, height: int) -> list[Line]:
+    def draw(self, shown: RunningExperiment, width: int, height: int) -> list[Line]:
         """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""
         stage = shown.step and shown.step.stage
-        shows = wrapped(stage.shows, width - 2) if stage else [shown.lab.teaches]
+        shows = wrapped(stage.shows, width - 2) if stage else [shown.experiment.teaches]
         told = [] if self.brief else [[(f" {row}", "title")] for row in shows]
         keys: list[Run] = []
-        if not shown.aborting:
+        if not shown.hand.aborted:
             hints = [
-                hint(self.key("step.next"), "next", "warn b" if shown.waits else "muted"),
-                hint(self.key("lab.pause"), "go on" if shown.paused else "pause"),
+                hint(self.key("step.next"), "next", "warn b" if shown.hand.waits else "muted"),
+                hint(self.key("lab.pause"), "go on" if shown.hand.paused else "pause"),
                 hint(self.key("lab.abort"), "abort"),
             ]
+            hints = hints[-1:] if shown.experiment.kind == "sweep" else hints  # it waits for nobody
             keys = [*apart(hints, "  "), (" ", "text")]
         stands = [*_which(shown), *self._state(shown)]
         doing, bar, left = _rest(shown)
@@ -56,38 +57,44 @@ class LabStrip(Lines[RunningLab]):
             *told,
         ]
 
-    def _state(self, view: RunningLab) -> list[Run]:
+    def _state(self, view: RunningExperiment) -> list[Run]:
         """What a presenter must not overlook, and the phase's name."""
         stage = view.step and view.step.stage
         name: list[Run] = [(f" {stage.name}", "text b")] if stage else []
-        told = f"waits for {self.key('step.next')}" if view.waits else "will wait" if view.paused else ""
-        if view.aborting:
+        told = (
+            f"waits for {self.key('step.next')}"
+            if view.hand.waits
+            else "will wait"
+            if view.hand.paused
+            else ""
+        )
+        if view.hand.aborted:
             told = "ending, restoring the knobs"
         return [(f"  {told} ", "warn b"), *name] if told else name
 
 
-def _which(view: RunningLab) -> list[Run]:
+def _which(view: RunningExperiment) -> list[Run]:
     """The lab, and which of its phases."""
     step = view.step
-    which = f"{step.number}/{len(step.stages)}" if step else f"0/{len(view.lab.stages)}"
+    which = f"{step.number}/{len(step.stages)}" if step else f"0/{len(view.experiment.stages)}"
     turn = f" repeat {step.repeat}/{step.repeats}" if step and step.repeats > 1 else ""
     return [
-        (f" {view.lab.kind.upper()} ", "accent b"),
-        (view.lab.name, "title b"),
+        (f" {view.experiment.kind.upper()} ", "accent b"),
+        (view.experiment.name, "title b"),
         (f" {which}{turn}", "accent b"),
     ]
 
 
-def _rest(view: RunningLab) -> tuple[Line, Line, Line]:
+def _rest(view: RunningExperiment) -> tuple[Line, Line, Line]:
     """What is done in the phase, how far it is, and about how long until the lab's end."""
-    step, rests = view.step, view.waits or view.aborting
+    step, rests = view.step, view.hand.waits or view.hand.aborted
     doing = step.doing if step else "beginning"
     is_named = step is not None and step.stage is not None and step.stage.name == doing  # a drill's step
     bar: Line = []
     if step and step.done is not None and not rests:
         done = round(step.done * _BAR)
         bar = [("  ", "text"), ("━" * done, "accent"), ("─" * (_BAR - done), "rule")]
-    has_left = step and step.left_s is not None and step.left_s >= 1 and not view.aborting
+    has_left = step and step.left_s is not None and step.left_s >= 1 and not view.hand.aborted
     left = f"  {duration_text(step.left_s or 0)} left" if step and has_left else ""
     return [] if rests or is_named else [(f"  {doing}", "muted")], bar, [(left, "text")] if left else []
 
