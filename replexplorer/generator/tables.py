@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.dialect.schema import assembled, description
+from replexplorer.core.dialect.schema import described, description
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.load.workload import (
     DATABASE,
@@ -164,13 +164,10 @@ def _key(database: str, table: str) -> tuple[str, str]:
 async def _shapes(session: _Session, workload: Workload) -> dict[tuple[str, str], FilledShape]:
     """The file's tables that are there, as the server describes them, with the rows that each is to have."""
     databases = sorted({each.database for each in workload.filled})
-    asked = description(databases)
-    found = assembled(
-        asked.tables.read(await session.ask(asked.tables.statement, *databases)),
-        asked.columns.read(await session.ask(asked.columns.statement, *databases)),
-        asked.indexes.read(await session.ask(asked.indexes.statement, *databases)),
-        {},
-    )
+    tables, columns, indexes = [
+        each.read(await session.ask(each.statement, *databases)) for each in description(databases)[:3]
+    ]
+    found = described(tables, columns, indexes, ())
     wanted = {_key(each.database, each.name): each for each in workload.filled}
     return {
         key: FilledShape(shape, wanted[key].rows, wanted[key].row_bytes)

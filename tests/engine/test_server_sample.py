@@ -98,15 +98,6 @@ async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_appli
 
 
 @virtual
-async def test_where_transactions_carry_no_time_the_heartbeats_age_tells() -> None:
-    world = World()
-    world.replica.knows_commit_times = False
-    world.replica.applied = {"queued": "", "missing": "uuid-0:9", "applied_us": 700_000}
-    async with world.started() as session:
-        await until_tick(session, lambda tick: lag_ms(tick) == 700)
-
-
-@virtual
 async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
     world = World()
     async with world.started(heartbeat=True) as session:

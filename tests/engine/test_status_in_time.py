@@ -52,19 +52,13 @@ async def test_transactions_that_the_primary_lacks_stand_with_their_replica() ->
     assert took_s < 0.5
 
 
-@pytest.mark.parametrize(
-    ("missing", "has_times", "lag_s"),
-    [("", True, 0), ("uuid-1:7-9", True, 12.3), ("uuid-1:7-9", False, None)],
-)
+@pytest.mark.parametrize(("missing", "lag_s"), [("", 0), ("uuid-1:7-9", 12.3)])
 @virtual
-async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(
-    missing: str, has_times: bool, lag_s: float | None
-) -> None:
+async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(missing: str, lag_s: float | None) -> None:
     """By its own word it is 0 s behind until its connection times out."""
     world = World()
     replica = world.servers["db2"]
     replica.applied.update(missing=missing, applied_us=12_300_000)
-    replica.knows_commit_times = has_times
     status, _ = await glance(world)
     assert (status.nodes[1].io_thread, status.nodes[1].lag_s) == ("on", lag_s)
 

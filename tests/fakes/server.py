@@ -140,8 +140,6 @@ class FakeServer:
         """By the dump thread."""
         self.applied: dict[str, Any] = {"queued": "", "missing": ""}
         """What a replica says of its applier."""
-        self.knows_commit_times = True
-        """Its transactions carry the time of their commit."""
         self.binlogs: list[tuple[str, int]] = [("binlog.000001", 1000)]
         """Name and size in bytes, oldest first."""
         self.reads = "binlog.000001"
@@ -315,11 +313,7 @@ class FakeServer:
         if _is(statement, ASKED.sent("")):
             executed = self._as_selected("gtid_executed")
             return [{"executed": executed, "dump_thread": 41, "sent": str(self.sent_bytes)}]
-        by_times = ASKED.behind("")
-        assert by_times.instead is not None
-        if _is(statement, by_times) and not self.knows_commit_times:
-            raise ServerRefused(1054, f"{self.node}: 1054 Unknown column")
-        if _is(statement, by_times) or _is(statement, by_times.instead):
+        if _is(statement, ASKED.behind("")):
             return [{**dict.fromkeys(("applying_us", "waiting_us", "applied_us")), **self.applied}]
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
@@ -361,7 +355,6 @@ class FakeServer:
             "clients": len(self._around.acknowledging_s()) + self.stale_connections
             if not self.is_replica
             else 0,
-            "wait_sessions": len(self.waits),
             **self.counters,
         }
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -195,18 +194,6 @@ def test_no_row_is_nothing_known() -> None:
     assert NEW.table_bytes("sandbox", "title").read([]) == 0
 
 
-def test_what_a_server_before_8_0_1_does_not_write_into_transactions_is_asked_of_the_heartbeat() -> None:
-    question = NEW.behind("u:1-9")
-    assert question.instead is not None
-    assert "original_commit_timestamp" in question.statement
-    assert "original_commit_timestamp" not in question.instead.statement
-    assert "replexplorer.heartbeat" in question.instead.statement
-    assert question.instead.arguments == question.arguments == ("u:1-9", "")
-    by_times, by_heartbeat = question.read([BEHIND]), question.instead.read([BEHIND])
-    assert by_times is not None
-    assert by_heartbeat == replace(by_times, by_heartbeat=True)
-
-
 # -- settings and counters
 
 
@@ -232,7 +219,6 @@ COUNTERS = {
     "Rpl_semi_sync_source_yes_tx": "10",
     "Rpl_semi_sync_source_no_tx": "3",
     "Rpl_semi_sync_source_no_times": "1",
-    "Rpl_semi_sync_source_wait_sessions": "0",
     "Rpl_semi_sync_source_tx_waits": "9",
     "Rpl_semi_sync_source_tx_wait_time": "1000",
     "Rpl_semi_sync_replica_status": "OFF",
@@ -258,7 +244,6 @@ def test_counters_are_read_under_either_generations_names(server: MySql, source:
         yes_tx=10,
         no_tx=3,
         no_times=1,
-        wait_sessions=0,
         tx_waits=9,
         tx_wait_time_us=1000,
         replica_registered=False,

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from replexplorer.core.dialect.schema import description
+from replexplorer.core.dialect.question import Row
+from replexplorer.core.dialect.schema import described, description
 from replexplorer.core.tables import Column, Index, TableName, TableShape
 
 T = TableName("shop", "t")
 OF_T = {"TABLE_SCHEMA": "shop", "TABLE_NAME": "t"}
-ASKED = description(("shop", "it's"))
 
 
 def test_databases_are_arguments_and_never_text() -> None:
-    for question in (ASKED.tables, ASKED.columns, ASKED.indexes, ASKED.foreign_keys):
+    for question in description(("shop", "it's")):
         assert question.arguments == ("shop", "it's")
         assert question.statement.count("%s") == 2
 
 
-def test_tables_and_sizes() -> None:
-    rows = [{**OF_T, "TABLE_ROWS": 12, "bytes": 16384}]
-    rows += [{**OF_T, "TABLE_NAME": "u", "TABLE_ROWS": None, "bytes": None}]
-    assert ASKED.tables.read(rows) == (TableShape(T, 12, 16384), TableShape(TableName("shop", "u")))
+def shape(
+    columns: Sequence[Row] = (), indexes: Sequence[Row] = (), foreign_keys: Sequence[Row] = ()
+) -> TableShape:
+    """One table as these rows of information_schema describe it, and another without any."""
+    tables = [{**OF_T, "TABLE_ROWS": 12, "bytes": 16384}]
+    tables += [{**OF_T, "TABLE_NAME": "u", "TABLE_ROWS": None, "bytes": None}]
+    answers = zip(description(("shop",)), (tables, columns, indexes, foreign_keys), strict=True)
+    found, other = described(*(question.read(rows) for question, rows in answers))
+    assert other == TableShape(TableName("shop", "u"))
+    assert (found.name, found.rows, found.size_bytes) == (T, 12, 16384)
+    return found
 
 
 def column(**known: Any) -> dict[str, Any]:
@@ -47,7 +55,7 @@ def column(**known: Any) -> dict[str, Any]:
     ],
 )
 def test_a_column(row: dict[str, Any], read: Column) -> None:
-    assert ASKED.columns.read([row]) == {T: (read,)}
+    assert shape([row]).columns == (read,)
 
 
 def part(name: str, **known: Any) -> dict[str, Any]:
@@ -56,12 +64,14 @@ def part(name: str, **known: Any) -> dict[str, Any]:
 
 def test_indexes_with_their_columns() -> None:
     rows = [part("PRIMARY", NON_UNIQUE=0), part("a"), part("a", COLUMN_NAME="d"), part("e", COLUMN_NAME=None)]
-    assert ASKED.indexes.read(rows) == {
-        T: (Index("PRIMARY", ("c",), unique=True), Index("a", ("c", "d")), Index("e", ()))
-    }
+    assert shape(indexes=rows).indexes == (
+        Index("PRIMARY", ("c",), unique=True),
+        Index("a", ("c", "d")),
+        Index("e", ()),
+    )
 
 
 def test_foreign_keys_by_column() -> None:
     parent = {"REFERENCED_TABLE_SCHEMA": "shop", "REFERENCED_TABLE_NAME": "p"}
     rows = [{**OF_T, **parent, "CONSTRAINT_NAME": "fk", "COLUMN_NAME": name} for name in ("a", "b")]
-    assert ASKED.foreign_keys.read(rows) == {T: {"a": TableName("shop", "p"), "b": TableName("shop", "p")}}
+    assert shape(foreign_keys=rows).foreign_keys == dict.fromkeys(("a", "b"), TableName("shop", "p"))

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.dialect.dialect import Capabilities, Position, Range
 from replexplorer.core.dialect.mariadb import EXECUTED, MariaDb, gtids_of
-from replexplorer.core.dialect.question import Question, Row, listed, read_pairs, whole
+from replexplorer.core.dialect.question import Question, Row, listed, numbers, read_pairs, whole
 from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
 from replexplorer.core.topology import Belonging
 
@@ -37,69 +37,47 @@ _NOTHING: Final = "00000000-0000-0000-0000-000000000000"
 
 def transfer_in(lines: Iterable[tuple[float, str]], now_s: float) -> Transfer | None:
     """The last state transfer of a server's log as it is now, each line with its moment, all in seconds since
-    1970; None where it needed none."""
-    found: _Found | None = None
+    1970; None where it needed none. Transactions that follow a whole copy are part of that."""
+    found: Transfer | None = None
+    had = copied = first = None
     for at_s, line in lines:
         if _BEGINS in line:
-            found = _Found(at_s)
-        elif found is not None and found.ended_s is None:
-            found.take(at_s, line)
-    return None if found is None else found.transfer(now_s)
-
-
-class _Found:
-    """What was said of one transfer so far."""
-
-    def __init__(self, began_s: float) -> None:
-        self._began_s = began_s
-        self.ended_s: float | None = None
-        self._had: tuple[str, int] | None = None
-        """Cluster and number of the last transaction that the member had itself."""
-        self._copied: tuple[str, int] | None = None
-        """Those of the last one that it has by what came before any transactions."""
-        self._first: int | None = None
-        self._done: int | None = None
-        self._total: int | None = None
-        self._donor: str | None = None
-
-    def take(self, at_s: float, line: str) -> None:
-        """A line of the log."""
-        if _ENDS in line:
-            self.ended_s = at_s
+            found, had, copied, first = Transfer(None, at_s, 0.0), None, None, None
+        elif found is None or not found.runs:
+            continue
+        elif _ENDS in line:
+            found = replace(found, runs=False, elapsed_s=at_s - found.began_s)
         elif match := _LOCAL.search(line):
-            self._had = match[1], int(match[2])
+            had = match[1], int(match[2])
         elif match := _COPIED.search(line):
-            self._copied = match[1], int(match[2])
+            copied = match[1], int(match[2])
         elif match := _RECEIVES.search(line):
-            self._total, self._first, self._done = int(match[1]), int(match[2]), 0
+            first, found = int(match[2]), replace(found, done=0, total=int(match[1]))
         elif match := _PROGRESS.search(line):
-            self._done, self._total = int(match[1]), int(match[2])
-        elif self._donor is None and (match := _DONOR.search(line)):
-            self._donor = match[1]
+            found = replace(found, done=int(match[1]), total=int(match[2]))
+        elif found.donor is None and (match := _DONOR.search(line)):
+            found = replace(found, donor=match[1])
+    if found is None:
+        return None
+    found = replace(found, kind=_kind(had, copied, first))
+    if found.kind is not TransferKind.IST:
+        found = replace(found, done=None, total=None)
+    return replace(found, elapsed_s=max(0.0, now_s - found.began_s)) if found.runs else found
 
-    def transfer(self, now_s: float) -> Transfer:
-        """As it is by now; transactions that follow a whole copy are part of that."""
-        kind = self._kind()
-        counted = kind is TransferKind.IST
-        return Transfer(
-            kind,
-            self._began_s,
-            max(0.0, (now_s if self.ended_s is None else self.ended_s) - self._began_s),
-            runs=self.ended_s is None,
-            donor=self._donor,
-            done=self._done if counted else None,
-            total=self._total if counted else None,
-        )
 
-    def _kind(self) -> TransferKind | None:
-        """A donor that still has what the member lacks sends that alone, from where the member's end."""
-        if self._had is not None and self._had[0] == _NOTHING:
-            return TransferKind.SST
-        if self._had is not None and self._first is not None and self._first <= self._had[1] + 1:
-            return TransferKind.IST
-        if self._copied is None:
-            return None
-        return TransferKind.IST if self._copied == self._had else TransferKind.SST
+def _kind(
+    had: tuple[str, int] | None, copied: tuple[str, int] | None, first: int | None
+) -> TransferKind | None:
+    """A donor that still has what the member lacks sends that alone, from where the member's end. By cluster
+    and number of the last transaction that it `had` itself and that it has by a copy, and the `first` that it
+    is sent."""
+    if had is not None and had[0] == _NOTHING:
+        return TransferKind.SST
+    if had is not None and first is not None and first <= had[1] + 1:
+        return TransferKind.IST
+    if copied is None:
+        return None
+    return TransferKind.IST if copied == had else TransferKind.SST
 
 
 _STATES: Final = {
@@ -114,19 +92,23 @@ _APPLIED: Final = f"SET STATEMENT wsrep_sync_wait = 1 FOR {EXECUTED}"
 """Answered when all that the cluster had sent before is applied here; refused without a majority."""
 _PRIMARY: Final = "primary"
 _NS_PER_MS: Final = 1e6
+_COUNTS: Final = {
+    "size": "wsrep_cluster_size",
+    "queued": "wsrep_local_send_queue",
+    "to_apply": "wsrep_local_recv_queue",
+    "conflicts": "wsrep_local_cert_failures",
+    "gave_way": "wsrep_local_bf_aborts",
+    "certified": "wsrep_replicated",
+    "holds": "wsrep_flow_control_recv",
+}
+"""Field of a membership to the status variable that is its number."""
 _MEMBERSHIP: Final = (
     "wsrep_local_state_comment",
     "wsrep_cluster_status",
-    "wsrep_cluster_size",
     "wsrep_cluster_conf_id",
     "wsrep_connected",
-    "wsrep_local_send_queue",
-    "wsrep_local_recv_queue",
-    "wsrep_local_cert_failures",
-    "wsrep_local_bf_aborts",
-    "wsrep_replicated",
     "wsrep_flow_control_paused_ns",
-    "wsrep_flow_control_recv",
+    *_COUNTS.values(),
 )
 
 
@@ -178,20 +160,14 @@ class Galera(MariaDb):
 def _read_membership(rows: Sequence[Row]) -> Membership:
     found = read_pairs(rows)
     state = found.get("wsrep_local_state_comment", "")
-    size = whole(found.get("wsrep_cluster_size")) or None
     paused_ns = whole(found.get("wsrep_flow_control_paused_ns"))
+    counts = numbers(found, _COUNTS)
     return Membership(
-        belongs=_belongs(found, state),
-        state=state,
-        size=size,
+        _belongs(found, state),
+        state,
+        **counts | {"size": counts.get("size") or None},
         view=found.get("wsrep_cluster_conf_id"),
-        queued=whole(found.get("wsrep_local_send_queue")),
-        to_apply=whole(found.get("wsrep_local_recv_queue")),
-        conflicts=whole(found.get("wsrep_local_cert_failures")),
-        gave_way=whole(found.get("wsrep_local_bf_aborts")),
-        certified=whole(found.get("wsrep_replicated")),
         held_ms=None if paused_ns is None else paused_ns / _NS_PER_MS,
-        holds=whole(found.get("wsrep_flow_control_recv")),
     )
 
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from replexplorer.core.dialect.dialect import Threads
-from replexplorer.core.dialect.mysql import MySql, behind_of
-from replexplorer.core.dialect.question import Question, Row, whole
+from replexplorer.core.dialect.mysql import MySql
+from replexplorer.core.dialect.question import Question, Row, numbers, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.server.node_view import Membership, majority_of
-from replexplorer.core.server.truth import Behind
 from replexplorer.core.topology import Belonging
 
 APPLIER: Final = "group_replication_applier"
@@ -25,6 +24,10 @@ APPLIER: Final = "group_replication_applier"
 _MEMBERS: Final = "performance_schema.replication_group_members"
 _STATUS: Final = "performance_schema.global_status"
 _US_PER_MS: Final = 1000
+_COUNTS: Final = {
+    name: name for name in ("size", "answering", "queued", "to_apply", "conflicts", "certified", "holds")
+}
+"""Columns of `_MEMBERSHIP` that are called as their fields."""
 _MEMBERSHIP: Final = (
     "SELECT m.member_state AS state, m.member_role AS role, s.view_id AS view,"
     f" (SELECT COUNT(*) FROM {_MEMBERS}) AS size,"
@@ -108,30 +111,19 @@ class GroupMySql(MySql):
         """Those of a member are the plugin's."""
         return Question("SELECT 1", lambda _: None)
 
-    def behind(self, executed: str) -> Question[Behind | None]:
-        """What came by the group's channel and is not applied."""
-        return behind_of(executed, APPLIER)
-
 
 def _read_membership(rows: Sequence[Row]) -> Membership:
     row = rows[0]
     state = str(row["state"] or "OFFLINE")
-    size, answering = (whole(row[name]) for name in ("size", "answering"))
     if state == "OFFLINE":
         return Membership(Belonging.OUTSIDE, state)
-    held_us = whole(row["held_us"])
+    counts, held_us = numbers(row, _COUNTS), whole(row["held_us"])
     return Membership(
-        _belongs(state, size or 0, answering or 0),
+        _belongs(state, counts.get("size", 0), counts.get("answering", 0)),
         state,
-        size=size,
-        answering=answering,
+        **counts,
         view=str(row["view"]) if row["view"] else None,
-        queued=whole(row["queued"]),
-        to_apply=whole(row["to_apply"]),
-        conflicts=whole(row["conflicts"]),
-        certified=whole(row["certified"]),
         held_ms=None if held_us is None else held_us / _US_PER_MS,
-        holds=whole(row["holds"]),
         donor=str(row["donor"]) if row["donor"] else None,
     )
 

@@ -65,7 +65,7 @@ class MariaDb(MySql):
     hidden_index: ClassVar = "ignored = 'YES'"
     """Since 10.6."""
     tablespaces: ClassVar = "innodb_sys_tablespaces"
-    lsns: ClassVar = ("Innodb_lsn_current", "Innodb_lsn_flushed")
+    lsns: ClassVar = {"current_lsn": "Innodb_lsn_current", "flushed_lsn": "Innodb_lsn_flushed"}
 
     @classmethod
     def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> MariaDb:

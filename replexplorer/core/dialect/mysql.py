@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Final
 
 from replexplorer.core.dialect.dialect import (
@@ -33,6 +32,7 @@ from replexplorer.core.dialect.question import (
     is_on,
     listed,
     literal,
+    numbers,
     read_pairs,
     whole,
 )
@@ -68,29 +68,32 @@ _REGISTERS: Final = ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabl
 _NEW_WORDS: Final = "replica_parallel_workers"
 """A server that has this variable says REPLICA, an older one SLAVE."""
 
-_SEMI_SYNC_COUNTERS: Final = (
-    "status",
-    "clients",
-    "yes_tx",
-    "no_tx",
-    "no_times",
-    "wait_sessions",
-    "tx_waits",
-    "tx_wait_time",
-)
+_SEMI_SYNC_COUNTERS: Final = {
+    "clients": "clients",
+    "yes_tx": "yes_tx",
+    "no_tx": "no_tx",
+    "no_times": "no_times",
+    "tx_waits": "tx_waits",
+    "tx_wait_time_us": "tx_wait_time",
+}
+"""Field of a status to the end of the variable's name."""
 _UNTOLD_RANGES: Final = {keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT: Range(0, 2)}
 """Of servers that have no table of ranges: a value beyond is cut with a warning, not refused."""
 _RESTART_FAILED: Final = 3707
 _CLONES_FROM: Final = (8, 0, 17)
-_PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
-_LOG_COUNTERS: Final = (
-    "Innodb_os_log_written",
-    "Innodb_os_log_fsyncs",
-    "Threads_running",
-    "Threads_connected",
-    "Connections",
-    "Uptime",
-)
+_PLAIN_COUNTERS: Final = {
+    "uptime_s": "Uptime",
+    "since_flush_s": "Uptime_since_flush_status",
+    "binlog_cache_use": "Binlog_cache_use",
+}
+_LOG_COUNTERS: Final = {
+    "written_bytes": "Innodb_os_log_written",
+    "fsyncs": "Innodb_os_log_fsyncs",
+    "running": "Threads_running",
+    "connected": "Threads_connected",
+    "connections": "Connections",
+    "uptime_s": "Uptime",
+}
 
 _POOL_RESIZE: Final = (
     "Innodb_buffer_pool_resize_status",
@@ -104,12 +107,9 @@ _AGE: Final = "TIMESTAMPDIFF(MICROSECOND, {}_transaction_original_commit_timesta
 _WORKERS: Final = "performance_schema.replication_applier_status_by_worker"
 _COORDINATOR: Final = "performance_schema.replication_applier_status_by_coordinator"
 _RECEIVER: Final = "performance_schema.replication_connection_status"
-_LACKING: Final = (
-    "SELECT GTID_SUBTRACT(c.received_transaction_set, @@GLOBAL.gtid_executed) AS queued,"
-    " GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS missing"
-)
 _BEHIND: Final = (
-    f"{_LACKING},"
+    "SELECT GTID_SUBTRACT(c.received_transaction_set, @@GLOBAL.gtid_executed) AS queued,"
+    " GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS missing,"
     f" (SELECT MAX({_AGE.format('applying')}) FROM {_WORKERS} WHERE applying_transaction <> '')"
     " AS applying_us,"
     f" (SELECT MAX({_AGE.format('processing')}) FROM {_COORDINATOR} WHERE processing_transaction <> '')"
@@ -119,12 +119,6 @@ _BEHIND: Final = (
     f" FROM {_RECEIVER} c WHERE c.channel_name = %s"
 )
 """Ages are by the time that the source wrote into the transactions."""
-_BEHIND_BY_HEARTBEAT: Final = (
-    f"{_LACKING}, NULL AS applying_us, NULL AS waiting_us,"
-    " (SELECT TIMESTAMPDIFF(MICROSECOND, MAX(beaten_at), NOW(6)) FROM replexplorer.heartbeat) AS applied_us"
-    f" FROM {_RECEIVER} c WHERE c.channel_name = %s"
-)
-"""The same where transactions carry no time: the age of the newest heartbeat that was applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +140,10 @@ class MySql:
     """Says in SQL of a row of STATISTICS that no query uses the index."""
     tablespaces: ClassVar = "innodb_tablespaces"
     """The table of the tables' files in information_schema."""
-    lsns: ClassVar = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_flushed_to_disk_lsn")
+    lsns: ClassVar[dict[str, str]] = {
+        "current_lsn": "Innodb_redo_log_current_lsn",
+        "flushed_lsn": "Innodb_redo_log_flushed_to_disk_lsn",
+    }
     """Status variables: up to where redo was made, and up to where it is fsynced."""
 
     capabilities: Capabilities
@@ -198,10 +195,7 @@ class MySql:
             if name in found
         }
         switch = found.get(self.registers) if self.registers else None
-        refuses = found.get(self.refuses)
-        return ServerSettings(
-            values, None if switch is None else is_on(switch), None if refuses is None else is_on(refuses)
-        )
+        return ServerSettings(values, is_on(switch), is_on(found.get(self.refuses)))
 
     def setting(self, key: str) -> Question[Value]:
         """One knob's value; raises UsageError where the server lacks it. Of the global variable: sessions
@@ -237,38 +231,28 @@ class MySql:
         """Counters and gauges; what the server does not have is None. Only the names that are read: each
         semi-sync counter costs the server a lock that commits take as well (docs/facts.md, "Commit
         anatomy")."""
-        names = list(_PLAIN_COUNTERS)
+        names = [*self._counters().values()]
         if self.semi_sync is not None:
-            names += [f"{self.semi_sync.status_prefix}{suffix}" for suffix in _SEMI_SYNC_COUNTERS]
-            names.append(self.semi_sync.replica_status)
+            names += [f"{self.semi_sync.status_prefix}status", self.semi_sync.replica_status]
         return Question(
             "SELECT variable_name AS Variable_name, variable_value AS Value"
             f" FROM {self.counters} WHERE variable_name IN ({listed(names)})",
             self._read_status,
         )
 
+    def _counters(self) -> dict[str, str]:
+        """The status variable of each counter."""
+        if self.semi_sync is None:
+            return _PLAIN_COUNTERS
+        prefix = self.semi_sync.status_prefix
+        return _PLAIN_COUNTERS | {field: f"{prefix}{end}" for field, end in _SEMI_SYNC_COUNTERS.items()}
+
     def _read_status(self, rows: Sequence[Row]) -> ServerStatus:
-        values = read_pairs(rows)
-        prefix = self.semi_sync.status_prefix.lower() if self.semi_sync else None
-        counts = {
-            suffix: whole(values.get(f"{prefix}{suffix}")) if prefix else None
-            for suffix in _SEMI_SYNC_COUNTERS
-        }
-        registered = values.get(self.semi_sync.replica_status.lower()) if self.semi_sync else None
-        operational = values.get(f"{prefix}status") if prefix else None
+        values, names = read_pairs(rows), self.semi_sync
         return ServerStatus(
-            uptime_s=whole(values.get("uptime")),
-            since_flush_s=whole(values.get("uptime_since_flush_status")),
-            binlog_cache_use=whole(values.get("binlog_cache_use")),
-            operational=None if operational is None else is_on(operational),
-            clients=counts["clients"],
-            yes_tx=counts["yes_tx"],
-            no_tx=counts["no_tx"],
-            no_times=counts["no_times"],
-            wait_sessions=counts["wait_sessions"],
-            tx_waits=counts["tx_waits"],
-            tx_wait_time_us=counts["tx_wait_time"],
-            replica_registered=None if not registered else is_on(registered),
+            **numbers(values, self._counters()),
+            operational=is_on(values.get(f"{names.status_prefix}status".lower())) if names else None,
+            replica_registered=is_on(values.get(names.replica_status.lower())) if names else None,
         )
 
     def waits(self) -> Question[Waits]:
@@ -390,14 +374,14 @@ class MySql:
 
     def behind(self, executed: str) -> Question[Behind | None]:
         """What a replica lacks of what its source has executed; None where it follows none. By the times of
-        commit that transactions carry (8.0.1 and later), else by the heartbeat."""
-        return behind_of(executed, self.channel)
+        commit that transactions carry."""
+        return Question(_BEHIND, _read_behind, (executed, self.channel))
 
     def log_state(self) -> Question[LogState]:
         """How far a source's redo log is made and flushed, and what its commits wait for. The LSNs are
         there from 8.0.30 on; with all else they are read within one materialization of the status
         variables."""
-        names = [*self.lsns, *_LOG_COUNTERS]
+        names = [*self.lsns.values(), *_LOG_COUNTERS.values()]
         if self.semi_sync is not None:
             names += [f"{self.semi_sync.status_prefix}{each}" for each in ("status", "no_tx")]
         return Question(
@@ -409,23 +393,13 @@ class MySql:
 
     def _read_log_state(self, rows: Sequence[Row]) -> LogState:
         values = read_pairs(rows)
-        current, flushed, written, fsyncs, running, connected, connections, uptime = (
-            whole(values.get(name.lower())) for name in (*self.lsns, *_LOG_COUNTERS)
-        )
         prefix = self.semi_sync.status_prefix.lower() if self.semi_sync else ""
         return LogState(
-            current,
-            flushed,
-            written,
-            whole(rows[0]["flush_at_commit"]) if rows else None,
-            whole(rows[0]["sync_binlog"]) if rows else None,
-            running=running or 0,
-            connected=connected or 0,
-            connections=connections or 0,
-            waits=is_on(values.get(f"{prefix}status", "OFF")) if prefix else False,
+            **numbers(values, self.lsns | _LOG_COUNTERS),
+            flush_at_commit=whole(rows[0]["flush_at_commit"]) if rows else None,
+            sync_binlog=whole(rows[0]["sync_binlog"]) if rows else None,
+            waits=bool(prefix and is_on(values.get(f"{prefix}status"))),
             not_waited=whole(values.get(f"{prefix}no_tx")) if prefix else None,
-            uptime_s=uptime,
-            fsyncs=fsyncs,
         )
 
     def received_gtids(self) -> Question[str]:
@@ -690,13 +664,6 @@ class MySql:
         )
 
 
-def behind_of(executed: str, channel: str) -> Question[Behind | None]:
-    """What a replica that receives by this channel lacks of what was executed elsewhere."""
-    asked = (executed, channel)
-    by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, partial(_read_behind, by_heartbeat=True), asked)
-    return Question(_BEHIND, _read_behind, asked, instead=by_heartbeat)
-
-
 def read_waits(rows: Sequence[Row]) -> Waits:
     """From `oldest_wait_s`, `waiting` and `oldest_commit_s`."""
     (row,) = rows
@@ -712,7 +679,7 @@ def _read_sent(rows: Sequence[Row]) -> Sent:
     return Sent(_in_line(row["executed"]), whole(row["dump_thread"]), whole(row["sent"]))
 
 
-def _read_behind(rows: Sequence[Row], *, by_heartbeat: bool = False) -> Behind | None:
+def _read_behind(rows: Sequence[Row]) -> Behind | None:
     if not rows:
         return None
     row = rows[0]
@@ -722,7 +689,6 @@ def _read_behind(rows: Sequence[Row], *, by_heartbeat: bool = False) -> Behind |
         missing=_text(row["missing"]),
         applying_us=max(ages_us, default=None),
         applied_us=whole(row["applied_us"]),
-        by_heartbeat=by_heartbeat,
     )
 
 

@@ -77,9 +77,15 @@ def whole(value: object) -> int | None:
     return int(match[1]) if match else None
 
 
-def is_on(value: str) -> bool:
-    """Whether a switch is on, as `SHOW VARIABLES` or a status says it."""
-    return value.strip().upper() in ("ON", "1", "YES")
+def numbers(values: Row, columns: Mapping[str, str]) -> dict[str, Any]:
+    """By field the whole number of its column, or of its variable by lower-case name, where there is one."""
+    found = {field: whole(values.get(name, values.get(name.lower()))) for field, name in columns.items()}
+    return {field: number for field, number in found.items() if number is not None}
+
+
+def is_on(value: str | None) -> bool | None:
+    """Whether a switch is on, as `SHOW VARIABLES` or a status says it; None where it does not."""
+    return value.strip().upper() in ("ON", "1", "YES") if value else None
 
 
 LOOK_AT_ONCE: Final = "SET SESSION autocommit = 1 /*M!100100 , wsrep_sync_wait = 0 */"

@@ -23,7 +23,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.dialect.question import Question, Row, listed, whole
 from replexplorer.core.tables import Column, Index, TableName, TableShape
@@ -45,11 +45,14 @@ _SCANS: Final = (
 _NAMES: Final = "GROUP_CONCAT(CONCAT('`', REPLACE(column_name, '`', '``'), '`') ORDER BY seq_in_index)"
 
 
+FindingKind = Literal["no-primary-key", "engine", "duplicate-index", "redundant-index"]
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaFinding:
     """One thing that was found of one table."""
 
-    kind: Literal["no-primary-key", "engine", "duplicate-index", "redundant-index"]
+    kind: FindingKind
     severity: Literal["problem", "note"]
     """problem: it stalls a replica or loses rows; note: it costs something."""
     database: str
@@ -66,34 +69,16 @@ def schema_questions(
     databases: Sequence[str], hidden: str
 ) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
     """One a kind of finding; `hidden` says in SQL of a row of STATISTICS that no query uses the index."""
-    marks = ", ".join(["%s"] * len(databases))
 
     def question(
-        statement: str, read: Callable[[Row], SchemaFinding], instead: str | None = None
+        statement: str, read: Callable[[Row], SchemaFinding], hidden: str = ""
     ) -> Question[tuple[SchemaFinding, ...]]:
-        def read_all(rows: Sequence[Row]) -> tuple[SchemaFinding, ...]:
-            first: dict[tuple[str, str, str | None], SchemaFinding] = {}
-            for one in map(read, rows):
-                of = one.index if one.kind.endswith("index") else None
-                first.setdefault((one.database, one.table, of), one)
-            return tuple(first.values())
+        text = statement.format(marks=", ".join(["%s"] * len(databases)), hidden=hidden)
+        return Question(text, lambda rows: tuple(map(read, rows)), (*databases, *databases))
 
-        arguments = (*databases, *databases)
-        return Question(
-            statement,
-            read_all,
-            arguments,
-            None if instead is None else Question(instead, read_all, arguments),
-        )
-
-    return (
-        question(_ENGINES.format(marks=marks), _engine),
-        question(_KEYLESS.format(marks=marks), _keyless),
-        # A server that hides no index from queries has no column for it.
-        question(
-            _INDEXES.format(marks=marks, hidden=hidden), _needless, _INDEXES.format(marks=marks, hidden="0")
-        ),
-    )
+    # A server that hides no index from queries has no column for it.
+    indexes = replace(question(_INDEXES, _needless, hidden), instead=question(_INDEXES, _needless, "0"))
+    return question(_ENGINES, _engine), question(_KEYLESS, _keyless), indexes
 
 
 _ENGINES: Final = f"""SELECT table_schema AS db, table_name AS tab, engine AS engine
@@ -153,7 +138,7 @@ def added_key(database: str, table: str) -> str:
 def _engine(row: Row) -> SchemaFinding:
     engine = str(row["engine"])
     why = f"engine {engine}: {_OF_ENGINE.get(engine.lower(), _ANY_ENGINE)}"
-    return _finding(row, "engine", "problem", why, f"{_altered(row)} ENGINE = InnoDB")
+    return _finding(row, "engine", why, f"{_altered(row)} ENGINE = InnoDB")
 
 
 def _keyless(row: Row) -> SchemaFinding:
@@ -161,12 +146,12 @@ def _keyless(row: Row) -> SchemaFinding:
     if name is not None:
         why = f"no primary key: the unique index {name} serves as one until it is dropped"
         statement = f"{_altered(row)} DROP INDEX {_quoted(name)}, ADD PRIMARY KEY ({row['names']})"
-        return _finding(row, "no-primary-key", "note", why, statement, str(name))
+        return _finding(row, "no-primary-key", why, statement, str(name))
     if counted is not None:  # a table has one such column
         statement = f"{_altered(row)} ADD PRIMARY KEY ({_quoted(counted)})"
     else:
         statement = added_key(str(row["db"]), str(row["tab"]))
-    return _finding(row, "no-primary-key", "problem", _SCANS, statement)
+    return _finding(row, "no-primary-key", _SCANS, statement)
 
 
 def _needless(row: Row) -> SchemaFinding:
@@ -175,17 +160,14 @@ def _needless(row: Row) -> SchemaFinding:
     begins = f"has the same columns as {words}" if same else f"is how {words} begins"
     why = f"index {name} {begins}: each write keeps both, on the source and on every replica"
     statement = f"{_altered(row)} DROP INDEX {_quoted(name)}"
-    return _finding(row, "duplicate-index" if same else "redundant-index", "note", why, statement, name)
+    return _finding(row, "duplicate-index" if same else "redundant-index", why, statement, name)
 
 
 def _finding(
-    row: Row,
-    kind: Literal["no-primary-key", "engine", "duplicate-index", "redundant-index"],
-    severity: Literal["problem", "note"],
-    why: str,
-    statement: str,
-    index: str | None = None,
+    row: Row, kind: FindingKind, why: str, statement: str, index: str | None = None
 ) -> SchemaFinding:
+    """A note where an index is what it is about."""
+    severity: Literal["problem", "note"] = "problem" if index is None else "note"
     return SchemaFinding(kind, severity, str(row["db"]), str(row["tab"]), index, why, statement)
 
 
@@ -197,67 +179,54 @@ def _quoted(name: object) -> str:
     return "`" + str(name).replace("`", "``") + "`"
 
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """Four questions that together describe the tables of some databases."""
-
-    tables: Question[tuple[TableShape, ...]]
-    """Names and sizes, without all else."""
-    columns: Question[Mapping[TableName, tuple[Column, ...]]]
-    indexes: Question[Mapping[TableName, tuple[Index, ...]]]
-    foreign_keys: Question[Mapping[TableName, Mapping[str, TableName]]]
-
-
-def assembled(
-    tables: Sequence[TableShape],
-    columns: Mapping[TableName, tuple[Column, ...]],
-    indexes: Mapping[TableName, tuple[Index, ...]],
-    foreign_keys: Mapping[TableName, Mapping[str, TableName]],
-) -> tuple[TableShape, ...]:
-    """The tables with what the other three questions say of them."""
-    return tuple(
-        replace(
-            table,
-            columns=columns.get(table.name, ()),
-            indexes=indexes.get(table.name, ()),
-            foreign_keys=foreign_keys.get(table.name, {}),
-        )
-        for table in tables
-    )
-
-
-def description(databases: Sequence[str]) -> Description:
-    """What to ask."""
+def description(databases: Sequence[str]) -> tuple[Question[Sequence[Row]], ...]:
+    """Four questions that together describe the tables of these databases: names and sizes, columns, indexes,
+    declared foreign keys. `described` reads the answers."""
     names, marks = tuple(databases), ", ".join(["%s"] * len(databases))
-    where = f"table_schema IN ({marks}) ORDER BY table_schema, table_name"
-    return Description(
-        Question(
-            "SELECT table_schema, table_name, table_rows, data_length + index_length AS bytes"
-            " FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
-            f" AND {where}",
-            _read_tables,
-            names,
-        ),
-        Question(
-            f"SELECT * FROM information_schema.columns WHERE {where}, ordinal_position",
-            lambda rows: {table: tuple(map(_column, each)) for table, each in _by_table(rows).items()},
-            names,
-        ),
-        Question(
-            f"SELECT * FROM information_schema.statistics WHERE {where}, index_name, seq_in_index",
-            lambda rows: {table: tuple(_indexes(each)) for table, each in _by_table(rows).items()},
-            names,
-        ),
-        Question(
-            "SELECT * FROM information_schema.key_column_usage"
-            f" WHERE referenced_table_name IS NOT NULL AND {where}, constraint_name, ordinal_position",
-            lambda rows: {table: _foreign_keys(each) for table, each in _by_table(rows).items()},
-            names,
-        ),
+    ordered = f"table_schema IN ({marks}) ORDER BY table_schema, table_name"
+    statements = (
+        "SELECT table_schema, table_name, table_rows, data_length + index_length AS bytes"
+        f" FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+        f" AND {ordered}",
+        f"SELECT * FROM information_schema.columns WHERE {ordered}, ordinal_position",
+        f"SELECT * FROM information_schema.statistics WHERE {ordered}, index_name, seq_in_index",
+        "SELECT * FROM information_schema.key_column_usage"
+        f" WHERE referenced_table_name IS NOT NULL AND {ordered}, constraint_name, ordinal_position",
     )
+    return tuple(Question(each, lambda rows: [*map(_lowered, rows)], names) for each in statements)
+
+
+def described(
+    tables: Sequence[Row], columns: Sequence[Row], indexes: Sequence[Row], foreign_keys: Sequence[Row]
+) -> tuple[TableShape, ...]:
+    """The tables, from the answers to `description`."""
+    parts = _by_table(columns), _by_table(indexes), _by_table(foreign_keys)
+
+    def shape(table: Row) -> TableShape:
+        name = _table_of(table)
+        of_columns, of_indexes, keys = (each.get(name, []) for each in parts)
+        return TableShape(
+            name,
+            whole(table["table_rows"]),
+            whole(table["bytes"]),
+            tuple(map(_column, of_columns)),
+            _indexes(of_indexes),
+            {
+                str(key["column_name"]): TableName(
+                    str(key["referenced_table_schema"]), str(key["referenced_table_name"])
+                )
+                for key in keys
+            },
+        )
+
+    return tuple(map(shape, tables))
+
+
+def _by_table(rows: Sequence[Row]) -> Mapping[TableName, list[Row]]:
+    found: dict[TableName, list[Row]] = {}
+    for row in rows:
+        found.setdefault(_table_of(row), []).append(row)
+    return found
 
 
 def quoted_name(table: TableName) -> str:
@@ -274,20 +243,6 @@ def _table_of(row: Row) -> TableName:
     return TableName(str(row["table_schema"]), str(row["table_name"]))
 
 
-def _by_table(rows: Sequence[Row]) -> Mapping[TableName, list[Row]]:
-    found: dict[TableName, list[Row]] = {}
-    for row in map(_lowered, rows):
-        found.setdefault(_table_of(row), []).append(row)
-    return found
-
-
-def _read_tables(rows: Sequence[Row]) -> tuple[TableShape, ...]:
-    return tuple(
-        TableShape(_table_of(row), whole(row["table_rows"]), whole(row["bytes"]))
-        for row in map(_lowered, rows)
-    )
-
-
 def _column(row: Row) -> Column:
     extra = str(row["extra"]).lower()
     return Column(
@@ -300,23 +255,14 @@ def _column(row: Row) -> Column:
     )
 
 
-def _indexes(rows: Sequence[Row]) -> Sequence[Index]:
+def _indexes(rows: Sequence[Row]) -> tuple[Index, ...]:
     found: dict[str, Index] = {}
     for row in rows:
         name, column = str(row["index_name"]), row["column_name"]
         before = found[name].columns if name in found else ()
         columns = before if column is None else (*before, str(column))
         found[name] = Index(name, columns, int(row["non_unique"]) == 0)
-    return list(found.values())
-
-
-def _foreign_keys(rows: Sequence[Row]) -> Mapping[str, TableName]:
-    return {
-        str(row["column_name"]): TableName(
-            str(row["referenced_table_schema"]), str(row["referenced_table_name"])
-        )
-        for row in rows
-    }
+    return tuple(found.values())
 
 
 _PS_PER_MS: Final = 1e9

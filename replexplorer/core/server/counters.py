@@ -47,7 +47,6 @@ class ServerStatus:
     no_tx: int | None = None
     no_times: int | None = None
     """Times switched off, our own `enabled=0` included."""
-    wait_sessions: int | None = None
     tx_waits: int | None = None
     tx_wait_time_us: int | None = None
     replica_registered: bool | None = None

@@ -119,15 +119,15 @@ _AT_INTERVALS: Final = 0
 class LogState:
     """A source's logs and sessions, as one statement answers them; None where it does not say."""
 
-    current_lsn: int | None
+    current_lsn: int | None = None
     """Up to here redo was made, when the server last set that down."""
-    flushed_lsn: int | None
+    flushed_lsn: int | None = None
     """Up to here it was fsynced then, at least: a checkpoint, and going to the next file, fsync more."""
-    written_bytes: int | None
+    written_bytes: int | None = None
     """Of redo, by all writes since the server's start, until now."""
-    flush_at_commit: int | None
+    flush_at_commit: int | None = None
     """innodb_flush_log_at_trx_commit."""
-    sync_binlog: int | None
+    sync_binlog: int | None = None
     running: int = 0
     """Sessions at work: each has at most one commit that is done and that its client was not told of yet."""
     connected: int = 0

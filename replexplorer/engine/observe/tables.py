@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from replexplorer.core.dialect.schema import SchemaFinding, assembled, description
+from replexplorer.core.dialect.schema import SchemaFinding, described, description
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tables import TableShape
 from replexplorer.engine.asking import ask
@@ -30,18 +30,15 @@ async def schema_findings(member: Member, databases: Sequence[str] = ()) -> tupl
         known = ", ".join(there) or "none"
         raise UsageError(f"no database {unknown[0]!r} on {member.name}", f"it has {known}")
     looked = databases or [name for name in there if name != OWN_DATABASE and not name.endswith(IMITATION)]
-    found: list[SchemaFinding] = []
+    found: dict[tuple[str, ...], SchemaFinding] = {}
     for question in dialect.schema_questions(looked) if looked else ():
-        found += await ask(sql, question, deadline_s=_DESCRIBED_WITHIN_S)
-    return tuple(sorted(found, key=lambda each: each.severity == "note"))
+        for each in await ask(sql, question, deadline_s=_DESCRIBED_WITHIN_S):
+            of = (each.index or "") if each.kind.endswith("index") else each.kind
+            found.setdefault((each.database, each.table, of), each)
+    return tuple(sorted(found.values(), key=lambda each: each.severity == "note"))
 
 
-async def described(sql: Sql, databases: Sequence[str]) -> tuple[TableShape, ...]:
+async def shapes_of(sql: Sql, databases: Sequence[str]) -> tuple[TableShape, ...]:
     """The tables of these databases with all that is said of them; raises as `ask`."""
-    asked = description(databases)
-    return assembled(
-        await ask(sql, asked.tables, deadline_s=_DESCRIBED_WITHIN_S),
-        await ask(sql, asked.columns, deadline_s=_DESCRIBED_WITHIN_S),
-        await ask(sql, asked.indexes, deadline_s=_DESCRIBED_WITHIN_S),
-        await ask(sql, asked.foreign_keys, deadline_s=_DESCRIBED_WITHIN_S),
-    )
+    answers = [await ask(sql, each, deadline_s=_DESCRIBED_WITHIN_S) for each in description(databases)]
+    return described(*answers)

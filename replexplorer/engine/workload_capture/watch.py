@@ -20,7 +20,7 @@ from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStateme
 from replexplorer.core.errors import MissingPiece, ServerRefused, UsageError
 from replexplorer.core.tables import TableName, TableShape
 from replexplorer.engine.asking import ask, probe
-from replexplorer.engine.observe.tables import OWN_DATABASE, described
+from replexplorer.engine.observe.tables import OWN_DATABASE, shapes_of
 from replexplorer.engine.workload_capture.digest import NotImitated, tables_of
 from replexplorer.ports import Sql
 
@@ -187,7 +187,7 @@ class _Watch:
         after, ends_s = await self._look(), time.monotonic()
         executed = max(0, await ask(sql, questions.executions()) - executed)
         digests = _together(_growth(before, after), self._prepared.counts)
-        shapes = {each.name: each for each in await described(sql, wanted)} if wanted else {}
+        shapes = {each.name: each for each in await shapes_of(sql, wanted)} if wanted else {}
         return Captured(
             server=self._dialect.capabilities.title,
             address=address,
