@@ -44,7 +44,7 @@ from replexplorer.ui.widgets.lines import Chart, Lines
 from replexplorer.ui.widgets.statement import Intent, ladder, risky
 from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.states import InForce, Measured, contradiction_of
+from replexplorer.ui.words.states import Effect, contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.fakes.servers import MYSQL_9
 from tests.ui.driving import Bench, ManualClock, bench
@@ -717,9 +717,7 @@ def test_the_ladder_has_what_the_server_takes(most: int, words: list[str]) -> No
     """MySQL has no innodb_flush_log_at_trx_commit=3, MariaDB has."""
     name = KnobName("innodb_flush_log_at_trx_commit", SOURCE)
     here = Capabilities.of(MYSQL_9, {name.key: Range(0, most)}).narrowed(name.key)
-    intent = Intent(
-        name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), InForce("", True), Measured(), here=here
-    )
+    intent = Intent(name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), Effect(), Effect(), here=here)
     assert "".join(text for text, _ in ladder(intent, 40)).split() == words
 
 

@@ -12,7 +12,7 @@ from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.ledger import EpochStrip, details, difference, heads, row, rows_of
-from replexplorer.ui.words.runs import Line, listed, width_of
+from replexplorer.ui.words.runs import Line, width_of
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
 
@@ -137,9 +137,7 @@ def test_neither_a_long_number_nor_a_wide_interval_moves_a_row(width: int, numbe
     interval = ["[0.013,", "1041]"] if width > 79 else ["0.013–1041"]
     figures = {
         79: ["10k", "10k", "30k", "7433"],
-        119: ["10012", "30400"],  # p95 and n make room for what was at risk
-        159: ["10012", "10020", "30400", "7433"],
-    }[width]
+    }.get(width, ["10012", "10020", "30400", "7433"])
     shown = ["▴", "x324", *interval, *figures]
     assert wide.split()[-len(shown) :] == shown
 
@@ -248,19 +246,3 @@ async def test_a_change_is_named_as_the_panel_names_its_knob(size: tuple[int, in
         rows = app.screen_text
         assert told in rows or size[0] < 160
         assert "_log_at_trx" not in rows
-
-
-@pytest.mark.parametrize(
-    ("cells", "shown"),
-    [
-        (60, "rtt 0 → 25 ms, clients 8 → 16, semi_sync off → on"),
-        (40, "rtt 0 → 25 ms, clients 8 → 16 +1"),
-        (16, "rtt 0 → 25 ms +2"),
-        (14, "rtt 0 → 25… +2"),
-        (9, "rtt 0… +2"),
-    ],
-)
-def test_a_change_of_several_knobs_is_never_cut_within_a_word_nor_without_their_number(
-    cells: int, shown: str
-) -> None:
-    assert listed("rtt 0 → 25 ms, clients 8 → 16, semi_sync off → on", cells) == shown

@@ -1,4 +1,4 @@
-"""The exposure on the dashboard: the line at every size, the chart over time, the epochs' columns."""
+"""The exposure on the dashboard: the line at every size, the chart over time, the epochs' ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Chart
-from replexplorer.ui.words.states import exposure_line, in_short
+from replexplorer.ui.words.states import exposure_line
 from tests.fakes.facade import WALL_S, change_event, make_tick
 from tests.ui.driving import Bench, bench
 
@@ -189,11 +189,6 @@ async def test_a_chart_without_any_figure_says_so() -> None:
         assert any("not known yet" in row for row in app.dashboard.query_one("#exposure-chart", Chart).rows)
 
 
-def test_in_short_is_in_the_order_of_the_line() -> None:
-    assert in_short(HIDDEN) == "0/312/-"
-    assert in_short(None) == ""
-
-
 def side(exposure: Exposure | None) -> EpochSide:
     return EpochSide(exposure=exposure, n=100)
 
@@ -203,20 +198,6 @@ EPOCH = Epoch(
     1, 40.0, "innodb_flush 1 → 2", 528.0, 1210.0, 129.2, 0.3, "faster", 89.0, 93.0, 98.0, 7433,
     before=side(BEFORE), after=side(HIDDEN),
 )  # fmt: skip
-
-
-async def test_price_and_protection_stand_in_one_row_of_the_epochs() -> None:
-    async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(160, 45)) as app:
-        row = next(row for row in app.rows("#epochs") if "innodb_flush" in row)
-        assert "528 → 1210" in row
-        assert "0/0/8 → 0/312/-" in row
-        assert all(len(row) <= 111 for row in app.rows("#epochs"))
-        await app.play(make_tick(51.0, epochs=(replace(EPOCH, before=side(WIDE_SPREAD)),)))
-        row = next(row for row in app.rows("#epochs") if "innodb_flush" in row)
-        assert row.rstrip().endswith("  0/312/-")
-        assert "11.0k" not in row, "after alone where both are too long"
-    async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(120, 36)) as app:
-        assert "dies/power" not in app.text("#epochs")
 
 
 async def test_the_epoch_ledger_spells_what_was_at_risk_on_each_side() -> None:

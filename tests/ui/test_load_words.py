@@ -45,11 +45,11 @@ async def test_drops_and_the_loads_own_limit_are_both_seen(width: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"errors": 4}, "8 err/s"),
-        ({"reconnects": 1}, "2 reconn/s"),
-        ({"deadlocks": 2}, "4 deadlocks/s"),
-        ({"lock_timeouts": 1}, "2 lock timeouts/s"),
-        ({"unknown": 3}, "6 unknown/s"),
+        ({"errors": 4}, "8.0 err/s"),
+        ({"reconnects": 1}, "2.0 reconn/s"),
+        ({"deadlocks": 2}, "4.0 deadlocks/s"),
+        ({"lock_timeouts": 1}, "2.0 lock timeouts/s"),
+        ({"unknown": 3}, "6.0 unknown/s"),
         ({"state": "drained"}, "load drained"),
         ({"state": "preparing", "prepared": 0.4}, "load preparing 40%"),
         ({"limited": "generator at 97 % of a core"}, "▲ generator"),

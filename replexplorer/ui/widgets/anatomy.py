@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise, zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from replexplorer.core.load.interval import SERVER
 from replexplorer.core.server.anatomy import ACKS, Anatomy, Part
@@ -15,40 +16,45 @@ from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, fit, fit_text, joined, padded, pair, rule, spread, width_of
+from replexplorer.ui.words.runs import (
+    Line,
+    Run,
+    apart,
+    fit,
+    fit_text,
+    joined,
+    padded,
+    pair,
+    rule,
+    spread,
+    width_of,
+)
 from replexplorer.ui.words.states import checks_runs, failed_runs, truth_runs
 
-PATTERNS: Final[Mapping[Part, str]] = {
-    Part.WIRE: "~",
-    Part.EXECUTE: "=",
-    Part.QUEUE: ".",
-    Part.FSYNC_QUEUE: ",",
-    Part.ACK_QUEUE: ";",
-    Part.REDO: "%",
-    Part.BINLOG: "#",
-    Part.ACK: ":",
-    Part.GROUP: "@",
-    Part.ENGINE: "+",
-    Part.OTHER: "?",
-}
-"""A part's character where there are no colours."""
+
+class PartWords(NamedTuple):
+    """How a part is written."""
+
+    pattern: str
+    """Its character where there are no colors."""
+    full: str
+    short: str
 
 
-WORDS: Final[Mapping[Part, tuple[str, str]]] = {
-    Part.WIRE: ("client + wire", "wire"),
-    Part.EXECUTE: ("execute", "exec"),
-    Part.QUEUE: ("queue", "queue"),
-    Part.FSYNC_QUEUE: ("fsync queue", "fsyncQ"),
-    Part.ACK_QUEUE: ("(queued", "(queued"),
-    Part.REDO: ("redo fsync", "redo"),
-    Part.BINLOG: ("binlog fsync", "binlog"),
-    Part.ACK: ("ACK wait", "ACK"),
-    Part.GROUP: ("group certifies", "group"),
-    Part.ENGINE: ("engine commit", "engine"),
-    Part.OTHER: ("other", "other"),
+WORDS: Final[Mapping[Part, PartWords]] = {
+    Part.WIRE: PartWords("~", "client + wire", "wire"),
+    Part.EXECUTE: PartWords("=", "execute", "exec"),
+    Part.QUEUE: PartWords(".", "queue", "queue"),
+    Part.FSYNC_QUEUE: PartWords(",", "fsync queue", "fsyncQ"),
+    Part.ACK_QUEUE: PartWords(";", "(queued", "(queued"),
+    Part.REDO: PartWords("%", "redo fsync", "redo"),
+    Part.BINLOG: PartWords("#", "binlog fsync", "binlog"),
+    Part.ACK: PartWords(":", "ACK wait", "ACK"),
+    Part.GROUP: PartWords("@", "group certifies", "group"),
+    Part.ENGINE: PartWords("+", "engine commit", "engine"),
+    Part.OTHER: PartWords("?", "other", "other"),
 }
-"""How each part is written, in full and in short; how long an acknowledgement was behind another group's is
-a part of the wait for it, in brackets."""
+"""How long an acknowledgement was behind another group's is a part of the wait for it, in brackets."""
 
 
 _Span = tuple[Part, float, float]
@@ -107,12 +113,12 @@ def _cell(spans: list[_Span], at: int, glyphs: Glyphs) -> Run:
 def _whole(spans: list[_Span], at: int, *, tones: bool) -> Run:
     """One cell with the character of the part at its middle."""
     part = next((part for part, start, end in spans if start <= at + 0.5 < end), spans[-1][0])
-    return PATTERNS[part], f"oncolor on {part}" if tones else "text"
+    return WORDS[part].pattern, f"oncolor on {part}" if tones else "text"
 
 
 def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, tones: bool) -> None:
     """Write a part's name and time, or as much of it as fits, into the cells that it has alone."""
-    full, short = WORDS[part]
+    _, full, short = WORDS[part]
     figure = part_ms(ms)
     texts = (f" {full} {figure} ms ", f" {short} {figure} ", short)
     text = next((text for text in texts if len(text) < last - first), "")
@@ -137,10 +143,8 @@ _PARTS: Final = (
     ),
 )
 """The legend's two rows, and those in a group."""
-_APART_CELLS: Final = 2
-_FIGURE_CELLS: Final = 7 + _APART_CELLS
-"""`■ `, a blank, a figure of four digits, and blanks behind it."""
-_SHARE_CELLS: Final = 5
+_FIGURE_CELLS: Final = 7
+"""`■ `, a blank and a figure of four digits."""
 _BAR_AT: Final = 24
 """Column of the bar, after `commit 88.4 ms in 5 s`."""
 _OF_LOADS: Final = {
@@ -185,7 +189,7 @@ class AnatomyPanel(Lines[Tick]):
     def _bar(self, anatomy: Anatomy, width: int) -> Line:
         """`commit 88.4 ms in 5 s` and its parts: the mean of that stretch."""
         figure = f"{part_ms(anatomy.mean_ms)} ms"
-        head: list[Run] = [(" commit ", "muted"), (figure, "warn b" if excess_of(anatomy) else "title b")]
+        head: list[Run] = [(" commit ", "muted"), (figure, "warn b" if _excess_of(anatomy) else "title b")]
         head.append((f" in {anatomy.duration_s:.0f} s", "muted"))
         head.append((" " * max(1, _BAR_AT - width_of(head)), "text"))
         return [*head, *bar(anatomy.parts, width - width_of(head) - 1, self.glyphs, tones=self._tones)]
@@ -193,43 +197,31 @@ class AnatomyPanel(Lines[Tick]):
     def _legend(self, anatomy: Anatomy, width: int) -> list[Line]:
         """Every part in a place of its own, whatever the others are; `-` for what nothing was measured of."""
         parts = _PARTS[Part.GROUP in (*anatomy.parts, *anatomy.untimed)]
-        for at, with_share in ((0, True), (1, True), (1, False)):
-            figure = _FIGURE_CELLS + _SHARE_CELLS * with_share
-            columns = [
-                max(len(WORDS[part][at]) + (part is Part.ACK_QUEUE) for part in pair if part) + figure
-                for pair in zip_longest(*parts)
-            ]
-            columns[-1] -= _APART_CELLS
-            if sum(columns) < width:
-                break
+        columns = [
+            max(len(WORDS[part].short) + (part is Part.ACK_QUEUE) for part in column if part) + _FIGURE_CELLS
+            for column in zip_longest(*parts)
+        ]
         return [
-            [
-                (" ", "text"),
-                *(
-                    run
-                    for part, cells in zip(row, columns, strict=False)
-                    for run in padded(self._entry(anatomy, part, at, with_share), cells)
-                ),
-            ]
+            [(" ", "text"), *apart(map(padded, map(partial(self._entry, anatomy), row), columns), "  ")]
             for row in parts
         ]
 
-    def _entry(self, anatomy: Anatomy, part: Part, at: int, with_share: bool) -> Line:
-        """`■ redo 1.9 2%`."""
+    def _entry(self, anatomy: Anatomy, part: Part) -> Line:
+        """`■ redo 1.9`."""
         is_queued = part is Part.ACK_QUEUE
         ms = (anatomy.parts if is_queued else anatomy.named).get(part)
+        pattern, _, word = WORDS[part]
         has_colors = self._tones and not self.glyphs.ascii
-        key: Run = ("■ ", part.value) if has_colors else (f"{PATTERNS[part]} ", "text b")
+        key: Run = ("■ ", part.value) if has_colors else (f"{pattern} ", "text b")
         figure = figures.UNKNOWN if ms is None else part_ms(ms)
-        share = f" {ms / max(anatomy.mean_ms, 1e-9):.0%}" if with_share and ms is not None else ""
-        return [key, *pair(WORDS[part][at], figure, "text b"), (share + ")" * is_queued, "muted")]
+        return [key, *pair(word, figure, "text b"), (")" * is_queued, "muted")]
 
 
 def _title(tick: Tick, width: int) -> tuple[Line, Line]:
     """The wait point in words; parts that are more than the whole, or how many commits these are."""
     anatomy = tick.anatomy
-    title: Line = [("Commit anatomy ", "title b"), (wait_words(tick.protection), "muted")]
-    if excess := excess_of(anatomy):
+    title: Line = [("Commit anatomy ", "title b"), (_wait_words(tick.protection), "muted")]
+    if excess := _excess_of(anatomy):
         told: Line = [(f"▲ {excess}", "warn b")]
         return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
     if anatomy is None or width < WIDE_FROM:
@@ -240,7 +232,7 @@ def _title(tick: Tick, width: int) -> tuple[Line, Line]:
     return title, [(fit_text((words, mean), width - width_of(title) - 5), "muted")]
 
 
-def wait_words(protection: Protection) -> str:
+def _wait_words(protection: Protection) -> str:
     """The wait point in words."""
     if protection.state is ProtectionState.OFF:
         return "asynchronous: no replica is waited for"
@@ -249,7 +241,7 @@ def wait_words(protection: Protection) -> str:
     return _WAITS.get(protection.wait_point or "", "")
 
 
-def excess_of(anatomy: Anatomy | None) -> str:
+def _excess_of(anatomy: Anatomy | None) -> str:
     """By how much the parts are more than the whole, where that is worth a word."""
     if anatomy is None or anatomy.excess_ms <= _EXCESS_SHARE * anatomy.mean_ms:
         return ""
@@ -270,14 +262,13 @@ def _limit(tick: Tick, width: int) -> Line:
     if predicted is None:
         return []
     clauses = predicted.limit.split("; ")
-    told = f"predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms"
-    heads = (f" {told}  ", " ") if width >= WIDE_FROM else (" ",)
-    rows = [
-        [(head, "muted"), ("; ".join(clauses[:count]), "text")]
-        for count in range(len(clauses), 0, -1)
-        for head in heads
+    rows: list[Line] = [
+        [(" ", "muted"), ("; ".join(clauses[:count]), "text")] for count in range(len(clauses), 0, -1)
     ]
-    row = fit(rows, width)
+    if width < WIDE_FROM:
+        return fit(rows, width)
+    told = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms "
     origin = f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model"
-    fits = width >= WIDE_FROM and width_of(row) + len(origin) + 2 < width
+    row = fit([[(told, "muted"), *rows[0]], *rows], width)
+    fits = width_of(row) + len(origin) + 2 < width
     return spread(row, [(origin, "faint")], width - 1) if fits else row

@@ -7,7 +7,7 @@ else ever moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from replexplorer.core.fault import PARTITION_FAULT, written
@@ -16,7 +16,7 @@ from replexplorer.core.link import LinkView, partition_words
 from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.server.comeback import lax_knobs
 from replexplorer.core.server.disk import DiskView
-from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.contents import window_words
@@ -32,66 +32,92 @@ _SILENT: Final = (ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 """No acknowledgement comes."""
 _RUNNING: Final = ("running", "viewer")
 _MS_CELLS: Final = 4
+_ERRORS: Final = (
+    ("errors", "err/s", "bad b"),
+    ("unknown", "unknown/s", "bad b"),
+    ("reconnects", "reconn/s", "bad b"),
+    ("deadlocks", "deadlocks/s", "warn b"),
+    ("lock_timeouts", "lock timeouts/s", "warn b"),
+    ("conflicts", "conflicts/s", "warn b"),
+)
+"""What is counted, its word and its ink."""
 
 
-def _link(tick: Tick) -> Segment:
-    """The partition in force, beside the state and never instead of it; healed, until events flow."""
-    cut_off = partition_words((*tick.links, *tick.pairs))
-    healing = any(link.healing for link in tick.links)
-    more = f" +{len(cut_off) - 1}" if len(cut_off) > 1 else ""
-    full: Line = [(f" PARTITION {', '.join(cut_off)} ", _CHIP)] if cut_off else []
-    short: Line = [(f" cut {cut_off[0]}{more} ", _CHIP)] if cut_off else []
-    return (
-        apart([full, [("healed, TCP retries", "warn b")] if healing else []]),
-        short or ([("healed", "warn b")] if healing else []),
-    )
+def _said(ink: str, *texts: str) -> Segment:
+    """A part of one style in its variants, longest first."""
+    return tuple([(text, ink)] if text else [] for text in texts)
 
 
-def _injected(tick: Tick) -> list[Segment]:
-    """The faults in force, ` kill@db1 `; a partition is the link's own chip."""
-    nodes: dict[str, list[str]] = {}
+def _alerts(tick: Tick, recent: Recent, sweep: str) -> Iterator[Segment]:
+    """What must not be overlooked, the most important first: how long commits have waited, the partition
+    beside the state, faults, a sweep under way, lax knobs, what is down or fails, and what the load cannot
+    do."""
+    protection, load = tick.protection, tick.load
+    if protection.state is ProtectionState.BLOCKED and protection.oldest_wait_s is not None:
+        timeout = "" if protection.timeout_ms is None else f" of {protection.timeout_ms / 1000:g}"
+        clock, count = f"{int(protection.oldest_wait_s)}{timeout} s", protection.waiting
+        waits = f", {count} commit{' waits' if count == 1 else 's wait'}" if count else ""
+        yield _said("blocked b", f"{clock}{waits}", clock)
+    if cuts := partition_words((*tick.links, *tick.pairs)):
+        more = f" +{len(cuts) - 1}" if len(cuts) > 1 else ""
+        yield _said(_CHIP, f" PARTITION {', '.join(cuts)} ", f" cut {cuts[0]}{more} ")
+    if any(link.healing for link in tick.links):
+        yield _said("warn b", "healed, TCP retries", "healed")
+    injected: dict[str, list[str]] = {}
     for fault in tick.faults:
         if fault.kind != PARTITION_FAULT:
-            nodes.setdefault(written(fault.kind, fault.value), []).append(fault.node)
-    return [([(f" {what}@{','.join(where)} ", _CHIP)],) for what, where in nodes.items()]
-
-
-def _troubles(tick: Tick) -> list[Segment]:
-    """A foreign driver, a replica that is down or fails, a link or disk that cannot: in words and
-    shorter."""
-    found: list[tuple[str, str, str]] = []
+            injected.setdefault(written(fault.kind, fault.value), []).append(fault.node)
+    for what, where in injected.items():
+        yield _said(_CHIP, f" {what}@{','.join(where)} ")
+    if sweep:
+        yield _said(_NOTE, f" {sweep} ")
+    if lax_knobs(tick.knobs):
+        yield _said(_NOTE, " ▲ NOT DURABLE ")
     if tick.viewer:
-        driver = tick.load.driver if tick.load and tick.load.driver else "another app"
-        found.append((f" VIEWER: {driver} drives the load ", " VIEWER ", _NOTE))
+        driver = load.driver if load and load.driver else "another app"
+        yield _said(_NOTE, f" VIEWER: {driver} drives the load ", " VIEWER ")
+    yield from _broken(tick)
+    if load is not None:
+        yield from _limits(load, recent)
+    for name, word, ink in _ERRORS:
+        if per_s := recent.per_second(name):
+            yield _said(ink, f"{figures.rate(per_s)} {word}")
+
+
+def _broken(tick: Tick) -> Iterator[Segment]:
+    """Replicas that are down or whose threads failed, a link or a disk that cannot what is asked."""
     taken_down = {fault.node for fault in tick.faults if fault.takes_down}
-    for node in tick.nodes if tick.state != "starting" else ():
+    for node in tick.replicas if tick.state != "starting" else ():
         threads = (("IO thread", node.io_thread), ("SQL thread", node.sql_thread))
-        broken = [word for word, state in threads if state == "error"]
-        if node.is_source or (not node.reachable and node.name in taken_down):
-            continue
-        if not node.reachable:
-            found.append((f"✖ {node.name} down", f"✖ {node.name}", "bad b"))
-        elif broken:
-            told = f"✖ {node.name}: {' and '.join(broken)} error"
-            found.append((told, f"✖ {node.name} {broken[0]}", "bad b"))
+        failed = [word for word, state in threads if state == "error"]
+        if not node.reachable and node.name not in taken_down:
+            yield _said("bad b", f"✖ {node.name} down", f"✖ {node.name}")
+        elif node.reachable and failed:
+            yield _said("bad b", f"✖ {node.name}: {' and '.join(failed)} error", f"✖ {node.name} {failed[0]}")
     if faulty := next((link for link in (*tick.links, *tick.pairs) if link.fault), None):
         # The pair of the RTT has the figures already.
-        is_told = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
-        found.append(("link ▲" if is_told else f"link: {faulty.fault}", "link ▲", "warn b"))
+        is_said = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
+        yield _said("warn b", "link ▲" if is_said else f"link: {faulty.fault}", "link ▲")
     if fault := next((disk.fault for disk in tick.disks if disk.fault and disk.delay_asked_ms), None):
-        found.append((f"disk: {fault}", "disk ▲", "warn b"))
-    return [([(spelled, ink)], [(brief, ink)]) for spelled, brief, ink in found]
+        yield _said("warn b", f"disk: {fault}", "disk ▲")
 
 
-def _wait(protection: Protection) -> Segment:
-    """`6 of 10 s, 32 commits wait`: how long the oldest commit has waited, of the time after which the
-    source gives up; empty unless blocked."""
-    if protection.state is not ProtectionState.BLOCKED or protection.oldest_wait_s is None:
-        return ([],)
-    timeout = "" if protection.timeout_ms is None else f" of {protection.timeout_ms / 1000:g}"
-    clock, count = f"{int(protection.oldest_wait_s)}{timeout} s", protection.waiting
-    waits = f", {count} commit waits" if count == 1 else f", {count} commits wait"
-    return ([(f"{clock}{waits if count else ''}", "blocked b")], [(clock, "blocked b")])
+def _limits(load: LoadView, recent: Recent) -> Iterator[Segment]:
+    """Why the load does not run, what waits, what an open loop drops, that the load is its own limit; that
+    the figures are of all clients, by the server's counters."""
+    if load.state == SERVER:
+        yield _said("text", "server's counters", "by server")
+        return
+    if load.state not in _RUNNING:
+        yield _said(
+            "warn b", f"load {load.state}" + ("" if load.prepared is None else f" {load.prepared:.0%}")
+        )
+    if load.backlog:
+        yield _said("warn", f"backlog {figures.count(load.backlog)}", "")
+    if dropped := recent.per_second("dropped"):
+        yield _said("bad b", f"▲ dropped {figures.rate(dropped)}/s")
+    if load.limited:
+        yield _said("warn b", "▲ clients busy" if "busy" in load.limited else "▲ generator")
 
 
 def _acks(tick: Tick) -> Segment:
@@ -157,59 +183,12 @@ def _latency(recent: Recent) -> Segment:
     return ([("p50/95/99 ", "muted"), *apart([[p50], [p95], [p99]]), unit], [("p99 ", "muted"), p99])
 
 
-_ERRORS: Final = (
-    ("errors", "err/s", "bad b"),
-    ("unknown", "unknown/s", "bad b"),
-    ("reconnects", "reconn/s", "bad b"),
-    ("deadlocks", "deadlocks/s", "warn b"),
-    ("lock_timeouts", "lock timeouts/s", "warn b"),
-    ("conflicts", "conflicts/s", "warn b"),
-)
-"""What is counted, its word and its ink."""
-
-
-def _errors(recent: Recent) -> Segment:
-    """Errors, unknown outcomes, reconnects, deadlocks and lock timeouts per second, when there are any."""
-    told = [(rate, word, ink) for name, word, ink in _ERRORS if (rate := recent.per_second(name))]
-    if len(told) < 2:
-        return (apart([(f"{_some(rate)} {word}", ink)] for rate, word, ink in told),)
-    return (
-        apart([(f"{_some(rate)} {word}", ink)] for rate, word, ink in told),
-        [(f"{_some(sum(rate for rate, *_ in told))} err+/s", told[0][2])],
-    )
-
-
-def _some(per_s: float) -> str:
-    """A small rate: `0.1`, `2`, `9.4`, `1240`."""
-    return f"{per_s:.2g}" if per_s < 99.5 else figures.rate(per_s)
-
-
 def _load(load: LoadView | None) -> Segment:
     """`closed ×48`, `open 500/s ×48`."""
     if load is None or load.state not in _RUNNING:
         return ([],)
     asked = "" if load.rate_asked_tps is None else f" {load.rate_asked_tps:g}/s"
     return ([(f"{load.mode}{asked} ×{load.clients}", "text")],)
-
-
-def _limits(load: LoadView | None, recent: Recent) -> Segment:
-    """Why the load does not run, what waits, what an open loop drops, that the load is its own limit; that
-    the figures are of all clients, by the server's counters."""
-    if load is None:
-        return ([],)
-    if load.state == SERVER:
-        return ([("server's counters", "text")], [("by server", "text")])
-    prepared = "" if load.prepared is None else f" {load.prepared:.0%}"
-    drops_per_s = recent.per_second("dropped")
-    limit = "" if not load.limited else "clients busy" if "busy" in load.limited else "generator"
-    told = (
-        ("" if load.state in _RUNNING else f"load {load.state}{prepared}", "warn b"),
-        (f"backlog {figures.count(load.backlog)}" if load.backlog else "", "warn"),
-        (f"▲ dropped {figures.rate(drops_per_s)}/s" if drops_per_s else "", "bad b"),
-        (f"▲ {limit}" if limit else "", "warn b"),
-    )
-    kept = [[run] for run in told if run[0]]
-    return (apart(kept), apart(part for part in kept if not part[0][0].startswith("backlog")))
 
 
 class Form(NamedTuple):
@@ -234,7 +213,6 @@ FORMS: Final = (
     Form(0, 2, "  ", {"ack": 7, "rtt": 9, "latency": 8, **_LAST}, 2),
 )
 """The widest first; a figure takes the longest of its variants that fits into its cells."""
-_VARIANTS: Final = 2
 _WORD_CELLS: Final = max(len(each.word) for each in STATES.values())
 
 
@@ -270,18 +248,11 @@ class Header(Lines[Picture]):
         rooms = [
             width - 1 - width_of(left) - sum(map(width_of, right[covered:])) for covered in range(len(right))
         ]
-        told = _fitting(self._alerts(shown, tick, picture.recent), rooms[form.soft], rooms[-1])
+        alerts = [*_held(shown, tick), *_alerts(tick, picture.recent, self.sweep)]
+        told = _fitting(alerts, rooms[form.soft], rooms[-1])
         covered = next((at for at, room in enumerate(rooms) if width_of(told) <= room), len(rooms) - 1)
         kept = [run for cell in right[covered:] for run in cell]
         return [[*left, *padded(told, rooms[covered]), *kept, (" ", "text")]]
-
-    def _alerts(self, shown: Picture, tick: Tick, recent: Recent) -> list[Segment]:
-        """What must not be overlooked, the most important first."""
-        found = [_wait(tick.protection), _held(shown, tick), _link(tick), *_injected(tick)]
-        if lax_knobs(tick.knobs):
-            found.append(([(" ▲ NOT DURABLE ", _NOTE)],))
-        found += [*_troubles(tick), _limits(tick.load, recent), _errors(recent)]
-        return [each for each in found if each[0]]
 
     def _state(self, tick: Tick) -> Line:
         symbol, word, token, _ = STATES[tick.protection.state]
@@ -291,37 +262,29 @@ class Header(Lines[Picture]):
         return [(text, f"onstate on {token} b")]
 
 
-def _held(shown: Picture, held: Tick) -> Segment:
+def _held(shown: Picture, held: Tick) -> Iterator[Segment]:
     """`FROZEN  live ● PROTECTED   528 TPS`: that the picture is held, with what is so meanwhile, as wide
     whatever it is; the state's word only where it is not the held one, which the row has already."""
     live = shown.tick
     if not shown.is_frozen or live is None:
-        return ([],)
+        return
     symbol, word, token, _ = STATES[live.protection.state]
     if live.protection.state is held.protection.state:
         word, token = "same", "muted"
     chip: Run = (" FROZEN ", "onstate on armed b")
     tps: Run = (f" {figures.rate(shown.recent.tps):>5}", "tps b")
-    state = f"{symbol} {word:<{_WORD_CELLS}}"
-    return (
-        [chip, (" live ", "muted"), (state, f"{token} b"), tps, (" TPS", "muted")],
+    state: Run = (f"{symbol} {word:<{_WORD_CELLS}}", f"{token} b")
+    yield (
+        [chip, (" live ", "muted"), state, tps, (" TPS", "muted")],
         [chip, (f" {symbol}", f"{token} b"), tps],
     )
 
 
-def _fitting(segments: list[Segment], room: int, most: int) -> Line:
-    """All of them in the longest variants that fit; in the shortest ones as many as there is `most` room for,
-    and how many more there are."""
-    chosen: list[Line] = []
-    for variant in range(_VARIANTS):
-        chosen = [each[min(variant, len(each) - 1)] for each in segments]
-        if width_of(row := apart(chosen)) <= room:
-            return row
-    return fit([*_fewer(chosen), cut(chosen[0], most)], most)
-
-
-def _fewer(chosen: list[Line]) -> Iterable[Line]:
-    """The row, each time with one part less and the number of those left out."""
-    yield apart(chosen)
-    for left_out in range(1, len(chosen)):
-        yield apart([*chosen[: len(chosen) - left_out], [(f"+{left_out}", "warn b")]])
+def _fitting(segments: Sequence[Segment], room: int, most: int) -> Line:
+    """All of them in their longest variants, else in their shortest ones; where these do not fit either, as
+    many as there is `most` room for, and how many more there are."""
+    if width_of(row := apart(each[0] for each in segments)) <= room:
+        return row
+    short = [each[-1] for each in segments if each[-1]]
+    rows = [apart(short), *(apart([*short[:-n], [(f"+{n}", "warn b")]]) for n in range(1, len(short)))]
+    return fit([*rows, cut(short[0], most)], most)

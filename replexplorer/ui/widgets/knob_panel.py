@@ -172,7 +172,7 @@ class KnobPanel(Lines[Tick]):
         if name in self._board.pending:
             return [*padded(row, at), ("applying…", "accent")]
         effect, as_asked = effect_of(self._board.views[name], tick)
-        measured, is_apart = measured_of(name, tick)
+        measured, agrees = measured_of(name, tick)
         room = width - at - (len(measured) + 2 if measured else 0)
         if width_of(row) >= at or len(effect) > room:
             row = cut([*row, (" " if as_asked else " → ", "warn")], width)
@@ -181,7 +181,7 @@ class KnobPanel(Lines[Tick]):
         quiet = "muted" if name == self._board.selected else "faint"
         row.append((effect, quiet if as_asked else "warn b"))
         if measured:
-            row = [*padded(row, width - 1 - len(measured)), (measured, "warn b" if is_apart else "muted")]
+            row = [*padded(row, width - 1 - len(measured)), (measured, "muted" if agrees else "warn b")]
         return cut(row, width)
 
     def on_click(self, event: events.Click) -> None:

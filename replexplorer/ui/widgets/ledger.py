@@ -27,21 +27,25 @@ from replexplorer.ui.words.runs import (
     Line,
     Run,
     cut,
-    fit,
     fit_text,
     hung,
-    listed,
     right,
     rule,
     spread,
     width_of,
 )
-from replexplorer.ui.words.states import SEVERITIES, exposure_words, in_short
+from replexplorer.ui.words.states import SEVERITIES, exposure_line
 
 _LEAST_TITLE: Final = 12
 """Cells that a change's title keeps beside the words of an outage."""
 WIDE_FROM: Final = 100
 """Columns from which the table shows the time of each change and the interval itself."""
+_HEADS: Final = ("effect", "95% CI", "p50", "p95", "p99", "n")
+_NARROW: Final = (10, 14, 5, 5, 5, 7)
+_WIDE: Final = (11, 18, 7, 7, 7, 10)
+_STRIP: Final = (10, 13, 9, 0, 9, 0)
+"""Cells of each column, 0 for one that is not shown; in a strip, which has no heads, a percentile's cell
+has its name."""
 
 
 class EpochTable(Lines[tuple[Sequence[Epoch], float, int | None]]):
@@ -67,7 +71,7 @@ class EpochStrip(Lines[Sequence[Epoch]]):
 
     def draw(self, shown: Sequence[Epoch], width: int, height: int) -> list[Line]:
         """Number, change, before and after, difference, percentiles with their names."""
-        return [row(epoch, width - 1, self.glyphs, 0.0, sizes=_STRIP) for epoch in reversed(shown[-height:])]
+        return [row(epoch, width - 1, self.glyphs, 0.0, in_strip=True) for epoch in reversed(shown[-height:])]
 
 
 def number_cells(number: int, glyphs: Glyphs) -> str:
@@ -83,88 +87,49 @@ def unprotected_total(count: int | None) -> Line:
     return [(f"{count:,} commit{'' if count == 1 else 's'} unprotected so far", "warn")] if count else []
 
 
-_COLUMNS: Final = ("effect", "95% CI", "p50", "p95", "p99", "n", "dies/power/lost")
-_SIZES: Final = (
-    (140, (11, 18, 7, 7, 7, 10, 18)),
-    (110, (11, 18, 7, 0, 7, 0, 18)),
-    (100, (11, 18, 7, 7, 7, 10, 0)),
-    (0, (10, 14, 5, 5, 5, 7, 0)),
-)
-"""From a number of columns on, the cells of each; 0 for one that is not shown. The last one is what a failure
-would have lost, where there is room for it."""
-_STRIP: Final = (10, 13, 9, 0, 9, 0, 0)
-"""In a strip, which has no heads, a percentile's cell has its name."""
-
-
-def _sizes(width: int) -> Sequence[int]:
-    return next(sizes for least, sizes in _SIZES if width >= least)
-
-
 def heads(width: int) -> Line:
     """The row of column heads."""
     is_wide = width >= WIDE_FROM
-    sizes = _sizes(width)
     left: Line = [("         at change" if is_wide else "    change", "faint")]
-    room = width - sum(sizes) - width_of(left)
-    told = fit_text(("TPS before → after", "TPS → after", "TPS"), room - 1)
     cells = [
         run
-        for word, size in zip(_COLUMNS, sizes, strict=True)
-        if size
+        for word, size in zip(_HEADS, _WIDE if is_wide else _NARROW, strict=True)
         for run in right([(word, word if word.startswith("p") else "faint")], size)
     ]
-    return [*left, *right([(told, "faint")], room), *cells]
+    room = width - width_of(left) - width_of(cells)
+    return [
+        *left,
+        *right([(fit_text(("TPS before → after", "TPS → after"), room - 1), "faint")], room),
+        *cells,
+    ]
 
 
-def row(
-    epoch: Epoch,
-    width: int,
-    glyphs: Glyphs,
-    origin_s: float,
-    *,
-    sizes: Sequence[int] = (),
-    with_details: bool = False,
-) -> Line:
-    """One epoch; `with_details`: the words of an outage, which stand below in full, give way to the title."""
-    is_wide = width >= WIDE_FROM and not sizes
-    sizes = sizes or _sizes(width)
+def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float, *, in_strip: bool = False) -> Line:
+    """One epoch: its change, TPS before and after, the effect and the figures since; or the words of an
+    outage."""
+    is_wide = width >= WIDE_FROM and not in_strip
+    sizes = _STRIP if in_strip else _WIDE if is_wide else _NARROW
     left: list[Run] = [(number_cells(epoch.number, glyphs), "mark")]
     if is_wide:
         left.append((f"{figures.moment(epoch.at_s - origin_s):>7} ", "faint"))
-    room = width - width_of(left)
+    room, title = width - width_of(left), [(epoch.title, "text")]
     if words := outage_words(epoch.after.outage if epoch.after is not None else Outage()):
-        title_cells = max(_LEAST_TITLE, min(len(epoch.title) + 2, width // 2) if with_details else 0)
-        told = cut([(fit_text(words, room - title_cells), "warn")], room - title_cells)
-        title: Run = (listed(epoch.title, room - width_of(told) - 2), "text")
-        return [*left, *spread([title], told, room)]
-    room -= sum(sizes)
-    change = _before_after(epoch)
-    title = (listed(epoch.title, max(0, room - width_of(change) - 1)), "text")
+        most = room - _LEAST_TITLE
+        return [*left, *spread(title, cut([(fit_text(words, most), "warn")], most), room)]
     cells = _effect(epoch, sizes[0], sizes[1], is_wide=is_wide)
-    for name, size in zip(_COLUMNS[2:5], sizes[2:5], strict=True):
-        text = _millis(getattr(epoch, f"{name}_ms"), 5 if sizes is _STRIP else size) if epoch.n else ""
-        if sizes is _STRIP and text:
+    percentiles = zip(_HEADS[2:5], (epoch.p50_ms, epoch.p95_ms, epoch.p99_ms), sizes[2:5], strict=True)
+    for name, value, size in percentiles:
+        text = _millis(value, 5 if in_strip else size) if epoch.n else ""
+        if in_strip and text:
             text = f"{name} {text}"
-        cells += right([(text, "muted" if sizes is _STRIP else "text")] if size else [], size)
-    count = figures.count(epoch.n) if epoch.n and sizes[5] else ""
-    cells += right([(count, "muted")], sizes[5])
-    cells += right(_at_risk(epoch, sizes[6]), sizes[6])
-    return [*left, *spread([title], change, max(0, room)), *cells]
-
-
-def _at_risk(epoch: Epoch, cells: int) -> Line:
-    """`0/0/8 → 0/312/8`: what each failure would have lost before and after, where that was seen; after
-    alone where both are too long."""
-    before, after = (in_short(side.exposure if side else None) for side in (epoch.before, epoch.after))
-    if not cells or not (before or after):
-        return []
-    now: Line = [(after or figures.UNKNOWN, "text b")]
-    return fit([[(f"{before} → " if before else "", "muted"), *now], cut(now, cells - 1)], cells - 1)
+        cells += right([(text, "muted" if in_strip else "text")] if size else [], size)
+    cells += right([(figures.count(epoch.n) if epoch.n and sizes[5] else "", "muted")], sizes[5])
+    return [*left, *spread(title, _before_after(epoch), max(0, room - width_of(cells))), *cells]
 
 
 def rows_of(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> list[Line]:
     """One epoch with all that is known of it; a title that its row cuts stands in full below."""
-    first = row(epoch, width, glyphs, origin_s, with_details=True)
+    first = row(epoch, width, glyphs, origin_s)
     is_cut = epoch.title not in "".join(text for text, _ in first)
     named = hung([("      ", "text")], epoch.title, width, "title") if is_cut else []
     return [first, *named, *details(epoch, width)]
@@ -202,24 +167,22 @@ def _token(epoch: Epoch) -> str:
 
 def _side(name: str, side: EpochSide, width: int) -> list[Line]:
     """`before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]  ...  n 28.5k`, in two rows where one is
-    too short."""
+    too short, and what a failure would have lost."""
     head: Line = [(f"      {name:<8}", "faint")]
-    cells: list[Line] = [
+    indent: Line = [(" " * width_of(head), "text")]
+    tps, p50, p95, p99 = (
         [(f"{label} ", "faint"), (f"{with_interval(estimate)}  ", "text")]
         for label, estimate in (
             ("TPS", side.tps), ("p50", side.p50_ms), ("p95", side.p95_ms), ("p99", side.p99_ms)
         )
-    ]  # fmt: skip
-    cells.append([("n ", "faint"), (figures.count(side.n), "muted")])
-    lost: list[Line] = []
+    )  # fmt: skip
+    count: Line = [("n ", "faint"), (figures.count(side.n), "muted")]
+    rows: list[Line] = [[*head, *tps, *p50, *p95, *p99, *count]]
+    if width_of(rows[0]) > width:
+        rows = [[*head, *tps, *p50, *count], [*indent, *p95, *p99]]
     if side.exposure is not None:
-        blank: Run = (" " * width_of(head), "text")
-        lost.append([blank, *exposure_words(side.exposure, width - width_of(head))])
-    first, second = [*head, *(run for cell in cells for run in cell)], []
-    if width_of(first) > width:
-        first = [*head, *cells[0], *cells[1], *cells[4]]
-        second = [[(" " * width_of(head), "text"), *cells[2], *cells[3]]]
-    return [cut(each, width) for each in (first, *second)] + lost
+        rows.append([*indent, *exposure_line(side.exposure, width - width_of(indent), "at risk ")])
+    return [cut(each, width) for each in rows]
 
 
 def _before_after(epoch: Epoch) -> list[Run]:
@@ -260,14 +223,11 @@ class EventLogPane(Lines[Picture]):
     DEFAULT_CSS = "EventLogPane { height: 4; }"
 
     def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
-        """The rows; of a change of several knobs as many as fit whole."""
+        """The rows."""
         title: Line = [("Events ", "title b"), (CLOCKS, "muted")]
         rows: list[Line] = [rule(title, [], width)] if height > 1 else []
         for event in islice(reversed(shown.log), height - len(rows)):
-            head, (text, words) = _head(event, self.glyphs, shown.origin_s), _text(event)
-            if event.mark is not None:
-                text = listed(text, width - width_of(head))
-            rows.append([*head, (text, words)])
+            rows.append([*_head(event, self.glyphs, shown.origin_s), _text(event)])
         return rows
 
 

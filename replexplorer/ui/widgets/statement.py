@@ -12,7 +12,7 @@ from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run, apart, pair, rule, spread, width_of, wrapped
-from replexplorer.ui.words.states import InForce, Measured
+from replexplorer.ui.words.states import Effect
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""
@@ -31,9 +31,9 @@ class Intent:
     preview: Preview
     place: tuple[int, int]
     """Position in the panel from 1, and how many knobs there are."""
-    effect: InForce
+    effect: Effect
     """What is in effect, and whether it is what was asked for."""
-    measured: Measured
+    measured: Effect
     """What is measured of it."""
     problem: str = ""
     """Why a typed value was refused, in one line."""
@@ -207,7 +207,7 @@ class KnobLine(Lines[Intent | FoldIntent]):
             *pair("in effect", effect.text, "muted" if effect.as_asked else "warn b"),
         ]  # fmt: skip
         if measured.text:
-            told = pair("measured", measured.text, "warn b" if measured.apart else "muted")
+            told = pair("measured", measured.text, "muted" if measured.as_asked else "warn b")
             left += [("  ", "text"), *told]
         steps = ladder(shown, width - width_of(left) - 3)
         return [rule(title, all_knobs, width), spread(left, [*steps, (" ", "text")], width), _below(shown)]

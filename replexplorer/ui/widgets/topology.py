@@ -16,7 +16,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Belonging, Role, link_between
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run, apart, fit, pair, width_of
-from replexplorer.ui.words.states import replica_runs
+from replexplorer.ui.words.states import lag_runs
 
 _MUCH: Final = 1000
 """Transactions: a queue that takes seconds."""
@@ -87,9 +87,9 @@ def _lags(tick: Tick, width: int) -> Line:
     known = [truths[node.name] for node in tick.nodes if node.name in truths]
     rows = [
         apart(
-            [(f" {one.name} ", "muted"), *runs]
+            [(f" {one.name} ", "muted"), *lag_runs(one.lag_ms, one.queued if with_queue else None)]
             for one in known
-            if (runs := replica_runs(one, queued=with_queue))
+            if one.lag_ms is not None
         )
         for with_queue in (True, False)
     ]

@@ -89,22 +89,6 @@ def cut(line: Line, width: int) -> list[Run]:
     return kept
 
 
-def listed(text: str, width: int) -> str:
-    """A list of changes, `rtt 25 → 85 ms, clients 8 → 32`, in at most `width` cells: of one that is too long
-    as many as fit whole, and how many more there are; where not even the first does, its first words."""
-    parts = text.split(", ")
-    for kept in range(len(parts), 0, -1):
-        more = len(parts) - kept
-        shown = ", ".join(parts[:kept]) + (f" +{more}" if more else "")
-        if cell_len(shown) <= width:
-            return shown
-    tail = f"… +{len(parts) - 1}" if len(parts) > 1 else "…"
-    words = parts[0].split(" ")
-    while len(words) > 1 and cell_len(" ".join(words) + tail) > width:
-        words.pop()
-    return "".join(part for part, _ in cut([(" ".join(words) + tail, "")], width))
-
-
 def spread(left: Line, right: Line, width: int, words: str = "text") -> list[Run]:
     """`left` at the left edge, `right` at the right edge; the left one is cut when both do not fit."""
     room = max(0, width - width_of(right) - (1 if right else 0))

@@ -20,12 +20,12 @@ from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
-from replexplorer.core.server.protection import MEANINGS, OF_A_GROUP, Protection, ProtectionState, word_of
-from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
+from replexplorer.core.server.protection import MEANINGS, OF_A_GROUP, ProtectionState, word_of
+from replexplorer.core.server.truth import ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, apart, cut, fit, pair, width_of
+from replexplorer.ui.words.runs import Line, Run, apart, cut, fit, hint, pair, width_of
 
 OLD_S: Final = 1.0
 """A reading as old as that is not of now: where it is answered the meter looks thrice a second and more."""
@@ -38,8 +38,6 @@ class Danger(NamedTuple):
     """Of `Exposure`."""
     word: str
     short: str
-    tag: str
-    """Where there is hardly room beside the figure."""
     ink: str
     """Theme token of its line and figure."""
     meaning: str
@@ -48,15 +46,15 @@ class Danger(NamedTuple):
 
 DANGERS: Final = (
     Danger(
-        "process_dies", "mysqld dies", "dies", "dies", "p50",
+        "process_dies", "mysqld dies", "dies", "p50",
         "commits missing on the source after mysqld is killed and started again",
     ),
     Danger(
-        "power_cut", "power cut", "power", "power", "p95",
+        "power_cut", "power cut", "power", "p95",
         "commits missing on the source after its machine lost power and came back",
     ),
     Danger(
-        "source_lost", "source lost", "source", "lost", "p99",
+        "source_lost", "source lost", "source", "p99",
         "commits missing on the best replica that answers when the source never comes back",
     ),
 )  # fmt: skip
@@ -69,13 +67,6 @@ def loss_of(exposure: Exposure, danger: Danger) -> Loss | Unknown:
     return found
 
 
-def in_short(exposure: Exposure | None) -> str:
-    """`0/312/8`, in the order of `DANGERS`; empty for nothing."""
-    if exposure is None:
-        return ""
-    return "/".join(loss_text(loss_of(exposure, danger)) for danger in DANGERS)
-
-
 def loss_text(loss: Loss | Unknown) -> str:
     """`312`, `>=91.7k` where no more is known than the least, `-`."""
     if isinstance(loss, Loss):
@@ -83,33 +74,24 @@ def loss_text(loss: Loss | Unknown) -> str:
     return f">={figures.count(loss.low)}" if loss.low else figures.UNKNOWN
 
 
-def exposure_line(exposure: Exposure | None, width: int) -> Line:
-    """` at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8`, with as much of it as
-    fits; ` at risk 1.4 s ago: ...` where that was read a while ago, and that always stands there; empty
-    before anything was looked at."""
-    if exposure is None:
-        return []
-    when = "now" if exposure.read_ago_s < OLD_S else f"{figures.age(1000 * exposure.read_ago_s)} ago"
-    return _fitting(exposure, width, f" at risk {when}: ")
-
-
-def exposure_words(exposure: Exposure, width: int) -> Line:
-    """The same without its head, of a moment that has gone."""
-    return _fitting(exposure, width, "at risk ")
-
-
 _DETAILS: Final = ("why age range word", "age range word", "age range", "range word", "range", "")
 """How much of the line stands there, longest first: reasons go first, then words are shorter, then ages and
 ranges go."""
 
 
-def _fitting(exposure: Exposure, width: int, head: str) -> Line:
-    """The longest that fits; one reason alone where nothing is known for one reason."""
+def exposure_line(exposure: Exposure | None, width: int, head: str = "") -> Line:
+    """` at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8`, with as much of it as fits,
+    and one reason alone where nothing is known for one reason; ` at risk 1.4 s ago: ...` where that was
+    read a while ago; another `head` of a moment that has gone. Empty before anything was looked at."""
+    if exposure is None:
+        return []
+    when = "now" if exposure.read_ago_s < OLD_S else f"{figures.age(1000 * exposure.read_ago_s)} ago"
+    start: Run = (head or f" at risk {when}: ", "muted")
     losses = {loss_of(exposure, danger) for danger in DANGERS}
     if len(losses) == 1 and isinstance(loss := losses.pop(), Unknown):
-        return cut([(head, "muted"), ("unknown", "warn"), (f" ({loss.why})", "faint")], width)
+        return cut([start, ("unknown", "warn"), (f" ({loss.why})", "faint")], width)
     rows = (
-        [(head, "muted"), *apart((_figure(exposure, danger, detail) for danger in DANGERS), " · ", "faint")]
+        [start, *apart((_figure(exposure, danger, detail) for danger in DANGERS), " · ", "faint")]
         for detail in _DETAILS
     )
     return fit(rows, width)
@@ -153,9 +135,7 @@ def checks_runs(truth: ServerTruth | None) -> list[Run]:
 def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None = None) -> list[Run]:
     """The counters' facts, as many as fit, the more telling ones first to stay; they are of the same
     stretch as the anatomy above them."""
-    if truth is None:
-        return []
-    facts = _facts(truth, anatomy)
+    facts = _facts(truth, anatomy) if truth else []
     while facts and width_of(apart([runs for _, runs in facts], " · ")) > room:
         facts.remove(max(facts, key=lambda fact: fact[0]))
     return apart([runs for _, runs in facts], " · ", "faint")
@@ -177,10 +157,8 @@ def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[
         if truth.ack_wait_ms is not None and (anatomy is None or Part.ACK not in anatomy.parts):
             runs += pair(" of", f"{truth.ack_wait_ms:.1f} ms")
         facts.append((4, runs))
-    lags = [(replica.name, replica.lag_ms) for replica in truth.replicas if replica.lag_ms is not None]
-    if lags:
-        worst_ms = max(ms for _, ms in lags)
-        facts.append((1, _lag(lag_text(worst_ms), worst_ms)))
+    if lags := [replica.lag_ms for replica in truth.replicas if replica.lag_ms is not None]:
+        facts.append((1, lag_runs(max(lags))))
     shipped = [one.shipped_bytes_per_s for one in truth.replicas if one.shipped_bytes_per_s is not None]
     if shipped:
         facts.append((5, pair("to replicas", f"{sum(shipped) / 1000:.0f} KB/s")))
@@ -192,18 +170,10 @@ def lag_text(lag_ms: float) -> str:
     return f"{lag_ms:.0f} ms" if lag_ms < _LATE_MS else f"{lag_ms / 1000:.1f} s"
 
 
-def replica_runs(replica: ReplicaTruth, *, queued: bool = True) -> list[Run]:
+def lag_runs(lag_ms: float, queued: int | None = None) -> list[Run]:
     """`lag 12 ms, 3 queued`, or the lag alone."""
-    if replica.lag_ms is None:
-        return []
-    runs = _lag(lag_text(replica.lag_ms), replica.lag_ms)
-    if queued and replica.queued:
-        runs.append((f", {replica.queued} queued", "muted"))
-    return runs
-
-
-def _lag(text: str, lag_ms: float) -> list[Run]:
-    return pair("lag", text, "warn b" if lag_ms >= _LATE_MS else "text")
+    lag = pair("lag", lag_text(lag_ms), "warn b" if lag_ms >= _LATE_MS else "text")
+    return [*lag, (f", {queued} queued", "muted")] if queued else lag
 
 
 _TIMER_SHARE: Final = 0.02
@@ -214,49 +184,53 @@ _KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog
 """Knob to the kind of file whose fsyncs it delays."""
 
 
-class InForce(NamedTuple):
-    """What is in force, in words, and whether it is what was asked for."""
-
-    text: str
-    as_asked: bool
-
-
-class Measured(NamedTuple):
-    """What is measured of a knob's effect, in words."""
+class Effect(NamedTuple):
+    """What is in force of a knob, or measured of its effect, in words."""
 
     text: str = ""
-    apart: bool = False
-    """It contradicts what was asked for."""
+    as_asked: bool = True
+    """It does not contradict what was asked for."""
 
 
-def effect_of(view: KnobView, tick: Tick | None) -> InForce:
-    """What is in force for a knob."""
-    name = view.name
-    if tick is not None and (told := _semi_sync_effect(name, tick.protection)):
-        return told
+_STATES_OF_EFFECT: Final = {
+    ProtectionState.ARMED: "armed",
+    ProtectionState.BLOCKED: "waiting",
+    ProtectionState.DEGRADED: "fell back",
+}
+
+
+def effect_of(view: KnobView, tick: Tick | None) -> Effect:
+    """What is in force for a knob: of semi-sync the protection state, not the variable."""
+    name, disk = view.name, _disk(view.name, tick)
+    if tick is not None and name.node == SOURCE:
+        protection, state = tick.protection, tick.protection.state
+        if name.key == keys.SEMI_SYNC and state in _STATES_OF_EFFECT:
+            return Effect(_STATES_OF_EFFECT[state], False)
+        acking, required = protection.replicas_acking, protection.replicas_required or 0
+        is_on = state not in (ProtectionState.DOWN, ProtectionState.OFF)
+        if name.key == keys.SEMI_SYNC_REPLICAS and is_on and acking is not None:
+            return Effect(f"{acking} of {required}", acking >= required)
     if view.effective is not None:
-        return InForce(format_value(name.knob, view.effective), view.effective == view.requested)
-    disk = _disk(name, tick)
+        return Effect(format_value(name.knob, view.effective), view.effective == view.requested)
     if disk is not None and disk.fault:
-        return InForce("not possible", not disk.delay_asked_ms)
-    return InForce(view.note or "unknown", view.note is not None)
+        return Effect("not possible", not disk.delay_asked_ms)
+    return Effect(view.note or "unknown", view.note is not None)
 
 
-def measured_of(name: KnobName, tick: Tick | None) -> Measured:
+def measured_of(name: KnobName, tick: Tick | None) -> Effect:
     """What is measured of a knob: a round trip, lost probes, an fsync; empty for other knobs."""
     link, disk = _link(name, tick), _disk(name, tick)
     if disk is not None and name.key == keys.FSYNC_DELAY and disk.measured_ms is not None:
-        return Measured(figures.millis(disk.measured_ms), fsync_too_short(disk))
-    kind = _KINDS.get(name.key)
-    if disk is not None and kind is not None and kind in disk.measured_by_kind_ms:
-        return Measured(figures.millis(disk.measured_by_kind_ms[kind]))
+        return Effect(figures.millis(disk.measured_ms), not fsync_too_short(disk))
+    kind = _KINDS.get(name.key, "")
+    if disk is not None and kind in disk.measured_by_kind_ms:
+        return Effect(figures.millis(disk.measured_by_kind_ms[kind]))
     if link is not None and name.key == keys.LOSS and link.probes_lost_percent is not None:
-        return Measured(f"{link.probes_lost_percent:.3g} %")
+        return Effect(f"{link.probes_lost_percent:.3g} %")
     if link is not None and name.key == keys.RTT:
-        if link.rtt_measured_ms is None:
-            return Measured("none", apart=True)
-        return Measured(figures.round_trip(link.rtt_measured_ms), rtt_is_apart(link))
-    return Measured()
+        known = link.rtt_measured_ms is not None
+        return Effect(figures.round_trip(link.rtt_measured_ms) if known else "none", not rtt_is_apart(link))
+    return Effect()
 
 
 def rtt_is_apart(link: LinkView) -> bool:
@@ -280,8 +254,7 @@ def fsync_too_short(disk: DiskView) -> bool:
 
 def _link(name: KnobName, tick: Tick | None) -> LinkView | None:
     """The link that a knob is about."""
-    of_link = tick is not None and name.knob.backing is Backing.LINK
-    links = (*tick.links, *tick.pairs) if tick is not None and of_link else ()
+    links = (*tick.links, *tick.pairs) if tick is not None and name.knob.backing is Backing.LINK else ()
     return next((link for link in links if link.replica == name.node), None)
 
 
@@ -292,22 +265,6 @@ def _disk(name: KnobName, tick: Tick | None) -> DiskView | None:
     if name.node == SOURCE:
         return tick.source_disk
     return next((disk for disk in tick.disks if disk.node == name.node), None)
-
-
-def _semi_sync_effect(name: KnobName, protection: Protection) -> InForce | None:
-    """Semi-sync's effect is the protection state, not the variable; acks are counted."""
-    state = protection.state
-    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != SOURCE:
-        return None
-    if name.key == keys.SEMI_SYNC_REPLICAS and protection.replicas_acking is not None:
-        required = protection.replicas_required or 0
-        return InForce(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
-    told = {
-        ProtectionState.ARMED: "armed",
-        ProtectionState.BLOCKED: "waiting",
-        ProtectionState.DEGRADED: "fell back",
-    }
-    return InForce(told[state], False) if name.key == keys.SEMI_SYNC and state in told else None
 
 
 class StateWord(NamedTuple):
@@ -379,17 +336,15 @@ SEVERITIES: Final[Mapping[Severity, tuple[str, str]]] = {
 
 def lost_question(lost: tuple[str, ...]) -> tuple[Line, ...]:
     """What restarts took (`reapply = ask`), longest first; empty where nothing was lost."""
-    rows: list[Line] = []
-    for count in range(len(lost), -1, -1) if lost else ():
-        more = len(lost) - count
-        told = [*lost[:count], *([f"{more} more" if count else f"{more} knobs"] if more else [])]
-        rows.append(
-            [
-                (" Lost by a restart: ", "warn b"), (f"{', '.join(told)}.  ", "text"),
-                ("y", "key b"), (" re-applies, ", "muted"), ("n", "key b"), (" leaves it", "muted"),
-            ]
-        )  # fmt: skip
-    return tuple(rows)
+    if not lost:
+        return ()
+    return tuple(
+        [
+            (" Lost by a restart: ", "warn b"), (f"{what}.  ", "text"),
+            *hint("y", "re-applies, "), *hint("n", "leaves it"),
+        ]
+        for what in (", ".join(lost), f"{lost[0]}, {len(lost) - 1} more")
+    )  # fmt: skip
 
 
 def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, ...]:
@@ -401,11 +356,9 @@ def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, .
     if not ends:
         return ()
     stays = _stays(tick) if tick is not None else ""
-    told = [f"{ends}, {stays}.  "] * bool(stays) + [f"{ends}.  ", ""]
     return tuple(
-        [(" Quit? ", "warn b"), (what, "text"), (key, "key b"), (f" quits, {other}", "muted")]
-        for what in told
-        for other in ("any other key stays", "others stay")
+        [(" Quit? ", "warn b"), (what, "text"), *hint(key, "quits, any other key stays")]
+        for what in (f"{ends}, {stays}.  " if stays else f"{ends}.  ", f"{ends}.  ", "")
     )
 
 
