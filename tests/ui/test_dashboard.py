@@ -44,7 +44,7 @@ from replexplorer.ui.widgets.lines import Chart, Lines
 from replexplorer.ui.widgets.statement import Intent, ladder, risky
 from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.states import Effect, contradiction_of
+from replexplorer.ui.words.states import KnobEffect, contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.fakes.servers import MYSQL_9
 from tests.ui.driving import Bench, ManualClock, bench
@@ -717,7 +717,9 @@ def test_the_ladder_has_what_the_server_takes(most: int, words: list[str]) -> No
     """MySQL has no innodb_flush_log_at_trx_commit=3, MariaDB has."""
     name = KnobName("innodb_flush_log_at_trx_commit", SOURCE)
     here = Capabilities.of(MYSQL_9, {name.key: Range(0, most)}).narrowed(name.key)
-    intent = Intent(name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), Effect(), Effect(), here=here)
+    intent = Intent(
+        name, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), KnobEffect(), KnobEffect(), here=here
+    )
     assert "".join(text for text, _ in ladder(intent, 40)).split() == words
 
 
@@ -737,12 +739,6 @@ async def test_the_statement_tells_risk_and_ladder() -> None:
         assert "SET GLOBAL sync_binlog = 0" in app.text("#statement")
         assert "▲ not 1: a power cut takes commits" in app.text("#statement")
         assert app.rows("#statement")[-1].split() == ["0", "1", "10", "100", "1000"]
-
-
-async def test_a_statement_is_not_broken_between_a_variable_and_its_value() -> None:
-    async with bench(size=(160, 45)) as app:
-        app.dashboard.select_knob(KnobName("semi_sync_timeout", SOURCE))
-        assert any(row.strip() == "rpl_semi_sync_source_timeout = 10000" for row in app.rows("#statement"))
 
 
 async def test_copying_gives_the_statement_and_its_undo() -> None:

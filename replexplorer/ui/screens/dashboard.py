@@ -72,7 +72,7 @@ from replexplorer.ui.widgets.statement import TYPED_WIDTH, FoldIntent, Intent, K
 from replexplorer.ui.widgets.strips import BigStrip, ExposureLine, ReplicaStrip, TinyNotice, ValueStrip
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.words.runs import Line
-from replexplorer.ui.words.states import Effect, effect_of, lost_question, measured_of, quit_question
+from replexplorer.ui.words.states import KnobEffect, effect_of, lost_question, measured_of, quit_question
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Command, Console
@@ -929,7 +929,7 @@ class DashboardScreen(Screen[None]):
         return Intent(
             name, self.board.label(name), value, view.requested,
             self._planned(name, value, view.requested), self.board.place,
-            Effect("applying…", False) if applying else effect_of(view, tick), measured_of(name, tick),
+            KnobEffect("applying…", False) if applying else effect_of(view, tick), measured_of(name, tick),
             self._problem, view.here,
         )  # fmt: skip
 

@@ -3,6 +3,7 @@ typed value or a filter."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from textual import events
@@ -38,26 +39,23 @@ class KnobPanel(Lines[Tick]):
     """Where the filter's field begins in the first row."""
     DEFAULT_CSS = "KnobPanel { height: 1fr; }"
 
+    @dataclass
     class Picked(Message):
         """A knob or the line of the fold was clicked."""
 
-        def __init__(self, row: Row) -> None:
-            super().__init__()
-            self.row = row
+        row: Row
 
+    @dataclass
     class Stepped(Message):
-        """An arrow beside the selected value was clicked, or the wheel turned over it."""
+        """An arrow beside the selected value was clicked: -1 or 1."""
 
-        def __init__(self, direction: int) -> None:
-            super().__init__()
-            self.direction = direction
+        direction: int
 
+    @dataclass
     class Scrolled(Message):
         """The wheel turned: select this many rows further."""
 
-        def __init__(self, rows: int) -> None:
-            super().__init__()
-            self.rows = rows
+        rows: int
 
     def __init__(self, board: Board, *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
         super().__init__(glyphs=glyphs, id=id)
@@ -72,47 +70,40 @@ class KnobPanel(Lines[Tick]):
 
     def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The rows that fit, the selected one among them, each under its heading."""
-        rows = self._all_rows()
+        board, beside = self._board, self.HEADINGS_BESIDE
         painted: list[tuple[Line, Row | None]] = []
-        if self._board.searching or self._board.filter:
+        if board.searching or board.filter:
             painted.append((self._filter(width), None))
+        rows: list[tuple[str, Row | None]] = []  # with the heading's title; None is the heading itself
+        for section in board.sections:
+            rows += [(section.title, row) for row in (*((None,) if not beside else ()), *section.rows)]
         if not rows:
-            painted.append(([(f" no knob matches `{self._board.filter}`", "muted")], None))
-        elif self.HEADINGS_BESIDE:
+            painted.append(([(f" no knob matches `{board.filter}`", "muted")], None))
+        elif beside:
             painted.append((self._heading("", width, columns=True), None))
-        height -= len(painted)
-        self._scroll(rows, height)
-        for at, (title, row) in enumerate(rows[self._top : self._top + height]):
-            is_top = at == 0 and not self.HEADINGS_BESIDE
-            if is_top or row is None:
-                painted.append((self._heading(title, width, columns=is_top), None if is_top else row))
+        top = self._scrolled(rows, height - len(painted))
+        before = ""
+        for at, (title, row) in enumerate(rows[top : top + height - len(painted)]):
+            if row is None or (at == 0 and not beside):
+                line = self._heading(title, width, columns=at == 0)
+                row = None
             elif isinstance(row, Fold):
-                painted.append((self._fold(row, width), row))
+                line = self._fold(row, width)
             else:
-                is_first = self.HEADINGS_BESIDE and (at == 0 or rows[self._top + at - 1][0] != title)
-                painted.append((self._knob(shown, row, title if is_first else "", width), row))
+                line = self._knob(shown, row, title if beside and title != before else "", width)
+            before = title
+            painted.append((line, row))
         self._rows = [row for _, row in painted]
         return [line for line, _ in painted]
 
-    def _all_rows(self) -> list[tuple[str, Row | None]]:
-        """Headings (None), knobs and the line of the fold, all of them, each with its heading's title."""
-        rows: list[tuple[str, Row | None]] = []
-        for section in self._board.sections:
-            if not self.HEADINGS_BESIDE:
-                rows.append((section.title, None))
-            rows += [(section.title, row) for row in section.rows]
-        return rows
-
-    def _scroll(self, rows: list[tuple[str, Row | None]], height: int) -> None:
-        """Move the window so that the cursor is in it, below the row of the heading."""
+    def _scrolled(self, rows: list[tuple[str, Row | None]], height: int) -> int:
+        """The first row of the window, which moves so that the cursor is in it, below the row of the
+        heading."""
         cursor = self._board.at_fold or self._board.selected
         at = next((i for i, (_, row) in enumerate(rows) if row is not None and row == cursor), 0)
-        sticky = 0 if self.HEADINGS_BESIDE else 1
-        if at < self._top + sticky:
-            self._top = at - sticky
-        if at >= self._top + height:
-            self._top = at - height + 1
-        self._top = max(0, min(self._top, len(rows) - height))
+        least, most = at - height + 1, at - (0 if self.HEADINGS_BESIDE else 1)
+        self._top = max(0, min(max(least, min(self._top, most)), len(rows) - height))
+        return self._top
 
     def _filter(self, width: int) -> Line:
         """What is filtered for, and how to see all again; the field stands over it while it is open."""
@@ -127,16 +118,15 @@ class KnobPanel(Lines[Tick]):
         primary's takes without the server and the delay."""
         row: Line = [(f" {title}", "accent b")]
         disk = self.shown.source_disk if self.shown is not None else None
+        told = ""
         if columns:
             row = padded([*padded(row, self.COLUMNS.asked), ("asked", "faint")], self.COLUMNS.effective)
-            has_measured = title in (Group.DISK.upper(), Group.LINK.upper())
-            measured = ("measured" if width >= 48 else "seen") if has_measured else ""
             row = [*row, ("in effect", "faint")]
-            return [*padded(row, width - len(measured)), (measured, "faint")]
-        if title != Group.DISK.upper() or disk is None or disk.probe_p50_ms is None:
-            return row
-        told = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
-        return [*padded(row, width - len(told)), (told, "faint")]
+            if title in (Group.DISK.upper(), Group.LINK.upper()):
+                told = "measured" if width >= 48 else "seen"
+        elif title == Group.DISK.upper() and disk is not None and disk.probe_p50_ms is not None:
+            told = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
+        return spread(row, [(told, "faint")] if told else [], width)
 
     def _fold(self, fold: Fold, width: int) -> Line:
         """`5 more link settings ▸`: how many are folded away, or that they are shown."""
@@ -157,10 +147,12 @@ class KnobPanel(Lines[Tick]):
         label = cut([(board.label(name), "text b" if chosen else "text")], at.asked - at.label - 2)
         row = padded([(f" {heading}", "accent b")], at.label - 2)
         row = padded([*row, ("▸ " if chosen else "  ", "accent b"), *label], at.asked - 2)
-        value: Run = (
-            format_value(name.knob, board.asked(name)), "warn b" if name in board.staged else "text b"
-        )  # fmt: skip
-        row += [("◂ ", "accent b"), value, (" ▸", "accent b")] if chosen else [("  ", "text"), value]
+        asked, ends = format_value(name.knob, board.asked(name)), ("◂ ", " ▸") if chosen else ("  ", "")
+        row += [
+            (ends[0], "accent b"),
+            (asked, "warn b" if name in board.staged else "text b"),
+            (ends[1], "accent b"),
+        ]
         if chosen:
             self._arrows = (at.asked - 2, width_of(row) - 1)
         row = self._with_effect(tick, row, name, width)
@@ -187,13 +179,10 @@ class KnobPanel(Lines[Tick]):
     def on_click(self, event: events.Click) -> None:
         """Select the knob, or step it when an arrow beside the value was hit."""
         row = self._rows[event.y] if 0 <= event.y < len(self._rows) else None
-        if row is None:
-            return
-        if row == self._board.selected and event.x in (self._arrows[0], self._arrows[0] + 1):
-            self.post_message(self.Stepped(-1))
-        elif row == self._board.selected and event.x in (self._arrows[1] - 1, self._arrows[1]):
-            self.post_message(self.Stepped(1))
-        else:
+        less, more = self._arrows
+        if row is not None and row == self._board.selected and event.x in (less, less + 1, more - 1, more):
+            self.post_message(self.Stepped(1 if event.x >= more - 1 else -1))
+        elif row is not None:
             self.post_message(self.Picked(row))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

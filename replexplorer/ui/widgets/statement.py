@@ -11,13 +11,11 @@ from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.runs import Line, Run, apart, pair, rule, spread, width_of, wrapped
-from replexplorer.ui.words.states import Effect
+from replexplorer.ui.words.runs import Line, Run, apart, hung, pair, rule, spread, width_of
+from replexplorer.ui.words.states import KnobEffect
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""
-_TIE: Final = "\ue000"
-"""A blank that no row is broken at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,9 @@ class Intent:
     preview: Preview
     place: tuple[int, int]
     """Position in the panel from 1, and how many knobs there are."""
-    effect: Effect
+    effect: KnobEffect
     """What is in effect, and whether it is what was asked for."""
-    measured: Effect
+    measured: KnobEffect
     """What is measured of it."""
     problem: str = ""
     """Why a typed value was refused, in one line."""
@@ -102,19 +100,14 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     steps = list(knob.steps)
     if intent.value not in steps and not isinstance(intent.value, str):
         steps.insert(_place_of(intent.value, knob), intent.value)
-    words = [format_value(knob, step) for step in steps]
-    units = {word.partition(" ")[2] for word in words if word[0].isdigit()}
-    unit = units.pop() if len(units) == 1 else ""  # one for all stands once, behind the last that is shown
-    words = [word.removesuffix(f" {unit}") if unit else word.replace(" ", "") for word in words]
-    width -= len(unit) - 1 if unit else 0
+    words = [format_value(knob, step).replace(" ", "") for step in steps]
     here = steps.index(intent.value) if intent.value in steps else 0
     for count in range(len(words), 0, -1):
         first = max(0, min(here - count // 2, len(words) - count))
         if sum(len(word) + 2 for word in words[first : first + count]) <= width:
             break
-    shown = range(first, first + count)
-    values = [[(words[at], "title b u" if steps[at] == intent.value else "faint")] for at in shown]
-    return [*apart(values, "  "), (f" {unit}" if unit else "", "faint")]
+    values = ([(words[at], "title b u" if at == here else "faint")] for at in range(first, first + count))
+    return apart(values, "  ")
 
 
 def _place_of(value: float, knob: Knob) -> int:
@@ -157,17 +150,9 @@ class StatementPanel(Lines[Intent | FoldIntent]):
 
 
 def _block(symbol: str, text: str, words: str, width: int) -> list[Line]:
-    """A text in rows, the first with its symbol and the others indented under it; a variable and its value
-    stay in one row, or at least `= value` does."""
-    head: Line = [(f"  {symbol}", words)]
-    room = width - 2 - width_of(head)
-    tied = text.replace(" = ", f"{_TIE}={_TIE}")
-    if any(len(word) > room for word in tied.split()):
-        tied = text.replace(" = ", f" ={_TIE}")
-    rows = [row.replace(_TIE, " ") for row in wrapped(tied, room)]
-    return [
-        [*(head if at == 0 else [(" " * width_of(head), words)]), (row, words)] for at, row in enumerate(rows)
-    ]
+    """A text in rows, the first with its symbol and the others indented under it; nothing for an empty
+    one."""
+    return hung([(f"  {symbol}", words)], text, width - 2, words) if text else []
 
 
 class KnobLine(Lines[Intent | FoldIntent]):

@@ -184,7 +184,7 @@ _KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog
 """Knob to the kind of file whose fsyncs it delays."""
 
 
-class Effect(NamedTuple):
+class KnobEffect(NamedTuple):
     """What is in force of a knob, or measured of its effect, in words."""
 
     text: str = ""
@@ -199,38 +199,40 @@ _STATES_OF_EFFECT: Final = {
 }
 
 
-def effect_of(view: KnobView, tick: Tick | None) -> Effect:
+def effect_of(view: KnobView, tick: Tick | None) -> KnobEffect:
     """What is in force for a knob: of semi-sync the protection state, not the variable."""
     name, disk = view.name, _disk(view.name, tick)
     if tick is not None and name.node == SOURCE:
         protection, state = tick.protection, tick.protection.state
         if name.key == keys.SEMI_SYNC and state in _STATES_OF_EFFECT:
-            return Effect(_STATES_OF_EFFECT[state], False)
+            return KnobEffect(_STATES_OF_EFFECT[state], False)
         acking, required = protection.replicas_acking, protection.replicas_required or 0
         is_on = state not in (ProtectionState.DOWN, ProtectionState.OFF)
         if name.key == keys.SEMI_SYNC_REPLICAS and is_on and acking is not None:
-            return Effect(f"{acking} of {required}", acking >= required)
+            return KnobEffect(f"{acking} of {required}", acking >= required)
     if view.effective is not None:
-        return Effect(format_value(name.knob, view.effective), view.effective == view.requested)
+        return KnobEffect(format_value(name.knob, view.effective), view.effective == view.requested)
     if disk is not None and disk.fault:
-        return Effect("not possible", not disk.delay_asked_ms)
-    return Effect(view.note or "unknown", view.note is not None)
+        return KnobEffect("not possible", not disk.delay_asked_ms)
+    return KnobEffect(view.note or "unknown", view.note is not None)
 
 
-def measured_of(name: KnobName, tick: Tick | None) -> Effect:
+def measured_of(name: KnobName, tick: Tick | None) -> KnobEffect:
     """What is measured of a knob: a round trip, lost probes, an fsync; empty for other knobs."""
     link, disk = _link(name, tick), _disk(name, tick)
     if disk is not None and name.key == keys.FSYNC_DELAY and disk.measured_ms is not None:
-        return Effect(figures.millis(disk.measured_ms), not fsync_too_short(disk))
+        return KnobEffect(figures.millis(disk.measured_ms), not fsync_too_short(disk))
     kind = _KINDS.get(name.key, "")
     if disk is not None and kind in disk.measured_by_kind_ms:
-        return Effect(figures.millis(disk.measured_by_kind_ms[kind]))
+        return KnobEffect(figures.millis(disk.measured_by_kind_ms[kind]))
     if link is not None and name.key == keys.LOSS and link.probes_lost_percent is not None:
-        return Effect(f"{link.probes_lost_percent:.3g} %")
+        return KnobEffect(f"{link.probes_lost_percent:.3g} %")
     if link is not None and name.key == keys.RTT:
         known = link.rtt_measured_ms is not None
-        return Effect(figures.round_trip(link.rtt_measured_ms) if known else "none", not rtt_is_apart(link))
-    return Effect()
+        return KnobEffect(
+            figures.round_trip(link.rtt_measured_ms) if known else "none", not rtt_is_apart(link)
+        )
+    return KnobEffect()
 
 
 def rtt_is_apart(link: LinkView) -> bool:
