@@ -276,9 +276,9 @@ async def test_words_and_units_are_typed_into_the_value(
         ("bandwidth", 0, "20mbit 100mbit 1gbit unlimited"),
         ("bandwidth", 3_000_000, "1mbit 2mbit 3mbit 5mbit 10mbit"),
         ("bandwidth", 2_000_000_000, "100mbit 1gbit 2gbit unlimited"),
-        ("delay_to_replica", "auto", "auto 0 1 5 10 25 50 100 300 ms"),
-        ("delay_to_replica", 30.0, "0 1 5 10 25 30 50 100 300 ms"),
-        ("loss", 100.0, "0 0.1 0.5 1 2 5 10 25 100 %"),
+        ("delay_to_replica", "auto", "auto 0ms 1ms 5ms 10ms 25ms 50ms"),
+        ("delay_to_replica", 30.0, "5ms 10ms 25ms 30ms 50ms 100ms"),
+        ("loss", 100.0, "0.1% 0.5% 1% 2% 5% 10% 25% 100%"),
         ("partition", "dump", "none ack dump both"),
     ],
 )

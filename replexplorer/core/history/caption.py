@@ -55,7 +55,7 @@ def headline(tick: Tick, tps: float | None) -> Headline:
         return Headline(Matters.WAIT, max(waited, default=None), "seconds without a commit")
     at_risk = None if tick.exposure is None else tick.exposure.source_lost
     if protection.state is ProtectionState.DEGRADED and at_risk is not None:
-        source = tick.source.name if tick.source else "the source"
+        source = _source(tick)
         if isinstance(at_risk, Loss):
             return Headline(Matters.AT_RISK, at_risk.commits, f"commits lost if {source} were lost")
         if at_risk.low:
@@ -65,11 +65,14 @@ def headline(tick: Tick, tps: float | None) -> Headline:
 
 def caption(before: Tick, now: Tick) -> str:
     """What happened between two moments, the most important of it; empty where nothing did."""
-    for said in (_source_moved, _state_turned, _fault_came_or_went, _knobs_turned):
-        text = said(before, now)
-        if text:
-            return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1].rstrip() + "…"
+    for said in (_source_moved, _state_changed, _fault_came_or_went, _knobs_changed):
+        if text := said(before, now):
+            return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1].rstrip()}…"
     return ""
+
+
+def _source(tick: Tick) -> str:
+    return tick.source.name if tick.source else "the source"
 
 
 def _source_moved(before: Tick, now: Tick) -> str:
@@ -79,26 +82,26 @@ def _source_moved(before: Tick, now: Tick) -> str:
     return f"{now_is.name} is the source now: clients write there, not to {was.name}"
 
 
-def _state_turned(before: Tick, now: Tick) -> str:
+def _state_changed(before: Tick, now: Tick) -> str:
     was, state, by_majority = before.protection.state, now.protection.state, now.protection.by_majority
     if state is was or now.state == "starting":
         return ""
-    source = now.source.name if now.source else "the source"
+    source = _source(now)
     match was, state:
         case _, ProtectionState.DOWN:
             return f"{source} is down: no commit gets through"
-        case _, ProtectionState.BLOCKED if by_majority:
-            return "every commit waits: no majority answers"
         case _, ProtectionState.BLOCKED:
             names = " or ".join(node.name for node in now.replicas) or "any replica"
-            return f"every commit waits: no acknowledgement from {names}"
+            why = "no majority answers" if by_majority else f"no acknowledgement from {names}"
+            return f"every commit waits: {why}"
         case _, ProtectionState.DEGRADED:
             return f"semi-sync has given up waiting: a commit is answered with its row on {source} alone"
         case ProtectionState.DOWN, ProtectionState.OFF if now.protection.requested:
             return f"{source} came back without semi-sync: a commit waits for no replica now"
-        case (_, ProtectionState.PROTECTED) if (
-            was in (*_STOPPED, ProtectionState.DEGRADED) and not by_majority
-        ):
+        case (
+            ProtectionState.DOWN | ProtectionState.BLOCKED | ProtectionState.DEGRADED,
+            ProtectionState.PROTECTED,
+        ) if not by_majority:
             return f"protected again: every commit waits for {_waits_for(now)}"
         case ProtectionState.DOWN, _:
             return f"{source} answers again: commits get through"
@@ -109,12 +112,13 @@ def _state_turned(before: Tick, now: Tick) -> str:
 
 def _fault_came_or_went(before: Tick, now: Tick) -> str:
     known, present = ({fault.id for fault in tick.faults} for tick in (before, now))
-    for fault in reversed(now.faults):
-        if fault.id not in known:
-            source = now.source.name if now.source else "the source"
-            return begun_words(fault.row, fault.value, fault.node, source)
-    over = (f"mended: the fault {fault} is over" for fault in before.faults if fault.id not in present)
-    return next(over, "")
+    came = [
+        begun_words(each.row, each.value, each.node, _source(now))
+        for each in now.faults
+        if each.id not in known
+    ]
+    went = [f"mended: the fault {each} is over" for each in before.faults if each.id not in present]
+    return next(iter([*reversed(came), *went]), "")
 
 
 _SAYS: Final[Mapping[tuple[str, Value | None], str]] = {
@@ -162,64 +166,60 @@ _SAYS: Final[Mapping[tuple[str, Value | None], str]] = {
 _IMPORTANT: Final = list(dict.fromkeys(key for key, _ in _SAYS))
 
 
-def _knobs_turned(before: Tick, now: Tick) -> str:
-    turned = [(name, *values) for name in now.knobs if (values := _turned(name, before, now)) is not None]
-    if not turned:
+def _knobs_changed(before: Tick, now: Tick) -> str:
+    changed = [name for name in now.knobs if _in_effect(before, name) != _in_effect(now, name)]
+    changed = [name for name in changed if None not in (_in_effect(before, name), _in_effect(now, name))]
+    if not changed:
         return ""
     rank = {key: place for place, key in enumerate(_IMPORTANT)}
-    first, old, new = min(turned, key=lambda one: rank.get(one[0].key, len(rank)))
-    words = _knob_words(first, old, new, now)
-    others = len({name.key for name, *_ in turned} - {first.key})
+    first = min(changed, key=lambda name: rank.get(name.key, len(rank)))
+    words = _knob_words(first, before, now)
+    others = len({name.key for name in changed} - {first.key})
     more = f" (and {others} more setting{'' if others == 1 else 's'})" if others else ""
     return words + more if len(words + more) <= MOST_CHARACTERS else words
 
 
-def _turned(name: KnobName, before: Tick, now: Tick) -> tuple[Value, Value] | None:
-    """What was in effect and what is now, where both are known and differ. Of the load what was asked: it
-    rests between the stages of a lesson, which is nothing to read about."""
-    view, was = now.knobs[name], before.knobs.get(name)
-    if was is not None and name.node == Place.LOAD:
-        return None if was.requested == view.requested else (was.requested, view.requested)
-    if was is None or was.effective is None or view.effective is None or was.effective == view.effective:
+def _in_effect(tick: Tick, name: KnobName) -> Value | None:
+    """What is in effect; None: not known. Of the load what was asked: it rests between the stages of a
+    lesson, which is nothing to read about."""
+    view = tick.knobs.get(name)
+    if view is None:
         return None
-    return was.effective, view.effective
+    return view.requested if name.node == Place.LOAD else view.effective
 
 
-def _knob_words(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    source = now.source.name if now.source else "the source"
+def _knob_words(name: KnobName, before: Tick, now: Tick) -> str:
+    """What the knob's new value means; of one without words of its own what it was and is, and what it
+    does."""
+    knob, source, new = name.knob, _source(now), _in_effect(now, name)
     if name.key == keys.PARTITION and new != "none":
         return begun_words(kind_of(PARTITION_FAULT), str(new), name.node, source)
     said = _SAYS.get((name.key, new)) or _SAYS.get((name.key, None))
     if said is None:
-        return _any_knob(name, old, new)
+        at = f" of {name.node}" if name.node not in (SOURCE, "load") else ""
+        was, value = (format_value(knob, _in_effect(tick, name) or 0) for tick in (before, now))
+        text, does = f"{knob.label}{at}: {was} before, {value} now", knob.help.partition(";")[0].rstrip(".")
+        long = f"{text} ({does[:1].lower()}{does[1:]})"
+        return long if len(long) <= MOST_CHARACTERS - len(" (and 99 more settings)") else text
     flush = now.knobs.get(KnobName(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, SOURCE))
     is_redo_kept = flush is not None and redo_fsyncs(flush.effective)
     return said.format(
         node=source if name.node == SOURCE else name.node,
         source=source,
         raw=new,
-        value=format_value(name.knob, new),
+        value=format_value(knob, new or 0),
         waits_for=_waits_for(now),
         pays="pays that round trip" if now.protection.state in _WAITING else "does not wait for it",
         leaves="leaves commits in InnoDB that the binlog lacks" if is_redo_kept else "takes the rest of it",
     )
 
 
-def _any_knob(name: KnobName, old: Value, new: Value) -> str:
-    """Any other: what it was and is, and what it does where there is room for that."""
-    knob = name.knob
-    at = f" of {name.node}" if name.node not in (SOURCE, "load") else ""
-    text = f"{knob.label}{at}: {format_value(knob, old)} before, {format_value(knob, new)} now"
-    does = knob.help.partition(";")[0].rstrip(".")
-    long = f"{text} ({does[:1].lower()}{does[1:]})"
-    return long if len(long) <= MOST_CHARACTERS - len(" (and 99 more settings)") else text
-
-
 def _waits_for(tick: Tick) -> str:
     """Whose acknowledgement a commit waits for: `db2, 85 ms away`, `the nearest of db2 and db3, 10 ms
     away`."""
-    view = next((view for name, view in tick.knobs.items() if name.key == keys.SEMI_SYNC_REPLICAS), None)
-    asked = view.effective if view is not None else tick.protection.replicas_required
+    asked = next(
+        (view.effective for name, view in tick.knobs.items() if name.key == keys.SEMI_SYNC_REPLICAS), None
+    )
     needed = max(1, asked) if isinstance(asked, int) else 1
     links = sorted((link for link in tick.links if not link.is_cut), key=_distance_ms)
     if not links or needed > len(links):
@@ -227,11 +227,9 @@ def _waits_for(tick: Tick) -> str:
     away_ms = _distance_ms(links[needed - 1])
     away = "next door" if away_ms < _NEAR_MS else f"{away_ms:.{0 if away_ms >= 10 else 1}f} ms away"
     *names, last = sorted(link.replica for link in links)
-    if not names:
-        return f"{last}, {away}"
-    of = f"{', '.join(names)} and {last}"
-    if needed == len(links):
-        return f"{of}, the farthest {away}"
+    of = f"{', '.join(names)} and {last}" if names else last
+    if not names or needed == len(links):
+        return f"{of}, {'the farthest ' if names else ''}{away}"
     return f"the nearest {'' if needed == 1 else f'{needed} '}of {of}, {away}"
 
 

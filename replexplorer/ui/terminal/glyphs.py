@@ -37,8 +37,6 @@ class Glyphs:
     """Dots of a chart in one cell's height."""
     strokes: Mapping[str, str] = field(default_factory=dict)
     """Token to character, where a cell is one dot and series differ by character."""
-    edges: str = "▏▎▍▌▋▊▉"
-    """How much of a cell the left one of two neighbours takes, from little to much."""
 
     @property
     def ascii(self) -> bool:
@@ -59,9 +57,9 @@ class Glyphs:
 
 BRAILLE: Final = Glyphs("braille", 2, 4)
 """Charts of 2 x 4 dots a cell."""
-BLOCK: Final = Glyphs("block", 2, 2, edges="▌")
+BLOCK: Final = Glyphs("block", 2, 2)
 """Charts of quadrants, for fonts without braille."""
-ASCII: Final = Glyphs("ascii", 1, 1, {"p95": "+", "p99": "x", "max": "'", "ceiling": "-", "title": "="}, "")
+ASCII: Final = Glyphs("ascii", 1, 1, {"p95": "+", "p99": "x", "max": "'", "ceiling": "-", "title": "="})
 """For terminals that are not UTF-8."""
 GLYPHS: Final[Mapping[str, Glyphs]] = {one.name: one for one in (BRAILLE, BLOCK, ASCII)}
 """By name."""

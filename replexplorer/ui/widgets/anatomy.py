@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
-from itertools import pairwise, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from typing import Final, NamedTuple
 
 from replexplorer.core.load.interval import SERVER
@@ -13,7 +12,6 @@ from replexplorer.core.server.anatomy import ACKS, Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
-from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import (
@@ -57,10 +55,6 @@ WORDS: Final[Mapping[Part, PartWords]] = {
 """How long an acknowledgement was behind another group's is a part of the wait for it, in brackets."""
 
 
-_Span = tuple[Part, float, float]
-"""A part with its edges in cells."""
-
-
 def part_ms(value: float) -> str:
     """Milliseconds with the tenth that a sum needs: `0.05`, `85.4`, `1240`."""
     if value < 0.995:
@@ -68,64 +62,29 @@ def part_ms(value: float) -> str:
     return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
 
 
-def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool) -> list[Run]:
-    """The parts in their order over exactly `width` cells, the long ones with their names inside."""
+def bar(parts: Mapping[Part, float], width: int, *, tones: bool) -> list[Run]:
+    """The parts in their order over exactly `width` cells, the long ones with their names inside; each cell
+    is of the part at its middle."""
     shares = [(part, ms) for part, ms in parts.items() if ms > 0]
     total_ms = sum(ms for _, ms in shares)
     if not total_ms or width < 1:
         return []
-    edges = [0.0]
-    for _, ms in shares:
-        edges.append(edges[-1] + ms / total_ms * width)
-    spans = [(part, start, end) for (part, _), (start, end) in zip(shares, pairwise(edges), strict=True)]
-    has_colors = tones and not glyphs.ascii
-    cells = [
-        _cell(spans, at, glyphs) if has_colors else _whole(spans, at, tones=tones) for at in range(width)
-    ]
-    for part, start, end in _waits_as_one(spans):
-        ms = (end - start) / width * total_ms
-        _label(cells, part, ms, math.ceil(start - 1e-9), math.floor(end + 1e-9), tones=tones)
+    edges = [round(end / total_ms * width) for end in accumulate((ms for _, ms in shares), initial=0.0)]
+    cells: list[Run] = []
+    for (part, _), (start, end) in zip(shares, pairwise(edges), strict=True):
+        char, ink = (" ", f"oncolor on {part}") if tones else (WORDS[part].pattern, "text")
+        cells += [(char, ink)] * (end - start)
+    # The two parts of the wait for an acknowledgement are named as one.
+    named = groupby(enumerate(shares), lambda one: Part.ACK if one[1][0] in ACKS else one[1][0])
+    for part, group in named:
+        found = list(group)
+        first, last = edges[found[0][0]], edges[found[-1][0] + 1]
+        _, full, short = WORDS[part]
+        figure = part_ms(sum(ms for _, (_, ms) in found))
+        text = fit_text((f" {full} {figure} ms ", f" {short} {figure} ", short, ""), last - first - 1)
+        for at, char in enumerate(text, first + (last - first - len(text)) // 2):
+            cells[at] = (char, f"{cells[at][1]} b" if tones else "title b")
     return joined(cells)
-
-
-def _waits_as_one(spans: list[_Span]) -> list[_Span]:
-    """The spans as they are named: the two of the wait for an acknowledgement together."""
-    acks = [span for span in spans if span[0] in ACKS]
-    others = [span for span in spans if span[0] not in ACKS]
-    return [*others, (Part.ACK, acks[0][1], acks[-1][2])] if acks else others
-
-
-def _cell(spans: list[_Span], at: int, glyphs: Glyphs) -> Run:
-    """One cell: a ground, or two neighbours with the edge between them where it is."""
-    held = [(part, min(end, at + 1) - max(start, at)) for part, start, end in spans]
-    inside = [(part, length) for part, length in held if length > 1e-9]
-    widest = sorted(sorted(inside, key=lambda one: -one[1])[:2], key=inside.index)
-    steps = len(glyphs.edges) + 1
-    if len(widest) > 1:
-        (left, length), (right, other) = widest
-        step = round(length / (length + other) * steps)
-        if 0 < step < steps:
-            return glyphs.edges[step - 1], f"{left} on {right}"
-        return " ", f"oncolor on {left if step else right}"
-    return " ", f"oncolor on {widest[0][0]}"
-
-
-def _whole(spans: list[_Span], at: int, *, tones: bool) -> Run:
-    """One cell with the character of the part at its middle."""
-    part = next((part for part, start, end in spans if start <= at + 0.5 < end), spans[-1][0])
-    return WORDS[part].pattern, f"oncolor on {part}" if tones else "text"
-
-
-def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, tones: bool) -> None:
-    """Write a part's name and time, or as much of it as fits, into the cells that it has alone."""
-    _, full, short = WORDS[part]
-    figure = part_ms(ms)
-    texts = (f" {full} {figure} ms ", f" {short} {figure} ", short)
-    text = next((text for text in texts if len(text) < last - first), "")
-    start = first + (last - first - len(text)) // 2
-    for at, char in enumerate(text, start):
-        ground = cells[at][1].rpartition(" on ")[2]
-        cells[at] = (char, f"oncolor on {ground} b" if tones else "title b")
 
 
 WIDE_FROM: Final = 100
@@ -184,7 +143,7 @@ class AnatomyPanel(Lines[Tick]):
 
     @property
     def _tones(self) -> bool:
-        return inks_of(self.app).tones
+        return inks_of(self.app).tones and not self.glyphs.ascii
 
     def _bar(self, anatomy: Anatomy, width: int) -> Line:
         """`commit 88.4 ms in 5 s` and its parts: the mean of that stretch."""
@@ -192,7 +151,7 @@ class AnatomyPanel(Lines[Tick]):
         head: list[Run] = [(" commit ", "muted"), (figure, "warn b" if _excess_of(anatomy) else "title b")]
         head.append((f" in {anatomy.duration_s:.0f} s", "muted"))
         head.append((" " * max(1, _BAR_AT - width_of(head)), "text"))
-        return [*head, *bar(anatomy.parts, width - width_of(head) - 1, self.glyphs, tones=self._tones)]
+        return [*head, *bar(anatomy.parts, width - width_of(head) - 1, tones=self._tones)]
 
     def _legend(self, anatomy: Anatomy, width: int) -> list[Line]:
         """Every part in a place of its own, whatever the others are; `-` for what nothing was measured of."""
@@ -211,8 +170,7 @@ class AnatomyPanel(Lines[Tick]):
         is_queued = part is Part.ACK_QUEUE
         ms = (anatomy.parts if is_queued else anatomy.named).get(part)
         pattern, _, word = WORDS[part]
-        has_colors = self._tones and not self.glyphs.ascii
-        key: Run = ("■ ", part.value) if has_colors else (f"{pattern} ", "text b")
+        key: Run = ("■ ", part.value) if self._tones else (f"{pattern} ", "text b")
         figure = figures.UNKNOWN if ms is None else part_ms(ms)
         return [key, *pair(word, figure, "text b"), (")" * is_queued, "muted")]
 
