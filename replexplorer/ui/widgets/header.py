@@ -48,9 +48,9 @@ def _said(ink: str, *texts: str) -> Segment:
     return tuple([(text, ink)] if text else [] for text in texts)
 
 
-def _alerts(tick: Tick, recent: Recent, sweep: str) -> Iterator[Segment]:
+def _alerts(tick: Tick, recent: Recent) -> Iterator[Segment]:
     """What must not be overlooked, the most important first: how long commits have waited, the partition
-    beside the state, faults, a sweep under way, lax knobs, what is down or fails, and what the load cannot
+    beside the state, faults, lax knobs, what is down or fails, and what the load cannot
     do."""
     protection, load = tick.protection, tick.load
     if protection.state is ProtectionState.BLOCKED and protection.oldest_wait_s is not None:
@@ -69,8 +69,6 @@ def _alerts(tick: Tick, recent: Recent, sweep: str) -> Iterator[Segment]:
             injected.setdefault(written(fault.kind, fault.value), []).append(fault.node)
     for what, where in injected.items():
         yield _said(_CHIP, f" {what}@{','.join(where)} ")
-    if sweep:
-        yield _said(_NOTE, f" {sweep} ")
     if lax_knobs(tick.knobs):
         yield _said(_NOTE, " ▲ NOT DURABLE ")
     if tick.viewer:
@@ -248,7 +246,7 @@ class Header(Lines[Picture]):
         rooms = [
             width - 1 - width_of(left) - sum(map(width_of, right[covered:])) for covered in range(len(right))
         ]
-        alerts = [*_held(shown, tick), *_alerts(tick, picture.recent, self.sweep)]
+        alerts = [*_held(shown, tick), *_alerts(tick, picture.recent)]
         told = _fitting(alerts, rooms[form.soft], rooms[-1])
         covered = next((at for at, room in enumerate(rooms) if width_of(told) <= room), len(rooms) - 1)
         kept = [run for cell in right[covered:] for run in cell]
