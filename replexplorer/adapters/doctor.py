@@ -37,14 +37,6 @@ _MAKER: Final = "mmdebstrap"
 
 NO_NETEM: Final = "kernel has no netem"
 """The agents' diagnosis of all that a kernel without the module says."""
-_NETEM_PACKAGES: Final = (
-    (("Ubuntu",), "`sudo apt-get install linux-modules-extra-$(uname -r)`, then `sudo modprobe sch_netem`"),
-    (
-        ("Fedora", "Red Hat", "CentOS", "Rocky", "Alma"),
-        "`sudo dnf install kernel-modules-extra`, then `sudo modprobe sch_netem`",
-    ),
-)
-
 
 State = Literal["ok", "warning", "missing", "unknown"]
 
@@ -217,23 +209,20 @@ def _link(link: LinkState | None, info: Mapping[str, Any]) -> Check:
     """What shapes packets; only a sidecar can tell, because it tries."""
     if link is None:
         return Check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
-    remedy = netem_remedy(info) if NO_NETEM in link.backend_reason else None
+    remedy = _netem_remedy(info) if NO_NETEM in link.backend_reason else None
     if link.backend is None:
         return Check("link", "warning", f"packets cannot be shaped here: {link.backend_reason}", remedy)
     return Check("link", "ok", f"{link.backend}: {link.backend_reason}", remedy)
 
 
-def netem_remedy(info: Mapping[str, Any]) -> str:
+def _netem_remedy(info: Mapping[str, Any]) -> str:
     """How a host of this kind gets kernel netem, from `docker info` (docs/facts.md, "Looking at servers")."""
-    system, kernel = str(info.get("OperatingSystem", "")), str(info.get("KernelVersion", ""))
-    if "microsoft" in kernel.lower():
-        return "for kernel netem: `sudo modprobe sch_netem` in the WSL VM, where its kernel has the module"
-    if "Docker Desktop" in system:
+    system = str(info.get("OperatingSystem", ""))
+    if "Docker Desktop" in system and "microsoft" not in str(info.get("KernelVersion", "")).lower():
         return "Docker Desktop's kernel has no netem and takes no extra modules"
-    for names, remedy in _NETEM_PACKAGES:
-        if any(name in system for name in names):
-            return f"for kernel netem: {remedy}"
-    return "for kernel netem: `sudo modprobe sch_netem`, where the kernel has the module"
+    packages = {"Ubuntu": "linux-modules-extra-$(uname -r)", "Fedora": "kernel-modules-extra"}
+    package = next((f"; it is in {each}" for name, each in packages.items() if name in system), "")
+    return f"for kernel netem: `sudo modprobe sch_netem`, where the kernel has the module{package}"
 
 
 def _terminal() -> Check:

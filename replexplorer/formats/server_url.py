@@ -2,15 +2,15 @@
 `mysql://user@host:port`, and the option files of MySQL's and MariaDB's own clients.
 
 Law: option files are read as the clients read them (MySQL manual, "Using Option Files"): `[client]`, dashes
-and underscores are one, a later value beats an earlier one, `!include` and `!includedir` are followed.
-Options of others are not looked at.
+and underscores are one, a later value beats an earlier one. Options of others, and files that are included,
+are not looked at.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,7 +88,6 @@ OPTIONS: Final = ("host", "port", "user", "password", "ssl-mode", "ssl-ca")
 """What is read."""
 _GROUPS: Final = ("client", "client-server", "client-mariadb", "replexplorer")
 _MOST_BYTES: Final = 1 << 16
-_MOST_FILES: Final = 32
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", "\\": "\\", '"': '"', "'": "'"}
 _QUOTED: Final = re.compile(r"""(['"])((?:\\.|(?!\1).)*)""")
 _PLACES: Final = ("/etc/my.cnf", "/etc/mysql/my.cnf")
@@ -107,45 +106,17 @@ def read_option_files(files: Iterable[Path]) -> dict[str, str]:
     """The options of these files by their names with dashes; raises UsageError naming a file that cannot be
     read."""
     found: dict[str, str] = {}
-    group = ""
-    for line in _lines(files, set()):
-        if line.startswith("["):
-            group = line[1:].partition("]")[0].strip().lower()
-        elif group in _GROUPS:
-            name, _, value = line.partition("=")
-            name = name.strip().lower().replace("_", "-").removeprefix("loose-")
-            if name in OPTIONS:
-                found[name] = _value(value.strip())
-    return found
-
-
-def _lines(files: Iterable[Path], read: set[Path]) -> Iterator[str]:
-    """What the files and those that they include say, each `read` once; a file begins in no group."""
     for file in files:
-        if file in read:
-            continue
-        if len(read) >= _MOST_FILES:
-            raise UsageError(f"{file}: more than {_MOST_FILES} option files", "include fewer")
-        read.add(file)
-        group = "[]"
-        yield group
-        for raw in read_text(file, "option file", _MOST_BYTES).splitlines():
-            line = raw.strip()
-            if line.startswith("!"):
-                yield from _lines(_included(file, line), read)
-                yield group
-            elif line and line[0] not in "#;":
-                group = line if line.startswith("[") else group
-                yield line
-
-
-def _included(file: Path, line: str) -> list[Path]:
-    """The files that a directive names."""
-    word, _, place = line.partition(" ")
-    path = file.parent / place.strip()
-    if word == "!includedir" and path.is_dir():
-        return sorted(each for each in path.iterdir() if each.suffix in (".cnf", ".ini"))
-    return [path] if word == "!include" else []
+        group = ""
+        for line in map(str.strip, read_text(file, "option file", _MOST_BYTES).splitlines()):
+            if line.startswith("["):
+                group = line[1:].partition("]")[0].strip().lower()
+            elif group in _GROUPS:
+                name, _, value = line.partition("=")
+                name = name.strip().lower().replace("_", "-").removeprefix("loose-")
+                if name in OPTIONS:
+                    found[name] = _value(value.strip())
+    return found
 
 
 def _value(text: str) -> str:

@@ -58,11 +58,7 @@ _CHARTS: Final = (
     )),
 )  # fmt: skip
 """A title and a unit, then of each line its name, its style and the point's figure."""
-_READ: Final = (
-    ("TPS", "tps"), ("ceiling", "ceiling_tps"), ("predicted", "predicted_tps"),
-    ("p50 ms", "p50_ms"), ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms"), ("max ms", "max_ms"),
-    ("mysqld dies", "process_dies"), ("power cut", "power_cut"), ("source lost", "source_lost"),
-)  # fmt: skip
+_READ: Final = [(name, figure) for _, _, lines in _CHARTS for name, _, figure in lines]
 """What the pointer reads: a name, and the point's figure."""
 
 
@@ -202,12 +198,15 @@ LEAST_INTERVALS: Final = 20
 _NO_STATE: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 
 
+@json_keys(
+    hide="intervals exposures outages knobs zero_s from_s tick recorded", show="server stretch protection"
+)
 @dataclass(slots=True)
 class ComparedRun:
     """What one load did under one set of settings. Times are seconds on a clock of its own."""
 
     name: str
-    """The stack's, or the recording's."""
+    """The stack, or the recording's file name without its ending."""
     intervals: list[Interval] = field(default_factory=list)
     exposures: list[Exposure] = field(default_factory=list)
     outages: list[ProtectionState] = field(default_factory=list)
@@ -220,6 +219,22 @@ class ComparedRun:
     """The first look at it."""
     tick: Tick | None = None
     """The last one."""
+    recorded: bool = False
+    figures: EpochSide = field(default_factory=EpochSide)
+    """With 95 % intervals of their own; empty before the comparison."""
+
+    @property
+    def stretch(self) -> tuple[float, float] | None:
+        """What of a recording is compared, in seconds since its first tick, as in `export`; None for a stack,
+        and where a recording has none."""
+        if self.tick is None or not self.recorded:
+            return None
+        return round(self.from_s - self.zero_s, 1), round(self.tick.at_s - self.zero_s, 1)
+
+    @property
+    def protection(self) -> str | None:
+        """The state that it was last in."""
+        return None if self.tick is None else self.tick.protection.state.value
 
     @property
     def server(self) -> str:
@@ -248,7 +263,7 @@ def recorded_run(name: str, ticks: Iterable[Tick]) -> tuple[ComparedRun, Sequenc
     """What of a recording is compared, and all its epochs: the last stretch between two changes with ten
     seconds or more of load in one state, else the last one with so much load; without intervals where
     there is none."""
-    run, best = ComparedRun(name), ComparedRun(name)
+    run, best = ComparedRun(name, recorded=True), ComparedRun(name, recorded=True)
     requested, changed_s = dict[KnobName, Value](), 0.0
     newest, zero_s, epochs = None, None, tuple[Epoch, ...]()
     for tick in ticks:
@@ -260,7 +275,7 @@ def recorded_run(name: str, ticks: Iterable[Tick]) -> tuple[ComparedRun, Sequenc
         marks_s = [event.at_s for event in tick.events if event.mark is not None]
         if not in_effect or now != requested or marks_s:
             best, changed_s = _better(best, run), max(marks_s, default=tick.at_s)
-            run, requested = ComparedRun(name, zero_s=zero_s), now
+            run, requested = ComparedRun(name, zero_s=zero_s, recorded=True), now
         if not in_effect:
             continue
         run.look(tick)
@@ -344,20 +359,6 @@ def changes(a: Iterable[Epoch], b: Iterable[Epoch]) -> list[RecordedChange]:
     return [*rows, *(RecordedChange(epoch.title, None, ChangeEffect(epoch)) for epoch in left)]
 
 
-@dataclass(kw_only=True, slots=True)
-class ComparedFigures:
-    """One of the two; figures have 95 % intervals of their own."""
-
-    name: str
-    """The stack, or the recording's file name without its ending."""
-    server: str
-    stretch: tuple[float, float] | None
-    """What of a recording is compared, in seconds since its first tick, as in `export`; null for a stack, and
-    where a recording has none."""
-    figures: EpochSide
-    protection: str | None
-
-
 @json_keys(hide="epoch", show="ratio verdict")
 @dataclass(slots=True)
 class ChangeEffect:
@@ -395,8 +396,8 @@ class RecordedChange:
 class CompareDocument:
     """`compare A B --json`."""
 
-    a: ComparedFigures
-    b: ComparedFigures
+    a: ComparedRun
+    b: ComparedRun
     tested: Literal["tps", "response_p95_ms"]
     """TPS in the closed loop, else response p95."""
     ratio: Estimate
@@ -432,8 +433,8 @@ def compare_report(
         else "two recordings: each ran by itself, and nothing says whether their machines were alike"
     )
     document = CompareDocument(
-        a=_side(a, found.before, recorded=not turns),
-        b=_side(b, found.after, recorded=not turns),
+        a=replace(a, figures=found.before or EpochSide()),
+        b=replace(b, figures=found.after or EpochSide()),
         tested="tps" if found.mode == CLOSED else "response_p95_ms",
         ratio=whole.ratio,
         verdict=whole.verdict,
@@ -452,19 +453,6 @@ def compare_report(
         "Brackets: 95 % confidence intervals.",
     ]
     return document, "\n".join(lines)
-
-
-def _side(run: ComparedRun, figures: EpochSide | None, *, recorded: bool) -> ComparedFigures:
-    tick, stretch = run.tick, None
-    if tick is not None and recorded:
-        stretch = round(run.from_s - run.zero_s, 1), round(tick.at_s - run.zero_s, 1)
-    return ComparedFigures(
-        name=run.name,
-        server=run.server,
-        stretch=stretch,
-        figures=figures or EpochSide(),
-        protection=None if tick is None else tick.protection.state.value,
-    )
 
 
 def _compared_rows(document: CompareDocument) -> list[tuple[str, ...]]:

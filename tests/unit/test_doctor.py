@@ -162,13 +162,13 @@ def test_the_link_is_what_the_agent_says(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ("info", "remedy"),
     [
         ({"OperatingSystem": "Docker Desktop", "KernelVersion": "6.10.14-linuxkit"}, "Docker Desktop's"),
-        ({"OperatingSystem": "Docker Desktop", "KernelVersion": "5.15-microsoft-standard-WSL2"}, "WSL VM"),
+        ({"OperatingSystem": "Docker Desktop", "KernelVersion": "5.15-microsoft-standard-WSL2"}, "modprobe"),
         ({"OperatingSystem": "Fedora Linux 40"}, "kernel-modules-extra"),
         ({"OperatingSystem": "Debian GNU/Linux 12"}, "modprobe sch_netem"),
     ],
 )
 def test_a_kernel_without_netem_has_a_remedy_for_its_kind(info: dict[str, str], remedy: str) -> None:
-    assert remedy in doctor.netem_remedy(info)
+    assert remedy in doctor._netem_remedy(info)
 
 
 def test_docker_for_other_containers_and_a_rootless_one(
