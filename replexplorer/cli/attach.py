@@ -203,7 +203,7 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
     """Print the state once; exit code 4 when a server is down."""
     async with _session(call, servers) as session:
         document = await session.status()
-    print_status(call, replace(document, is_ours=False), mends=False)
+    print_status(call, replace(document, is_ours=False))
     silent = [node.name for node in document.nodes if not node.reachable]
     if silent:
         call.console.narrate(f"down: {', '.join(silent)}")

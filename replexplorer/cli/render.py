@@ -33,18 +33,18 @@ Line = tuple[str, str]
 """What a line is about, empty where it goes on with the one before, and what it says."""
 
 
-def render_status(status: Status, columns: int | None = None, *, mends: bool = True) -> str:
-    """Nodes, protection, links and the knobs that are not at rest; lines of this many columns. With `mends`
-    what is wrong is said with the verb that mends it."""
+def render_status(status: Status, columns: int | None = None) -> str:
+    """Nodes, protection, links and the knobs that are not at rest; lines of this many columns. Of a stack of
+    ours what is wrong is said with the verb that mends it."""
     parts = [
         f"stack {status.stack}: {status.state}",
         "",
         table([_node_row(node) for node in status.nodes], _NODES),
-        *_problems(status, mends=mends),
+        *_problems(status),
         *labelled([_host_line(host) for host in status.hosts], columns),
         "",
         *labelled(_lines(status), columns),
-        *_knobs(status, mends=mends),
+        *_knobs(status),
     ]
     return "\n".join(parts)
 
@@ -99,7 +99,7 @@ def _lines(status: Status) -> Iterator[Line]:
         yield "footprint", f"{status.footprint_bytes / 1024**2:,.0f} MB"
 
 
-def _knobs(status: Status, *, mends: bool) -> Iterator[str]:
+def _knobs(status: Status) -> Iterator[str]:
     """The knobs that are not at the default of these servers, asked or in effect; of servers of which nothing
     is asked, those that they have."""
     if not status.is_ours:
@@ -118,7 +118,7 @@ def _knobs(status: Status, *, mends: bool) -> Iterator[str]:
         yield ""
         yield table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))
     apart = [str(name) for name, knob in status.knobs.items() if _differs(knob, knob.requested)]
-    if apart and mends and status.is_ours:
+    if apart and status.is_ours:
         them = "it" if len(apart) == 1 else "them"
         yield f"not in force: {', '.join(apart)}; {command('up', status.stack)} sets {them} again"
 
@@ -208,7 +208,7 @@ def _load_words(load: DrivenLoad) -> str:
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
 
 
-def _problems(status: Status, *, mends: bool) -> Iterator[str]:
+def _problems(status: Status) -> Iterator[str]:
     """What is wrong with a node's data, why no login reaches it, and why its threads do not run, as
     `db2 SQL thread, error 1062: Duplicate entry ...`."""
     up = command("up", status.stack)
@@ -233,7 +233,7 @@ def _problems(status: Status, *, mends: bool) -> Iterator[str]:
                 found.append(
                     (f"{node.name} {name} thread, error {errno}: {text}", again if state == "error" else "")
                 )
-        yield from (f"{what}; {remedy}" if mends and remedy else what for what, remedy in found)
+        yield from (f"{what}; {remedy}" if status.is_ours and remedy else what for what, remedy in found)
 
 
 def _node_row(node: NodeView) -> tuple[str, ...]:

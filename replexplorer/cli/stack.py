@@ -113,9 +113,9 @@ async def status(call: Call) -> int:
     return StackUnavailable.exit_code if down_nodes else 0
 
 
-def print_status(call: Call, found: Status, *, mends: bool = True) -> None:
-    """Print it, as JSON or for people; with `mends` what is wrong is said with the verb that mends it."""
-    call.console.deliver(found, lambda: render_status(found, call.console.columns, mends=mends))
+def print_status(call: Call, found: Status) -> None:
+    """Print it, as JSON or for people."""
+    call.console.deliver(found, lambda: render_status(found, call.console.columns))
 
 
 def node_named(wanted: str, roster: Roster) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -130,32 +130,22 @@ def load_configuration(
     only where the user named it.
     """
     toml = TomlFile(file, "configuration file") if named_by_user or is_there(file) else None
+    given: dict[str, Any] = {**toml.tables} if toml is not None else {}
     known = _flat(Configuration().model_dump())
     variables = {f"{ENV_PREFIX}{key.replace('.', '_').upper()}": key for key in known}
-    told = {key: f"environment: {name}" for name, key in variables.items()}
-    from_environment: dict[str, Any] = {}
-    for name, key in variables.items():
-        if written := os.environ.get(name):
-            *table, last = key.split(".")
-            place = from_environment.setdefault(table[0], {}) if table else from_environment
-            place[last] = _read(written)
-    from_flags = {key: value for key, value in (flags or {}).items() if value is not None}
-    origins, merged, workload = dict.fromkeys(known, "default"), dict[str, Any](), dict[str, Any]()
-    layers: list[tuple[dict[str, Any], Callable[[str], str]]] = [
-        (toml.tables if toml else {}, lambda _: f"file: {file}"),
-        (from_environment, lambda key: told.get(key, key)),
-        (from_flags, lambda _: "flag"),
-    ]
-    for layer, origin in layers:
-        try:  # also what another layer covers must be right
-            given = Configuration(**layer).model_dump(exclude_unset=True)
-        except ValueError as error:
-            raise _wrong(error, origin, toml, [*known]) from None
-        origins |= {key: origin(key) for key in _flat(given)}
-        workload |= given.pop("workload", {})
-        merged |= given
+    origins = {**dict.fromkeys(known, "default"), **dict.fromkeys(_flat(given), f"file: {file}")}
+    over = {key: (f"environment: {name}", os.environ.get(name)) for name, key in variables.items()}
+    over |= {key: ("flag", value) for key, value in (flags or {}).items() if value is not None}
+    for key, (origin, value) in over.items():
+        if value:
+            table, _, last = key.rpartition(".")
+            (given.setdefault(table, {}) if table else given)[last] = _read(value)
+            origins[key] = origin
+    try:
+        values = Configuration(**given)
+    except ValueError as error:
+        raise _wrong(error, origins, toml) from None
     unknown = {name for name in os.environ if name.startswith(ENV_PREFIX)} - {*variables, *_OTHER_VARIABLES}
-    values = Configuration(**merged, workload=WorkloadSettings(**workload))
     return LoadedConfiguration(values, origins, file, toml is not None, tuple(sorted(unknown)))
 
 
@@ -169,18 +159,18 @@ def _read(text: str) -> Any:
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted key to value."""
-    flat = {key: value for key, value in values.items() if key != "workload"}
-    return flat | {f"workload.{key}": value for key, value in values.get("workload", {}).items()}
+    table = values.get("workload")
+    inner = table if isinstance(table, dict) else {}
+    flat = {key: value for key, value in values.items() if value is not inner}
+    return flat | {f"workload.{key}": value for key, value in inner.items()}
 
 
-def _wrong(
-    error: ValueError, origin: Callable[[str], str], toml: TomlFile | None, known: Sequence[str]
-) -> UsageError:
-    """What is wrong with a layer, by the name of its source."""
+def _wrong(error: ValueError, origins: Mapping[str, str], toml: TomlFile | None) -> UsageError:
+    """What is wrong with a value, by the name of its source."""
     where, words = first_error(error)
     key = ".".join(map(str, where))
-    hint = closest(key, known) if words == "no such key" else ""
-    source = origin(".".join(map(str, where[: 2 if where[0] == "workload" else 1])))
+    hint = closest(key, list(_flat(Configuration().model_dump()))) if words == "no such key" else ""
+    source = origins.get(".".join(map(str, where[: 2 if where[0] == "workload" else 1])), "file: ")
     if toml is not None and source.startswith("file: "):
         return toml.wrong(where, words, hint)
     name = f"--{key}" if source == "flag" else source.removeprefix("environment: ")

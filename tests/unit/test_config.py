@@ -103,13 +103,12 @@ def test_an_unknown_variable_is_told_not_refused(file: Path, monkeypatch: pytest
 )
 def test_a_wrong_file_is_one_line_with_file_and_key(file: Path, text: str, expected: list[str]) -> None:
     file.write_text(text)
-    for flags in ({}, {"stack": "other"}):  # also what a flag covers is checked
-        with pytest.raises(UsageError) as raised:
-            load_configuration(file, flags=flags)
-        line = str(raised.value)
-        assert "\n" not in line
-        for part in [str(file), *expected]:
-            assert part in line
+    with pytest.raises(UsageError) as raised:
+        load_configuration(file)
+    line = str(raised.value)
+    assert "\n" not in line
+    for part in [str(file), *expected]:
+        assert part in line
 
 
 @pytest.mark.parametrize(
