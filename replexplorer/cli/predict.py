@@ -69,26 +69,6 @@ class PredictTerm:
 
 
 @dataclass(kw_only=True, slots=True)
-class PredictCalibration:
-    """What the model was fitted to."""
-
-    origin: Literal["shipped", "own"]
-    file: str
-    day: str
-    machine: str
-    server: str
-    runs: int
-    cells: int
-    """Settings that were run, each predicted from the others."""
-    median_error: float
-    """Of |predicted / measured - 1| over the cells."""
-    p90_error: float
-    """What 90 % of the cells do not exceed."""
-    noise: float | None
-    """Standard deviation of a cell's runs as a part of their mean; null where none ran twice."""
-
-
-@dataclass(kw_only=True, slots=True)
 class PredictDocument:
     """`predict --json`."""
 
@@ -108,7 +88,7 @@ class PredictDocument:
     limit: str
     calibrated: bool
     """False where no run of `calibration` had the like; `warnings` says of what."""
-    calibration: PredictCalibration
+    calibration: Calibrated
     warnings: list[str]
 
 
@@ -127,7 +107,7 @@ class AdviseDocument:
     """Those that meet the goals, then those that may; of each what gives up least comes first."""
     closest: Advice | None
     """Where none does."""
-    calibration: PredictCalibration
+    calibration: Calibrated
     warnings: list[str]
 
 
@@ -220,7 +200,7 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
         exposure=expected_exposure(values, replicas, setting, tps, least_rtt_ms=calibration.least_rtt_ms),
         limit=stuck or prediction.limit,
         calibrated=not guessed,
-        calibration=calibration_source(calibrated),
+        calibration=calibrated,
         warnings=_warnings(calibrated, values, named, replicas, guessed),
     )
 
@@ -235,23 +215,6 @@ def _warnings(
     """What is wrong with this machine's own calibration, with the settings, and what is a guess."""
     problem = () if calibrated.problem is None else (calibrated.problem,)
     return [*problem, *warnings_for(values, tuple(named), replicas), *dict.fromkeys(guessed)]
-
-
-def calibration_source(calibrated: Calibrated) -> PredictCalibration:
-    """What the model was fitted to."""
-    calibration, validation = calibrated.calibration, calibrated.calibration.validation
-    return PredictCalibration(
-        origin="shipped" if calibration.is_shipped else "own",
-        file=str(calibrated.file),
-        day=calibration.day,
-        machine=calibration.machine,
-        server=calibration.server,
-        runs=calibration.runs,
-        cells=validation.cells,
-        median_error=validation.median_error,
-        p90_error=validation.p90_error,
-        noise=validation.noise,
-    )
 
 
 _CHOSEN: Final = (
@@ -302,7 +265,7 @@ def _meet(
         looked_at=looked,
         found=found,
         closest=closest,
-        calibration=calibration_source(calibrated),
+        calibration=calibrated,
         warnings=_warnings(calibrated, values, named, replicas, guessed),
     )
     for warning in document.warnings:
@@ -361,14 +324,11 @@ def _basis(knobs: Mapping[KnobName, Value], others_from: str) -> str:
     return f"for {told}; knobs not named {others}"
 
 
-def _origin(source: PredictCalibration) -> str:
+def _origin(source: Calibrated) -> str:
     """What the model was fitted to."""
     whose = "the shipped model" if source.origin == "shipped" else "this machine's model"
-    error = f"{source.median_error:.0%}".replace("%", " %")
-    return (
-        f"{whose}: median error {error} over {source.cells} cells, cross-validated;"
-        f" {source.day}, {source.runs} runs, {source.server} on {source.machine}"
-    )
+    found = source.calibration
+    return f"{whose}: {found.validation}; {found.day}, {found.runs} runs, {found.server} on {found.machine}"
 
 
 _MOST_CHOICES: Final = 5
@@ -400,7 +360,7 @@ def _choice(choice: Advice) -> Sequence[str]:
     by = "the model" + ("" if choice.calibrated else ", not calibrated")
     return [
         choice.command,
-        *(f"{each.text}: {each.verdict}, {_range(each.figure)}" for each in choice.judged),
+        *(f"{each.goal.text}: {each.verdict}, {_range(each.figure)}" for each in choice.judged),
         f"predicted by {by}: {tps} TPS, {means} ms",
         *(f"gives up: {each}" for each in choice.gives_up or ["nothing"]),
     ]

@@ -17,6 +17,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.model.fitted import Calibration, CalibrationRun
 from replexplorer.formats.files import first_error, read_text, whole_file
 
@@ -36,6 +37,13 @@ class _CalibrationFile(BaseModel):
     runs: tuple[CalibrationRun, ...]
 
 
+@json_keys(
+    hide="calibration runs problem",
+    show="origin day=calibration.day machine=calibration.machine server=calibration.server"
+    " runs=calibration.runs cells=calibration.validation.cells"
+    " median_error=calibration.validation.median_error p90_error=calibration.validation.p90_error"
+    " noise=calibration.validation.noise",
+)
 @dataclass(frozen=True, slots=True)
 class Calibrated:
     """A calibration with its runs and where it was read."""
@@ -45,6 +53,11 @@ class Calibrated:
     file: Path
     problem: str | None = None
     """Why the machine's own one is not used, in one line; None when it is, or there is none."""
+
+    @property
+    def origin(self) -> Literal["shipped", "own"]:
+        """Whose runs it was fitted to."""
+        return "shipped" if self.calibration.is_shipped else "own"
 
 
 def load_calibration(file: Path) -> Calibrated:

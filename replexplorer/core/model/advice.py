@@ -245,7 +245,7 @@ class FigureRange:
     origin: Literal["model", "settings"]
 
 
-@json_keys(hide="goal", show="text", text="goal")
+@json_keys(hide="goal", show="goal=goal.text")
 @dataclass(frozen=True, slots=True)
 class JudgedGoal:
     """A goal beside the figure that it is about; None: the figure is not known."""
@@ -253,11 +253,6 @@ class JudgedGoal:
     goal: Goal
     figure: FigureRange | None
     verdict: Verdict
-
-    @property
-    def text(self) -> str:
-        """The goal as it was read."""
-        return self.goal.text
 
     @property
     def shortfall(self) -> float:
