@@ -18,7 +18,7 @@ from typing import Any
 
 from replexplorer.adapters.docker import images
 
-COMPOSE = Path(__file__).parent.parent.parent / "compose"
+COMPOSE = Path(__file__).parent.parent / "compose"
 PORT = 5600
 HOLD_MS = 85.0
 PACES_PER_S, MIDDLE_PER_S = (50, 5_000), (20_000,)

@@ -29,7 +29,8 @@ def serve() -> int:
     """Start the server in a child and stay as PID 1: reap orphans, pass signals on, restart a crash.
 
     The namespace of the node's server lives as long as this process does, so a crashed server is
-    started again and takes over the rules in force; one that keeps crashing ends the sidecar.
+    started again, without the rules that it had: an app that sees it asks for them; one that keeps
+    crashing ends the sidecar.
     """
     child = 0
     stopping = False

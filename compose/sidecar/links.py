@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import statistics
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import probe
 from netem import Netem
 from queueing import Nfqueue
-from shared import write_durably
 from tool import Refused
 
 from replexplorer.core.wire import Flap, LinkCost, LinkState, Shape
@@ -54,11 +51,8 @@ Backend = Netem | Nfqueue
 """A way to shape packets by address: `shape`, `stats`, `health` and `close` are the same of both."""
 
 
-async def choose_backend() -> tuple[Backend, list[str]]:
-    """Netem where the kernel has it, else NFQUEUE; raise Refused with both reasons.
-
-    Answers the addresses that an agent before us shaped as well.
-    """
+async def choose_backend() -> Backend:
+    """Netem where the kernel has it, else NFQUEUE; raise Refused with both reasons."""
     try:
         return await Netem.open()
     except Refused as no_netem:
@@ -129,8 +123,7 @@ class Link:
 class Links:
     """All links of this node."""
 
-    def __init__(self, state_path: Path) -> None:
-        self._state_path = state_path
+    def __init__(self) -> None:
         self._links: dict[str, Link] = {}
         self._backend: Backend | None = None
         self._reason = "not tried yet"
@@ -147,10 +140,9 @@ class Links:
 
     async def _prepare(self) -> None:
         try:
-            self._backend, left = await choose_backend()
+            self._backend = await choose_backend()
             self._reason = self._backend.reason
             self._overhead_us = await self._calibrate(*QUICK)
-            await self._adopt(left)
         except Refused as refusal:
             self._reason = str(refusal)
         finally:
@@ -202,38 +194,6 @@ class Links:
                 if link.delay_ms and link.address:
                     await self._shape(link, link.wanted)
 
-    async def _adopt(self, left: list[str]) -> None:
-        """Take over what an agent before us had in force in this namespace (rules were found), and go on
-        with its flaps: while one is up there may be no rule, and who asked for it may be gone. Other rules
-        go."""
-        saved: dict[str, dict[str, Any]] = {}
-        with contextlib.suppress(OSError, ValueError):
-            saved = json.loads(self._state_path.read_bytes())
-        for peer, fields in saved.items():
-            flap, found = Flap(**fields["flap"]) if fields.get("flap") else None, fields["address"] in left
-            if found or flap is not None:
-                link = self._link(peer, fields["address"])
-                link.window.base_ms = fields["base_ms"]
-                self._begin_flap(link, flap)
-                await self._install(link, Shape(**fields["asked"]) if found else Shape())
-        for address in {*left} - {link.address for link in self._links.values()}:
-            with contextlib.suppress(Refused):
-                await self._need_backend().shape(address, None)
-
-    def _save(self) -> None:
-        state = {
-            link.peer: {
-                "address": link.address,
-                "asked": asdict(link.asked),
-                "base_ms": link.window.base_ms,
-                "flap": None if link.flap is None else asdict(link.flap),
-            }
-            for link in self._links.values()
-            if not link.is_untouched
-        }
-        with contextlib.suppress(OSError):
-            write_durably(self._state_path, json.dumps(state).encode())
-
     def _link(self, peer: str, address: str | None = None) -> Link:
         link = self._links.setdefault(peer, Link(peer))
         if address is not None:
@@ -276,7 +236,6 @@ class Links:
             link.asked = before
             raise
         link.generation = max(link.generation + 1, time.time_ns())
-        self._save()
         self.measure_anew(link.peer)
 
     async def _move(self, link: Link, address: str) -> None:

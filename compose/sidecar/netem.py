@@ -2,9 +2,8 @@
 
 Law: no packet is dropped that nobody asked to drop. So the bands stay in place as long as the agent lives,
 for another discipline at an interface's root drops what is sent meanwhile; a netem goes when it is empty and
-its filter is gone; and what an agent before us left is taken over as it is. Delayed packets take an extra
-band, so that no packet falls into it by its type of service; a filter by the peer's address is the only way
-in. A rate far above any link keeps packets in order when the delay falls: netem sorts by due time, and only
+its filter is gone. Delayed packets take an extra band, so that no packet falls into it by its type of
+service; a filter by the peer's address is the only way in. A rate far above any link keeps packets in order when the delay falls: netem sorts by due time, and only
 with a rate does a later packet queue behind an earlier one (sch_netem.c, netem_enqueue). Nothing lets a
 packet that is held go earlier, and taking its netem away drops it.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -164,36 +162,6 @@ def stats(rows: Rows) -> dict[int, dict[str, int]]:
     return found
 
 
-def shapes(rows: Rows) -> dict[int, Shape]:
-    """What each slot does, of a listing."""
-    found: dict[int, Shape] = {}
-    for slot, row in _netems(rows):
-        options = row.get("options", {})
-        delay = options.get("delay", {})
-        loss_percent = 100 * options.get("loss-random", {}).get("loss", 0.0)
-        bandwidth_bps = 8 * options.get("rate", {}).get("rate", 0)
-        found[slot] = Shape(
-            delay_ms=round(1e3 * delay.get("delay", 0.0), 3),
-            jitter_ms=round(1e3 * delay.get("jitter", 0.0), 3),
-            loss_percent=loss_percent,
-            bandwidth_bps=bandwidth_bps if bandwidth_bps < ORDER_KEEPING_BPS else 0,
-            cut=loss_percent >= MOST_LOST_PERCENT,
-        )
-    return found
-
-
-def addresses(rows: Rows) -> dict[int, str]:
-    """Whose packets go into each slot, from what `tc -j filter show` prints."""
-    found: dict[int, str] = {}
-    for row in rows:
-        options = row.get("options", {})
-        major, _, minor = options.get("flowid", "").partition(":")
-        match = options.get("match", {})
-        if f"{major}:" == ROOT and int(minor, 16) >= FIRST_BAND and match.get("mask") == "ffffffff":
-            found[int(minor, 16) - FIRST_BAND] = str(ipaddress.IPv4Address(int(match["value"], 16)))
-    return found
-
-
 def is_ours(rows: Rows) -> bool:
     """Whether a listing shows our bands."""
     return any(row.get("kind") == "prio" and row.get("handle") == ROOT for row in rows)
@@ -251,28 +219,21 @@ class Netem:
         """Bands without a shape that go when nothing is held in them."""
 
     @classmethod
-    async def open(cls) -> tuple[Netem, list[str]]:
-        """Put the bands in place and try all of it once on the container's own interface.
-
-        Answers the addresses whose bands an agent before us left there. Raise Refused with the diagnosis.
-        """
+    async def open(cls) -> Netem:
+        """Put the bands in place, those of an agent before us taken away, and try all of it once on the
+        container's own interface. Raise Refused with the diagnosis."""
         kernel, device = cls(), first_interface()
-        listing = await _listing(device)
+        await _clear(device)
         try:
             await kernel._root(device)
             await _install(device, PROBE_SLOT, Shape())
             await _take_in(device, PROBE_SLOT, PROBE_ADDRESS)
             await _filter("del", device, PROBE_SLOT)
             await _qdisc("del", device, *_place(PROBE_SLOT))
-            if is_ours(listing):
-                found = addresses(await _rows("tc", "-j", "filter", "show", "dev", device, "parent", ROOT))
-                for slot, shape in shapes(listing).items():
-                    if slot in found and found[slot] != PROBE_ADDRESS:
-                        kernel._bands[found[slot]] = Band(device, slot, shape)
         except Refused:
             await _clear(device)
             raise
-        return kernel, list(kernel._bands)
+        return kernel
 
     async def _root(self, device: str) -> None:
         """Put the bands in place; where they are, nothing happens, and what is in the way goes."""

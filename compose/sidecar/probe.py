@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 PORT = 47017
 """UDP, on the node's own address; not published."""
-_LAYOUT = struct.Struct("!4sBxxxIQqqQI")
+LAYOUT = struct.Struct("!4sBxxxIQqqQI")
 _MAGIC = b"RXP1"
 _ASKS, _ANSWERS = 0, 1
 _SO_TIMESTAMPNS = 35
@@ -92,7 +92,7 @@ class Socket:
 
     def _send(self, receiver: tuple[str, int], *figures: int) -> None:
         with contextlib.suppress(OSError):
-            self._sock.sendto(_LAYOUT.pack(_MAGIC, *figures), receiver)
+            self._sock.sendto(LAYOUT.pack(_MAGIC, *figures), receiver)
 
     def received(self) -> Iterator[Packet]:
         """The probes and answers that wait."""
@@ -101,9 +101,9 @@ class Socket:
                 text, sender = self._sock.recvfrom(256)
             except OSError:
                 return
-            if len(text) == _LAYOUT.size and text.startswith(_MAGIC):
+            if len(text) == LAYOUT.size and text.startswith(_MAGIC):
                 arrived_ns = time.time_ns()
-                _, kind, number, instance, sent_ns, spent_ns, generation, delay_us = _LAYOUT.unpack(text)
+                _, kind, number, instance, sent_ns, spent_ns, generation, delay_us = LAYOUT.unpack(text)
                 yield Packet(
                     kind == _ASKS,
                     number,

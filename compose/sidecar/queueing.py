@@ -230,11 +230,9 @@ class Nfqueue:
         self._ruled: set[str] = set()
 
     @classmethod
-    async def open(cls, reason: str) -> tuple[Nfqueue, list[str]]:
-        """Find a binary that works, clear what an agent before us left, start the process.
-
-        Answers the addresses for which rules were left as well. Raise Refused when none works.
-        """
+    async def open(cls, reason: str) -> Nfqueue:
+        """Find a binary that works, take away the rules of an agent before us, start the process. Raise
+        Refused when none works."""
         refusals = []
         for table in TABLES:
             backend = cls(table, reason)
@@ -249,7 +247,7 @@ class Nfqueue:
             for address, queue in our_rules(listing):
                 await must([*backend._table, "-D", *rule(address, queue)])
             await backend._process.start()
-            return backend, [address for address, _ in our_rules(listing)]
+            return backend
         raise Refused(refusals[0])
 
     def _queue(self, address: str) -> int:

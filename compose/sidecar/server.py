@@ -37,7 +37,6 @@ from replexplorer.core.wire import (
 )
 
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
-STATE_PATH = Path("/run/replexplorer/links.json")
 TOOLS_PATH = Path("/var/lib/replexplorer/tools")
 FIRST_NODE = "db1"
 """Its agent counts the tools volume, which belongs to all nodes."""
@@ -272,7 +271,7 @@ def _held(bridge: Bridge, place: wire.Place, found: Holder | None) -> Held:
 
 
 async def _main(node: str) -> None:
-    links, disk, places = Links(STATE_PATH), Disk(), Places(TOOLS_PATH / "claims")
+    links, disk, places = Links(), Disk(), Places(TOOLS_PATH / "claims")
     server = Server(node, links, disk, DocumentFile(TOOLS_PATH / "requested.json"), places)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -224,10 +224,6 @@ class Agent:
         stat = Path(f"/proc/{self.server_pid()}/stat").read_text()
         return int(stat.rpartition(")")[2].split()[1])
 
-    def forget(self) -> None:
-        """Take away what it keeps for the next serving process."""
-        (NODES / self.node / "links.json").unlink()
-
     async def stop(self) -> None:
         """End it as Docker does."""
         os.kill(self.first_pid(), signal.SIGTERM)

@@ -319,35 +319,11 @@ class Scenario:
         yield {"finding": "tcp", "whole": whole, "retransmitted": retransmitted("primary") - before,
                "dropped": cost["dropped"]}  # fmt: skip
 
-    async def takeover(self) -> Findings:
-        """The serving process is killed under a stream; PID 1 starts the next one."""
-        await self.rtt(85)
-        await self.primary.measured("replica")
-        killed = self.primary.server_pid()
-
-        async def kill() -> None:
-            await asyncio.sleep(0.2)
-            os.kill(killed, signal.SIGKILL)
-
-        with Observer("primary", "replica") as observer:
-            came = await observer.stream(800, gap_ms=2, meanwhile=kill)
-            await self.primary.connect()
-            state = await self.primary.link("replica")
-            observed_ms = statistics.median(await observer.round_trips_ms(10))
-        await self.primary.watch("replica")
-        measured = await self.primary.measured("replica")
-        yield {"finding": "takeover", "started_again": self.primary.server_pid() != killed,
-               "sent": 800, "came": len(came), "in_order": in_order(came),
-               "shortest_way_ms": min(a.came_ms - a.sent_ms for a in came),
-               "state": state, "observed_ms": observed_ms, "measured_ms": measured["measured_ms"],
-               "kinds": kinds("primary"), "filters": filters("primary")}  # fmt: skip
-
     async def leftovers(self) -> Findings:
-        """What an agent finds of another one's whose memory is gone: nothing is asked, so nothing stays."""
+        """The serving process is killed and started again: nothing is asked of it, so nothing stays."""
         agent = await Agent.start("spare")
         await agent.set("replica", delay_ms=30)
         await agent.set("client", delay_ms=40)
-        agent.forget()
         os.kill(agent.server_pid(), signal.SIGKILL)
         await asyncio.sleep(0.1)
         await agent.connect()
@@ -390,7 +366,7 @@ async def main() -> None:
             it.partitions, it.flaps, it.removal,
         ),
         "change": (
-            it.refusals, it.interface_gone, it.leftovers, it.start, it.falls, it.tcp_falls, it.takeover,
+            it.refusals, it.interface_gone, it.leftovers, it.start, it.falls, it.tcp_falls,
         ),
     }  # fmt: skip
     for step in parts[os.environ["PART"]]:

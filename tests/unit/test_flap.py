@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,12 +104,12 @@ class LoopTime:
 
 
 @contextmanager
-def agent(state: Path, backend: RecordingBackend) -> Iterator[Any]:
+def agent(backend: RecordingBackend) -> Iterator[Any]:
     """An agent's links on a backend that is ready."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(links.probe, "Socket", Deaf)
         patched.setattr(links, "time", LoopTime)
-        ours = links.Links(state)
+        ours = links.Links()
         ours._backend = backend
         ours._ready.set()
         try:
@@ -123,7 +122,7 @@ def agent(state: Path, backend: RecordingBackend) -> Iterator[Any]:
 @virtual
 async def test_an_agent_cuts_and_opens_by_the_clock_until_it_is_told_to_stop() -> None:
     backend = RecordingBackend()
-    with agent(Path("/nowhere/links.json"), backend) as ours:
+    with agent(backend) as ours:
         await asyncio.sleep(1.0)
         state = await ours.flap(PEER, ADDRESS, wire.Flap(2.0, 3.0, 1.0))
         assert (state.is_down, state.flap) == (True, wire.Flap(2.0, 3.0, 1.0))
@@ -141,7 +140,7 @@ async def test_an_agent_cuts_and_opens_by_the_clock_until_it_is_told_to_stop() -
 @virtual
 async def test_what_knobs_ask_of_the_link_meanwhile_is_kept_through_cuts() -> None:
     backend = RecordingBackend()
-    with agent(Path("/nowhere/links.json"), backend) as ours:
+    with agent(backend) as ours:
         await ours.flap(PEER, ADDRESS, wire.Flap(2.0, 2.0, 0.0))
         await ours.set(PEER, ADDRESS, Shape(loss_percent=5.0))
         assert backend.rules[ADDRESS] == Shape(loss_percent=5.0, cut=True)
@@ -157,28 +156,11 @@ async def test_what_knobs_ask_of_the_link_meanwhile_is_kept_through_cuts() -> No
 @virtual
 async def test_a_refused_cut_is_tried_again() -> None:
     backend = RecordingBackend()
-    with agent(Path("/nowhere/links.json"), backend) as ours:
+    with agent(backend) as ours:
         await ours.flap(PEER, ADDRESS, wire.Flap(2.0, 2.0, 0.0))
         backend.refusals = 1
         await asyncio.sleep(3.0)
         assert backend.turns == [(0.0, True), (2.5, False)]
-
-
-@virtual
-async def test_an_agent_that_comes_back_goes_on_where_the_clock_is(tmp_path: Path) -> None:
-    state, before, after = tmp_path / "links.json", RecordingBackend(), RecordingBackend()
-    with agent(state, before) as ours:
-        await ours.flap(PEER, ADDRESS, wire.Flap(2.0, 2.0, 0.0))
-        await asyncio.sleep(3.0)
-    with agent(state, after) as ours:
-        await ours._adopt([])
-        assert (await ours.state(PEER)).flap == wire.Flap(2.0, 2.0, 0.0)
-        await asyncio.sleep(4.0)
-        assert after.turns == [(4.0, True), (6.0, False)]
-        await ours.flap(PEER, ADDRESS, None)
-    with agent(state, RecordingBackend()) as ours:
-        await ours._adopt([])
-        assert (await ours.state(PEER)).flap is None
 
 
 def test_packets_are_counted_over_rules_that_come_and_go() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.wire import Shape
 from tests.sidecar import load
 
 netem = load("netem")
@@ -24,34 +23,12 @@ CUT = {
 FOREIGN = {"kind": "netem", "handle": "8001:", "parent": "1:3"}
 
 
-def test_shapes_are_read_back_as_they_were_asked() -> None:
-    text = [PRIO, DELAYED, CUT, FOREIGN]
-    assert netem.shapes(text) == {
-        0: Shape(delay_ms=42.45, jitter_ms=7.071, loss_percent=1.5),
-        1: Shape(loss_percent=100, bandwidth_bps=2_000_000, cut=True),
-    }
-
-
 def test_drops_that_were_asked_are_told_apart_where_the_kernel_does() -> None:
     text = [PRIO, DELAYED, CUT]
     assert netem.stats(text) == {
         0: {"packets": 7, "dropped": 3, "held": 2},
         1: {"packets": 0, "dropped": 0, "held": 0, "lost": 4},
     }
-
-
-def test_filters_say_whose_packets_a_band_takes() -> None:
-    u32 = {"protocol": "ip", "pref": 10, "kind": "u32", "chain": 0}
-    match = {"value": "a4d0003", "mask": "ffffffff", "offmask": "", "off": 16}
-    rows = [
-        u32,
-        u32 | {"options": {"fh": "800:", "ht_divisor": 1}},
-        u32 | {"options": {"fh": "800::800", "flowid": "1:4", "match": match}},
-        u32 | {"options": {"fh": "800::801", "flowid": "1:3", "match": match}},
-        u32 | {"options": {"fh": "800::802", "flowid": "1:10", "match": match | {"value": "ac120003"}}},
-    ]
-    assert netem.addresses(rows) == {0: "10.77.0.3", 12: "172.18.0.3"}
-    assert netem.addresses([]) == {}
 
 
 @pytest.mark.parametrize(
