@@ -103,7 +103,7 @@ async def change(backend, peer, changes):
 async def main(peer, runs):
     figures = []
     for run in runs:
-        backend, _ = await queueing.Nfqueue.open("bench")
+        backend = await queueing.Nfqueue.open("bench")
         shape = Shape(**run["shape"])
         await backend.shape(peer, shape)
         before, counts = await backend.health(), await backend.stats(peer)

@@ -194,11 +194,8 @@ class Links:
                 if link.delay_ms and link.address:
                     await self._shape(link, link.wanted)
 
-    def _link(self, peer: str, address: str | None = None) -> Link:
-        link = self._links.setdefault(peer, Link(peer))
-        if address is not None:
-            link.address = address
-        return link
+    def _link(self, peer: str) -> Link:
+        return self._links.setdefault(peer, Link(peer))
 
     async def _shape(self, link: Link, wanted: Shape) -> float:
         """Install a shape, the delay less our own overhead; answers the delay in force."""

@@ -3,9 +3,10 @@
 Law: no packet is dropped that nobody asked to drop. So the bands stay in place as long as the agent lives,
 for another discipline at an interface's root drops what is sent meanwhile; a netem goes when it is empty and
 its filter is gone. Delayed packets take an extra band, so that no packet falls into it by its type of
-service; a filter by the peer's address is the only way in. A rate far above any link keeps packets in order when the delay falls: netem sorts by due time, and only
-with a rate does a later packet queue behind an earlier one (sch_netem.c, netem_enqueue). Nothing lets a
-packet that is held go earlier, and taking its netem away drops it.
+service; a filter by the peer's address is the only way in. A rate far above any link keeps packets in order
+when the delay falls: netem sorts by due time, and only with a rate does a later packet queue behind an
+earlier one (sch_netem.c, netem_enqueue). Nothing lets a packet that is held go earlier, and taking its netem
+away drops it.
 """
 
 from __future__ import annotations

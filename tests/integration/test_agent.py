@@ -404,6 +404,8 @@ async def test_a_crashed_server_is_started_again_without_a_rule(pair: Pair) -> N
         pair.run("db1", "python3", "-c", f"import os;os.kill({server}, 9)")
         link = await until(lambda: primary.link("db2"), holds=lambda link: link.backend is not None)
         assert link.shape == Shape()
+        await pair.shape(primary, replica, Shape())
+        await primary.watch("db2", pair.address("db2"))
         await set_rtt(pair, primary, replica, 60)
         await is_measured(primary, 60, 2)
 

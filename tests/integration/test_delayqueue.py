@@ -42,7 +42,7 @@ def receive(sock):
     return numbers, delays_ms
 
 async def open_backend():
-    return (await queueing.Nfqueue.open("test"))[0]
+    return await queueing.Nfqueue.open("test")
 """
 
 KILL = """

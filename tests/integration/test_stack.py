@@ -420,7 +420,7 @@ async def test_two_users_downs_at_once_leave_nothing(rough: DockerProvider, dock
 
 
 def _remove(stack: str) -> None:
-    daemons = Daemons(None)
+    daemons = Daemons(stack)
     remove_everywhere(daemons, stack)
     daemons.close()
 

@@ -45,7 +45,7 @@ def opened(away: set[str], made: list[Client] | None = None) -> Callable[[str], 
 
 def test_work_of_a_node_is_done_on_its_host_with_one_client() -> None:
     made: list[Client] = []
-    daemons = Daemons(PLACED, opened(set(), made))
+    daemons = Daemons("far", PLACED, opened(set(), made))
     assert [daemons.on(node, lambda client: client.address) for node in ("db1", "db2", "db3")] == [A, B, B]
     assert len(made) == 2
     daemons.close()
@@ -54,7 +54,7 @@ def test_work_of_a_node_is_done_on_its_host_with_one_client() -> None:
 
 def test_the_hosts_that_are_there_answer_and_the_other_is_named() -> None:
     away = {B}
-    daemons = Daemons(PLACED, opened(away))
+    daemons = Daemons("far", PLACED, opened(away))
     assert daemons.each(lambda host, client: client.address) == {A: A}
     assert daemons.away == {B: "Docker is not running"}
     with pytest.raises(StackUnavailable, match=r"the host unix:///b/sock \(db2, db3\) is away"):
@@ -68,7 +68,7 @@ def test_the_hosts_that_are_there_answer_and_the_other_is_named() -> None:
 
 def test_a_client_whose_daemon_went_is_opened_anew() -> None:
     made: list[Client] = []
-    daemons = Daemons(PLACED, opened(set(), made))
+    daemons = Daemons("far", PLACED, opened(set(), made))
 
     def refuse(client: Client) -> None:
         raise NoDaemon("Docker does not answer", "start it")
@@ -80,7 +80,7 @@ def test_a_client_whose_daemon_went_is_opened_anew() -> None:
 
 
 def test_what_the_work_itself_refuses_is_no_host_that_is_away() -> None:
-    daemons = Daemons(PLACED, opened(set()))
+    daemons = Daemons("far", PLACED, opened(set()))
 
     def refuse(host: str, client: Client) -> None:
         raise StackUnavailable("no such stack", "replexplorer up")
@@ -114,7 +114,7 @@ def test_hosts_that_are_not_in_one_swarm_are_said(infos: dict[str, Any], said: s
 
 @pytest.mark.parametrize(("node", "keeps"), [("db1", True), ("db2", False)])
 def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(node: str, keeps: bool) -> None:
-    daemons = Daemons(PLACED, opened({A, B}))
+    daemons = Daemons("far", PLACED, opened({A, B}))
     with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
         daemons.on(node, lambda client: client)
     assert ("it keeps what is requested, so nothing can be changed until then" in str(raised.value)) is keeps

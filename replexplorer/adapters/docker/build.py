@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -35,49 +35,44 @@ def put_roles(client: Any, sidecar: str, text: str) -> None:
     client.put_archive(sidecar, _TOOLS, archive([("roles", text.encode())]))
 
 
+@dataclass
 class Builder:
     """One `up` of one stack; used once, in a thread of its own."""
 
-    def __init__(
-        self,
-        daemons: Daemons,
-        stack: str,
-        compose: Path,
-        accounts_file: Path,
-        subnet: str | None,
-        report: Report,
-        cancelled: threading.Event,
-    ) -> None:
-        self._daemons = daemons
-        self._stack = stack
-        self._compose = compose
-        self._accounts_file = accounts_file
-        self._subnet = subnet
-        self._report = report
-        self._cancelled = cancelled
-        self._manager = HERE
-        """The host through which the swarm is managed."""
-        self._found: dict[str, Inventory] = {}
-        """What is there of the stack, by host."""
+    daemons: Daemons
+    compose: Path
+    accounts_file: Path
+    subnet: str | None
+    report: Report
+    cancelled: threading.Event
+    manager: str = HERE
+    """The host through which the swarm is managed."""
+    found: Mapping[str, Inventory] = field(default_factory=dict)
+    """What is there of the stack, by host."""
+
+    @property
+    def stack(self) -> str:
+        """Its name."""
+        return self.daemons.stack
 
     def up(self, options: UpOptions) -> bool:
         """Make or mend; answers whether the stack was created here. Of a stack on several hosts raises
         StackUnavailable naming a host that is away, or in no swarm."""
-        daemons = self._daemons
+        daemons = self.daemons
         if daemons.placement is None:
             return self._up(options)
-        was_known = hosts.read(self._stack) is not None
-        self._manager = manager_of(daemons.every(lambda host, client: client.info()), daemons.at)
+        was_known = hosts.read(self.stack) is not None
+        self.manager = manager_of(daemons.every(lambda host, client: client.info()), daemons.at)
         try:
             created = self._up(options)
         except BaseException:
             if not was_known and not daemons.away:
-                hosts.forget(self._stack)
+                hosts.forget(self.stack)
             raise
         if not daemons.placement.network:  # it was there, and this machine did not know it
             found = self._take()
-            self._keep(found.identity, found.system())
-        self._spread(load.ensure_image(daemons.at(self._manager), self._stack, self._manager, self._report))
+            daemons.note(network=found.identity, system=found.system())
+        self._spread(load.ensure_image(daemons.at(self.manager), self.stack, self.manager, self.report))
         return created
 
     def _up(self, options: UpOptions) -> bool:
@@ -92,42 +87,36 @@ class Builder:
         topology, server_image = self._topology(options.image, flavor, found.image(), system)
         topology = topology.limited(limits)
         if created and not found.empty:
-            self._report("removing what a broken start left", None)
-            inventory.remove_everywhere(self._daemons, self._stack)
+            self.report("removing what a broken start left", None)
+            inventory.remove_everywhere(self.daemons, self.stack)
             found = self._take()
         try:
             self._make(found, nodes, topology, server_image)
         except BaseException:
             with suppress(Exception):
                 if created:
-                    inventory.remove_everywhere(self._daemons, self._stack)
-                    secrets.forget(self._accounts_file)
+                    inventory.remove_everywhere(self.daemons, self.stack)
+                    secrets.forget(self.accounts_file)
                 else:
                     kept = found.nodes()
-                    self._daemons.each(lambda host, client: inventory.remove_nodes(client, self._stack, kept))
+                    self.daemons.each(lambda host, client: inventory.remove_nodes(client, self.stack, kept))
             raise
         return created
 
-    def _keep(self, network: str, system: str | None) -> None:
-        """Note what was made of a stack on several hosts."""
-        if self._daemons.placement is not None:
-            self._daemons.placement = replace(self._daemons.placement, network=network, system=system)
-            hosts.write(self._stack, self._daemons.placement)
-
     def _take(self) -> Inventory:
         """Everything of the stack."""
-        found = self._found = self._daemons.every(lambda host, client: inventory.take(client, self._stack))
+        found = self.found = self.daemons.every(lambda host, client: inventory.take(client, self.stack))
         return Inventory(
             tuple(each for some in found.values() for each in some.containers),
-            found[self._manager].networks,
+            found[self.manager].networks,
             tuple(each for some in found.values() for each in some.volumes),
         )
 
     def _is_another(self, has: str, asked: object) -> UsageError:
         """What to raise where a stack that is there is to be something else."""
         return UsageError(
-            f"stack {self._stack} {has}, not {asked}",
-            f"`replexplorer down --stack {self._stack}` first, or another --stack",
+            f"stack {self.stack} {has}, not {asked}",
+            f"`replexplorer down --stack {self.stack}` first, or another --stack",
         )
 
     def _check_system(self, options: UpOptions, found: Inventory) -> tuple[System, str | None]:
@@ -150,13 +139,13 @@ class Builder:
         if found.containers and wanted < has:
             one = int(system.is_group)  # of a group all nodes are counted
             raise UsageError(
-                f"stack {self._stack} has {has + one} {'nodes' if one else 'replicas'}, not {wanted + one}",
-                f"a live stack only grows: `replexplorer down --stack {self._stack}` first",
+                f"stack {self.stack} has {has + one} {'nodes' if one else 'replicas'}, not {wanted + one}",
+                f"a live stack only grows: `replexplorer down --stack {self.stack}` first",
             )
         nodes = node_names(wanted)
-        placed = self._daemons.placement
+        placed = self.daemons.placement
         if placed is not None:
-            self._daemons.placement = replace(placed, hosts=hosts.checked(placed.hosts, nodes))
+            self.daemons.placement = replace(placed, hosts=hosts.checked(placed.hosts, nodes))
         return nodes
 
     def _limits(self, options: UpOptions, found: Inventory) -> ServerLimits:
@@ -185,7 +174,7 @@ class Builder:
     ) -> tuple[StackFile, str]:
         """stack.yaml with the images in it, all of them here."""
         # Read once before anything is built, so that a broken file costs no build.
-        read_stack_file(self._compose / "stack.yaml")
+        read_stack_file(self.compose / "stack.yaml")
         image = asked or live
         ours = images.flavor_of(image) if image else None
         if image is None or (ours and self._image_id(image) is None and asked is None):
@@ -194,45 +183,45 @@ class Builder:
             image = made["mysqld"]
         else:
             if not ours and (asked or self._image_id(image) is None):
-                images.require(image, self._report)
+                images.require(image, self.report)
             made = self._ensure([images.SIDECAR])
             if asked:
-                images.check_foreign(image, self._compose, self._report, system.name)
+                images.check_foreign(image, self.compose, self.report, system.name)
         variables = {
-            "RX_STACK": self._stack,
+            "RX_STACK": self.stack,
             "RX_VERSION": replexplorer.__version__,
             "RX_SIDECAR_TAG": made["sidecar"].rpartition(":")[2],
             "RX_MYSQL_IMAGE": image,
             "RX_SYSTEM": system.name,
         }
-        return read_stack_file(self._compose / "stack.yaml", variables), image
+        return read_stack_file(self.compose / "stack.yaml", variables), image
 
     def _image_id(self, name: str) -> str | None:
         """The image's id on a host that has it, else on this machine."""
-        found = self._daemons.each(lambda host, client: image_id(client, name))
+        found = self.daemons.each(lambda host, client: image_id(client, name))
         known = next((each for each in found.values() if each is not None), None)
-        if known is None and self._daemons.placement is not None:
+        if known is None and self.daemons.placement is not None:
             with suppress(MissingPiece), closing(connect()) as local:
                 return image_id(local, name)
         return known
 
     def _ensure(self, recipes: Sequence[images.Recipe]) -> dict[str, str]:
         """Have these images on one host at least; role to reference."""
-        is_there = None if self._daemons.placement is None else lambda name: self._image_id(name) is not None
-        return images.ensure(recipes, self._compose, self._report, is_there)
+        is_there = None if self.daemons.placement is None else lambda name: self._image_id(name) is not None
+        return images.ensure(recipes, self.compose, self.report, is_there)
 
     def _make(self, found: Inventory, nodes: Sequence[str], topology: StackFile, image: str) -> None:
-        daemons, placed = self._daemons, self._daemons.placement
+        daemons, placed = self.daemons, self.daemons.placement
         service = topology.service(nodes[0], "sidecar")
         for name in (service.image, image):
             self._spread(name)
         self._stop_if_cancelled()
-        self._report("creating the network and the volumes", 0.0)
+        self.report("creating the network and the volumes", 0.0)
         steps = {
             host: Steps(
                 daemons.at(host),
-                self._stack,
-                self._found[host],
+                self.stack,
+                self.found[host],
                 topology,
                 {inventory.HOST: host} if placed is not None else {},
             )
@@ -240,22 +229,21 @@ class Builder:
         }
         by_node = {node: steps[daemons.host_of(node)] for node in nodes}
         firsts = {daemons.host_of(node): node for node in reversed(nodes)}
-        whole = Steps(daemons.at(self._manager), self._stack, found, topology, {})
+        whole = Steps(daemons.at(self.manager), self.stack, found, topology, {})
         with ThreadPoolExecutor(2 * len(nodes) + 2) as pool:
-            network = pool.submit(
-                whole.network, self._subnet, len(nodes) - 1, image, is_overlay=placed is not None
+            making = pool.submit(
+                whole.network, self.subnet, len(nodes) - 1, image, is_overlay=placed is not None
             )
-            results_of(
-                [
-                    network,
-                    *(pool.submit(step.volume, "data", node) for node, step in by_node.items()),
-                    *(pool.submit(step.volume, "tools", None) for step in steps.values()),
-                ]
-            )
-            self._keep(network.result(), service.labels[inventory.SYSTEM])
-            accounts = self._passwords(found, network.result())
+            volumes = [pool.submit(step.volume, "data", node) for node, step in by_node.items()]
+            volumes += [pool.submit(step.volume, "tools", None) for step in steps.values()]
+            network = making.result()
+            for volume in volumes:
+                volume.result()
+            if placed is not None:
+                daemons.note(network=network, system=service.labels[inventory.SYSTEM])
+            accounts = self._passwords(found, network)
             self._stop_if_cancelled()
-            self._report("starting the servers", 0.3)
+            self.report("starting the servers", 0.3)
             # The first sidecar of a host fills its tools volume; passwords and roles follow. The first node's
             # head start lets a replica's first connect find it listening: the next try is a second later.
             made = {}
@@ -270,20 +258,21 @@ class Builder:
             others = [
                 pool.submit(self._node, by_node[node], node, made.get(node), first) for node in nodes[1:]
             ]
-            results_of([first, *others])
+            for node_up in (first, *others):
+                node_up.result()
         self._stop_if_cancelled()
-        self._report("the servers are starting", 0.6)
+        self.report("the servers are starting", 0.6)
 
     def _passwords(self, found: Inventory, network: str) -> Credentials:
         """The stack's passwords, made where there is no data yet, and kept on this machine."""
-        kept = secrets.read(self._accounts_file)
+        kept = secrets.read(self.accounts_file)
         if found.volumes and kept is None:
             raise StackUnavailable(
-                f"stack {self._stack} found, cannot log in: its passwords are lost",
-                f"replexplorer down --stack {self._stack}",
+                f"stack {self.stack} found, cannot log in: its passwords are lost",
+                f"replexplorer down --stack {self.stack}",
             )
         accounts = kept.credentials if found.volumes and kept is not None else secrets.generate()
-        secrets.write(self._accounts_file, secrets.StoredAccounts(accounts, network))
+        secrets.write(self.accounts_file, secrets.StoredAccounts(accounts, network))
         return accounts
 
     def _node(self, step: Steps, node: str, sidecar: Made | None, first: Future[None] | None) -> None:
@@ -309,16 +298,16 @@ class Builder:
         sidecar, server = (found.container(node, role) for role in ("sidecar", "mysqld"))
         if sidecar is None or server is None:
             return False
-        return self._daemons.on(node, lambda client: _is_older(client, server.id, sidecar.id))
+        return self.daemons.on(node, lambda client: _is_older(client, server.id, sidecar.id))
 
     def _spread(self, name: str) -> None:
         """Have an image on every host: what one has, or this machine, is loaded onto the others at once."""
-        has = self._daemons.every(lambda host, client: image_id(client, name) is not None)
+        has = self.daemons.every(lambda host, client: image_id(client, name) is not None)
         missing = [host for host in has if not has[host]]
-        if not missing or self._daemons.placement is None:
+        if not missing or self.daemons.placement is None:
             return
         origin = next((host for host in has if has[host]), None)
-        self._report(f"loading {name} onto {', '.join(missing)}", None)
+        self.report(f"loading {name} onto {', '.join(missing)}", None)
 
         def load(host: str) -> None:
             with (
@@ -334,10 +323,10 @@ class Builder:
                     raise StackUnavailable(f"{host} has no image {name} after it was loaded", "try again")
 
         with ThreadPoolExecutor(len(missing)) as pool:
-            results_of([pool.submit(load, host) for host in missing])
+            list(pool.map(load, missing))
 
     def _stop_if_cancelled(self) -> None:
-        if self._cancelled.is_set():
+        if self.cancelled.is_set():
             raise StackUnavailable("interrupted while the stack came up", "try again")
 
 
@@ -355,34 +344,35 @@ class Made:
     state: str
 
 
+@dataclass(frozen=True)
 class Steps:
     """Each object of a stack on one daemon: the one that is there, else a new one as stack.yaml says."""
 
-    def __init__(
-        self, client: Any, stack: str, found: Inventory, topology: StackFile, labels: Mapping[str, str]
-    ) -> None:
-        """`labels` are on what is made here beside those of the file."""
-        self.client = client
-        self._labels = labels
-        self._prefix = f"replexplorer-{stack}"
-        self._found = found
-        self._topology = topology
+    client: Any
+    stack: str
+    found: Inventory
+    topology: StackFile
+    labels: Mapping[str, str]
+    """On what is made here, beside those of the file."""
+
+    def _name(self, *parts: str | None) -> str:
+        return "-".join(("replexplorer", self.stack, *filter(None, parts)))
 
     def network(self, subnet: str | None, replicas: int, image: str, *, is_overlay: bool) -> str:
         """The stack's network; answers what tells it from others of the same name."""
-        if self._found.networks:
-            return self._found.identity
+        if self.found.networks:
+            return self.found.identity
         from docker.types import IPAMConfig, IPAMPool
 
         labels = {
-            **self._topology.network_labels(),
+            **self.topology.network_labels(),
             inventory.REPLICAS: str(replicas),
             inventory.IMAGE: image,
-            **self._labels,
+            **self.labels,
         }
         ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
         made = self.client.create_network(
-            self._prefix,
+            self._name(),
             ipam=ipam,
             check_duplicate=True,
             labels=labels,
@@ -394,25 +384,21 @@ class Steps:
         )
         return str(made["Id"])
 
-    def volume(self, role: str, node: str | None) -> Mapping[str, Any]:
-        """A volume, as the daemon describes it."""
-        if (found := self._found.volume(role, node)) is not None:
-            return found
-        made: Mapping[str, Any] = self.client.create_volume(
-            self._volume_name(role, node), labels={**self._topology.volume_labels(role, node), **self._labels}
-        )
-        return made
+    def volume(self, role: str, node: str | None) -> None:
+        """Have a volume; the daemon leaves one of this name as it is."""
+        labels = {**self.topology.volume_labels(role, node), **self.labels}
+        self.client.create_volume(self._name(node, role), labels=labels)
 
     def sidecar(self, node: str) -> Made:
         """The container that has the node's network; one that was taken off it is made again, with its ports
         and aliases."""
-        found = self._found.container(node, "sidecar")
+        found = self.found.container(node, "sidecar")
         if found is not None and _is_disconnected(found):
             self.client.remove_container(found.id, force=True)
         elif found is not None:
             return Made(found.id, found.state)
-        service = self._topology.service(node, "sidecar")
-        network = self._network_name()
+        service = self.topology.service(node, "sidecar")
+        network = self._name()
         aliases = list(next(iter(service.networks.values())).aliases)
         endpoint = self.client.create_endpoint_config(aliases=aliases)
         host = self._host_config(
@@ -422,7 +408,7 @@ class Steps:
         )
         return self._create(
             service,
-            f"{self._prefix}-{node}-net",
+            self._name(node, "net"),
             host,
             hostname=service.hostname,
             ports=[port for port, _ in map(_binding, service.ports)],
@@ -431,14 +417,14 @@ class Steps:
 
     def server(self, node: str, sidecar: Made) -> Made:
         """The container of the node's server, in the network of this sidecar."""
-        found = self._found.container(node, "mysqld")
+        found = self.found.container(node, "mysqld")
         if found is not None and self._joined(found) == sidecar.id:
             return Made(found.id, found.state)
         if found is not None:
             self.client.remove_container(found.id, force=True, v=True)
-        service = self._topology.service(node, "mysqld")
+        service = self.topology.service(node, "mysqld")
         host = self._host_config(service, network_mode=f"container:{sidecar.id}")
-        return self._create(service, f"{self._prefix}-{node}", host)
+        return self._create(service, self._name(node), host)
 
     def start(self, made: Made) -> bool:
         """Make the container run; answers whether it had to be started."""
@@ -463,7 +449,7 @@ class Steps:
             entrypoint=list(service.entrypoint) if service.entrypoint is not None else None,
             command=list(service.command) if service.command is not None else None,
             environment=service.environment,
-            labels={**service.labels, **self._labels},
+            labels={**service.labels, **self.labels},
             stop_signal=service.stop_signal,
             host_config=host,
             **more,
@@ -486,17 +472,10 @@ class Steps:
         )
 
     def _bind(self, mount: Mount, node: str) -> str:
-        labels = self._topology.volumes[mount.volume].labels
+        labels = self.topology.volumes[mount.volume].labels
         role = labels[inventory.ROLE]
-        name = self._volume_name(role, node if inventory.NODE in labels else None)
+        name = self._name(node if inventory.NODE in labels else None, role)
         return f"{name}:{mount.path}:{'ro' if mount.read_only else 'rw'}"
-
-    def _volume_name(self, role: str, node: str | None) -> str:
-        found = self._found.volume(role, node)
-        return str(found["Name"]) if found else "-".join(filter(None, (self._prefix, node, role)))
-
-    def _network_name(self) -> str:
-        return str(self._found.networks[0]["Name"]) if self._found.networks else self._prefix
 
 
 def _whole(found: Inventory, nodes: Sequence[str]) -> bool:
@@ -517,10 +496,3 @@ def _binding(port: str) -> tuple[int, tuple[str, int | None]]:
     """`127.0.0.1::3306` as the SDK wants it."""
     host, published, inside = port.split(":")
     return int(inside), (host, int(published) if published else None)
-
-
-def results_of(futures: Sequence[Future[Any]]) -> None:
-    """Wait for all, then raise what the first failing one raised."""
-    errors = [error for future in futures if (error := future.exception()) is not None]
-    if errors:
-        raise errors[0]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -163,14 +163,23 @@ def stacks() -> list[str]:
 class Daemons:
     """The clients of one stack's hosts, each opened when it is first needed; used from several threads."""
 
-    def __init__(self, placement: Placement | None, opened: Callable[..., Any] = connect) -> None:
+    def __init__(
+        self, stack: str, placement: Placement | None = None, opened: Callable[..., Any] = connect
+    ) -> None:
         """`opened` makes a client for an address, or without one for this machine's daemon."""
+        self.stack = stack
         self.placement = placement
         self.away: dict[str, str] = {}
         """Why a host could not be asked when it was last tried, by host."""
         self._opened = opened
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+
+    def note(self, **changes: Any) -> None:
+        """Keep what became of a stack's placement; nothing of a stack on this machine."""
+        if self.placement is not None:
+            self.placement = replace(self.placement, **changes)
+            write(self.stack, self.placement)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -74,13 +74,6 @@ class Inventory:
         """The container of a node in a role."""
         return next((c for c in self.containers if (c.node, c.role) == (node, role)), None)
 
-    def volume(self, role: str, node: str | None = None) -> Mapping[str, Any] | None:
-        """The volume of a role, of a node where it has one."""
-        wanted = (role, node)
-        return next(
-            (each for each in self.volumes if (_of(each).get(ROLE), _of(each).get(NODE)) == wanted), None
-        )
-
     def nodes(self) -> list[str]:
         """Names of the nodes of which anything is there, in order."""
         found = {c.node for c in self.containers} | {_of(volume).get(NODE) for volume in self.volumes}

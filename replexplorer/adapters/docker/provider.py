@@ -78,7 +78,7 @@ class DockerProvider:
         self.abilities = frozenset(Ability)
         self._subnet = subnet
         self._compose = compose or paths.shipped("compose")
-        self._daemons = Daemons(placed)
+        self._daemons = Daemons(name, placed)
 
     @property
     def placement(self) -> Placement:
@@ -159,9 +159,9 @@ class DockerProvider:
             from replexplorer.adapters.docker.build import Builder
 
             with self._lock(report_from_thread, cancelled):
-                made = (self.name, self._compose, self.accounts_file, self._subnet)
+                made = (daemons, self._compose, self.accounts_file, self._subnet)
                 try:
-                    return Builder(daemons, *made, report_from_thread, cancelled).up(options)
+                    return Builder(*made, report_from_thread, cancelled).up(options)
                 except NotFound as error:
                     if isinstance(error, ImageNotFound):
                         raise
@@ -205,13 +205,9 @@ class DockerProvider:
                 daemons.every(lambda host, client: inventory.remove_nodes(client, self.name, kept))
                 if daemons.placement is not None:
                     on = {node: host for node, host in daemons.placement.hosts.items() if node in kept}
-                    self._note(replace(daemons.placement, hosts=on))
+                    daemons.note(hosts=on)
 
         await self._call(work)
-
-    def _note(self, placed: Placement) -> None:
-        self._daemons.placement = placed
-        hosts.write(self.name, placed)
 
     async def keep_roles(self, roles: BootRoles) -> None:
         """As a file on the tools volume of each host, which start-mysqld reads at each start; it is put there
@@ -226,8 +222,7 @@ class DockerProvider:
             put_roles(client, sidecars[0].id, roles.text)
 
         def work(daemons: Daemons) -> None:
-            if daemons.placement is not None:
-                self._note(replace(daemons.placement, roles=roles.text))
+            daemons.note(roles=roles.text)
             daemons.each(put)
 
         await self._call(work)
