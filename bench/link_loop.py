@@ -117,7 +117,8 @@ async def main(peer, runs):
         figures.append({"per_s": run["per_s"], "packets_asked": run["packets"], **seen,
             "cpu_us_per_packet": round(cost_us / packets, 2) if packets else None,
             "delay_error_p99_us": after["delay_error_p99_us"], "timer_late_us": after["timer_late_us"],
-            **{name: now[name] - counts[name] for name in ("packets", "strangers", "lost", "dropped")}})
+            **{name: now.get(name, 0) - counts.get(name, 0)
+               for name in ("packets", "strangers", "lost", "dropped")}})
         await backend.close()
     print(json.dumps(figures))
 

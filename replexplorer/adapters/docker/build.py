@@ -3,7 +3,6 @@ what is whole is left. On several hosts each has the images, and one overlay is 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -44,7 +43,7 @@ class Builder:
     accounts_file: Path
     subnet: str | None
     report: Report
-    cancelled: threading.Event
+    """Raises where the work is cancelled."""
     manager: str = HERE
     """The host through which the swarm is managed."""
     found: Mapping[str, Inventory] = field(default_factory=dict)
@@ -215,7 +214,6 @@ class Builder:
         service = topology.service(nodes[0], "sidecar")
         for name in (service.image, image):
             self._spread(name)
-        self._stop_if_cancelled()
         self.report("creating the network and the volumes", 0.0)
         steps = {
             host: Steps(
@@ -242,7 +240,6 @@ class Builder:
             if placed is not None:
                 daemons.note(network=network, system=service.labels[inventory.SYSTEM])
             accounts = self._passwords(found, network)
-            self._stop_if_cancelled()
             self.report("starting the servers", 0.3)
             # The first sidecar of a host fills its tools volume; passwords and roles follow. The first node's
             # head start lets a replica's first connect find it listening: the next try is a second later.
@@ -260,7 +257,6 @@ class Builder:
             ]
             for node_up in (first, *others):
                 node_up.result()
-        self._stop_if_cancelled()
         self.report("the servers are starting", 0.6)
 
     def _passwords(self, found: Inventory, network: str) -> Credentials:
@@ -277,7 +273,6 @@ class Builder:
 
     def _node(self, step: Steps, node: str, sidecar: Made | None, first: Future[None] | None) -> None:
         """Bring one node up: its sidecar, then (after `first`) the server in the sidecar's namespace."""
-        self._stop_if_cancelled()
         made = sidecar or step.sidecar(node)
         with ThreadPoolExecutor(1) as pool:
             started = pool.submit(step.start, made)
@@ -324,10 +319,6 @@ class Builder:
 
         with ThreadPoolExecutor(len(missing)) as pool:
             list(pool.map(load, missing))
-
-    def _stop_if_cancelled(self) -> None:
-        if self.cancelled.is_set():
-            raise StackUnavailable("interrupted while the stack came up", "try again")
 
 
 def _is_older(client: Any, server: str, sidecar: str) -> bool:

@@ -15,6 +15,7 @@ import fcntl
 import os
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -140,28 +141,17 @@ class DockerProvider:
                         f"`replexplorer down --stack {self.name}` first",
                     )
             self._daemons.placement = replace(placed, hosts={**placed.hosts, **options.hosts})
-        loop = asyncio.get_running_loop()
         cancelled = threading.Event()
-        said = ""
-
-        def report_from_thread(text: str, done: float | None) -> None:
-            # Long work reports often, so this is where a cancel reaches it.
-            nonlocal said
-            if cancelled.is_set():
-                raise StackUnavailable("interrupted while the stack came up", "try again")
-            if text != said:
-                said = text
-                loop.call_soon_threadsafe(report, text, done)
+        say = _from_thread(report, cancelled)
 
         def work(daemons: Daemons) -> bool:
             from docker.errors import ImageNotFound, NotFound
 
             from replexplorer.adapters.docker.build import Builder
 
-            with self._lock(report_from_thread, cancelled):
-                made = (daemons, self._compose, self.accounts_file, self._subnet)
+            with self._lock(say):
                 try:
-                    return Builder(*made, report_from_thread, cancelled).up(options)
+                    return Builder(daemons, self._compose, self.accounts_file, self._subnet, say).up(options)
                 except NotFound as error:
                     if isinstance(error, ImageNotFound):
                         raise
@@ -201,7 +191,7 @@ class DockerProvider:
         kept = node_names(replicas)
 
         def work(daemons: Daemons) -> None:
-            with self._lock(lambda text, done: None, threading.Event()):
+            with self._lock(lambda text, done: None):
                 daemons.every(lambda host, client: inventory.remove_nodes(client, self.name, kept))
                 if daemons.placement is not None:
                     on = {node: host for node, host in daemons.placement.hosts.items() if node in kept}
@@ -231,10 +221,10 @@ class DockerProvider:
         """Remove all that carries this stack's label; answers how many things went. Raises StackUnavailable
         naming the hosts that cannot be reached: all are still known then, and the network goes with the last
         of them."""
-        say = _to_loop(report)
+        say = _from_thread(report or (lambda text, done: None))
 
         def work(daemons: Daemons) -> int:
-            with self._lock(say, threading.Event()):
+            with self._lock(say):
                 count, left = inventory.remove_everywhere(daemons, self.name)
                 if left:
                     raise StackUnavailable(
@@ -365,7 +355,7 @@ class DockerProvider:
         await asyncio.to_thread(self._daemons.close)
 
     @contextmanager
-    def _lock(self, report: Report, cancelled: threading.Event) -> Iterator[None]:
+    def _lock(self, report: Report) -> Iterator[None]:
         """One `up` or `down` a stack at a time on this host."""
         file = paths.state_directory() / "stacks" / f".{self.name}.lock"
         try:
@@ -375,17 +365,13 @@ class DockerProvider:
         except OSError as error:
             raise MissingPiece(f"cannot write {file}", error.strerror or str(error)) from None
         with stream:
-            told = False
             while True:
                 try:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if not told:
-                        report(f"another replexplorer works on stack {self.name}: waiting", None)
-                        told = True
-                    if cancelled.wait(0.1):
-                        raise StackUnavailable("interrupted while waiting", "try again") from None
+                    report(f"another replexplorer works on stack {self.name}: waiting", None)
+                    time.sleep(0.1)
             yield
 
 
@@ -401,12 +387,17 @@ def _placed(found: Sequence[NodeAddress], placed: Placement) -> list[NodeAddress
     return nodes
 
 
-def _to_loop(report: Report | None) -> Report:
-    """Reports from another thread; must be called on the loop."""
-    loop = asyncio.get_running_loop()
+def _from_thread(report: Report, cancelled: threading.Event | None = None) -> Report:
+    """Reports from another thread, each said once; must be called on the loop. Long work reports often, so
+    this is where a cancel reaches it."""
+    loop, said = asyncio.get_running_loop(), ""
 
     def say(text: str, done: float | None) -> None:
-        if report is not None:
+        nonlocal said
+        if cancelled is not None and cancelled.is_set():
+            raise StackUnavailable("interrupted", "try again")
+        if text != said:
+            said = text
             loop.call_soon_threadsafe(report, text, done)
 
     return say
