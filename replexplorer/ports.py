@@ -207,10 +207,6 @@ class Provider(Protocol):
         """
         ...
 
-    async def outdated(self) -> str | None:
-        """Why the stack that is there is not as `up` would make it now, in one line; None where it is."""
-        ...
-
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""
         ...

@@ -16,7 +16,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import probe
 from netem import Netem
@@ -24,8 +23,6 @@ from queueing import Nfqueue
 from tool import Refused
 
 from replexplorer.core.wire import Flap, LinkCost, LinkState, Shape
-
-CONGESTION_PATH = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 CALIBRATION_ADDRESS = "127.77.0.1"
 CALIBRATION_DELAY_US = 2000
@@ -380,7 +377,6 @@ class Links:
             dropped=link.counts.total["dropped"],
             flap=link.flap,
             is_down=link.is_down,
-            congestion=_congestion(),
         )
 
     async def cost(self) -> LinkCost:
@@ -428,11 +424,3 @@ async def _loopback_us(probes: int, interval_s: float) -> float:
         except (TimeoutError, OSError) as error:
             raise Refused("a delayed packet did not come back on the loopback") from error
     return statistics.quantiles(times_us)[0]
-
-
-def _congestion() -> str | None:
-    """Of this network namespace (tcp(7), tcp_congestion_control); None where the kernel does not say it."""
-    try:
-        return CONGESTION_PATH.read_text().strip() or None
-    except OSError:
-        return None

@@ -262,8 +262,7 @@ def _link_words(link: LinkView) -> str:
         else f"FLAPS {flap.down_s:g} s down, {flap.up_s:g} s up, {'down' if flap.is_down else 'up'} now",
         "healed, TCP retries" if link.healing else "",
         f"jitter {number(link.jitter_ms)} ms" if link.jitter_ms else "",
-        f"loss {number(link.loss_percent)} %, of probes {number(link.probes_lost_percent)} %, "
-        f"TCP {link.congestion or 'congestion control unknown'}"
+        f"loss {number(link.loss_percent)} %, of probes {number(link.probes_lost_percent)} %, TCP reno"
         if link.loss_percent
         else "",
         format_value(BY_KEY[keys.BANDWIDTH], bandwidth) if bandwidth else "",

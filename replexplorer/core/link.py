@@ -387,8 +387,6 @@ class LinkView:
     """It goes down and comes up by the clock, beside what its knobs ask."""
     is_down: bool = False
     """Because of that it is down now."""
-    congestion: str | None = None
-    """TCP's congestion control at its ends, `reno`; None while unknown."""
     fault: str | None = None
     """What is wrong with the link, in words; None while it does what was asked."""
     source: str = SOURCE

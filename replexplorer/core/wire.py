@@ -140,9 +140,6 @@ class LinkState:
     """In force beside the shape."""
     is_down: bool = False
     """It cuts this side now."""
-    congestion: str | None = None
-    """TCP's congestion control for connections that this side opens or takes (`reno`): it answers lost
-    packets. None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,8 +190,6 @@ class FakeSidecar:
         """How busy its machine's cores are; None: it does not tell, as an agent from before."""
         self.shapes: dict[str, Shape] = {}
         self.flaps: dict[str, Flap] = {}
-        self.congestion: str | None = None
-        """None: it does not say, as an agent from before."""
         self.fsync_delay_ms = self.stall_ms = 0.0
         self.undo_journal = self.disk_full = False
         self.own_delays_ms: dict[str, float | Literal["auto"]] = dict.fromkeys(("redo", "binlog"), "auto")
@@ -247,7 +245,6 @@ class FakeSidecar:
             lost=0,
             dropped=0,
             flap=self.flaps.get(peer),
-            congestion=self.congestion,
             is_down=peer in self.flaps and self.flaps[peer].phase(VirtualClock().wall())[0],
         )
 

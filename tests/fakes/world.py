@@ -62,8 +62,6 @@ class World:
         self.trouble_at: int | None = None
         """The index into `changes` of the one that fails, once."""
         self.stack_failure: ReplexplorerError | None = None
-        self.outdated: str | None = None
-        """Why the stack is not as one that is made now."""
         """Raised by the next `up`."""
         self.servers_stay_away = False
         """Servers of a new stack never accept a login."""
@@ -469,10 +467,6 @@ class FakeProvider:
                 server.boot()
                 server.starting = world.servers_stay_away
         return False
-
-    async def outdated(self) -> str | None:
-        """See `ports.Provider`."""
-        return self._world.outdated
 
     async def shrink(self, replicas: int) -> None:
         """See `ports.Provider`."""

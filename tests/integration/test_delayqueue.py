@@ -91,7 +91,7 @@ async def main():
         await asyncio.wait({receiving}, timeout=0.1)
     numbers, _ = await receiving
     deadline_s = time.monotonic() + 10  # "end" is sent three times: the later ones may still be held
-    while (stats := await backend.stats(peer))["held"] and time.monotonic() < deadline_s:
+    while (stats := await backend.stats(peer)).get("held") and time.monotonic() < deadline_s:
         await asyncio.sleep(0.02)
     await backend.close()
     print(json.dumps({"changes": changes, "received": len(numbers), "different": len(set(numbers)), **stats}))
@@ -257,4 +257,5 @@ def test_when_the_agent_ends_everything_goes_in_order_and_nothing_is_dropped(bot
 def test_rules_come_and_go_under_load_without_a_lost_packet(both: Pair) -> None:
     seen = drive(both, REMOVE)
     assert seen["changes"] > 4
-    assert (seen["received"], seen["different"], seen["dropped"], seen["held"]) == (30_000, 30_000, 0, 0)
+    assert (seen["received"], seen["different"]) == (30_000, 30_000)
+    assert (seen.get("dropped", 0), seen.get("held", 0)) == (0, 0)

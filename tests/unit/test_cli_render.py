@@ -104,7 +104,6 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
                 rtt_base_ms=0.06,
                 probes_lost_percent=0.9,
                 dropped=0,
-                congestion="reno",
             )
         ],
         disks=[DiskView("db1", 2.0, 2.0, 2.31, 0.12, fsyncs={"redo": 3, "binlog": 4})],

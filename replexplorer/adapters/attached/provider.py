@@ -213,10 +213,6 @@ class AttachedProvider:
         """Nothing is known of the machines that they are on."""
         return ()
 
-    async def outdated(self) -> str | None:
-        """They are as their owner made them."""
-        return None
-
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """Nobody here started them."""
         return None

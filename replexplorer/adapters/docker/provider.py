@@ -166,25 +166,6 @@ class DockerProvider:
                 await task
             raise
 
-    async def outdated(self) -> str | None:
-        """A stack keeps the sidecars it was made with, and with them the script that starts its servers."""
-
-        def is_old(host: str, client: Any) -> bool:
-            from replexplorer.adapters.docker import images
-
-            now = images.reference(images.SIDECAR, self._compose)
-            image = images.image_id(client, now)
-            sidecars = inventory.sidecars(client, self.name)
-            return any(each.image != now and each.image_id != image for each in sidecars)
-
-        if not any((await self._call(lambda daemons: daemons.each(is_old))).values()):
-            return None
-        return (
-            f"stack '{self.name}' was made by another version, whose sidecars and start script it keeps:"
-            f" faults and changes of roles may fail; `replexplorer down --stack {self.name}`, then `up`,"
-            " makes a new one"
-        )
-
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""
 

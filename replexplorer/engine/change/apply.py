@@ -36,7 +36,7 @@ from replexplorer.core.wire import DiskState, Flap, LinkState, Shape
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.load import LoadDriver
-from replexplorer.engine.observe.samples import both, watch_link
+from replexplorer.engine.observe.samples import watch_link
 from replexplorer.engine.observe.state import OwnDoing
 from replexplorer.engine.outcome import Changed, RolledBack
 from replexplorer.engine.tasks import Patience, to_the_end
@@ -363,12 +363,11 @@ class LinkChange:
             raise
         if want.floor_ms is not None:
             warnings.append(f"rtt@{step.link}: the link's floor is {want.floor_ms:.2g} ms")
-        congestion = both(towards.congestion, back.congestion)
         loses = towards.shape.loss_percent or back.shape.loss_percent
-        if step.settings.loss_percent and not loses and congestion is not None:
+        if step.settings.loss_percent and not loses:
             warnings.append(
                 f"loss@{step.link}: what a lost packet costs depends on TCP's congestion control, which is"
-                f" {congestion} here"
+                " reno here"  # stack.yaml
             )
         if heals:
             await self._until_stream_moves(replica, before, step.settings, warnings)

@@ -75,7 +75,6 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
         before = {node.name for node in nodes}
         joined = () if created else tuple(name for name in fleet.members if name not in before)
         started, to_copy = await _until_ready(fleet, joined, report)
-        old = None if created else await fleet.outside.provider.outdated()
     except (NoSuchStack, TakenAway):
         await to_the_end(fleet.close())  # what has this name now, if anything, is somebody else's
         raise TakenAway(fleet.outside.provider.name) from None
@@ -87,7 +86,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
     if created:
         return Raised(created)
     restarted = tuple(node.name for node in nodes if not node.server_running)
-    return Raised(created, (*dead, *started, *([old] if old else ())), joined, to_copy, restarted)
+    return Raised(created, (*dead, *started), joined, to_copy, restarted)
 
 
 async def _go_on(fleet: Fleet, report: Report) -> None:

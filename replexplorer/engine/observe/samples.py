@@ -322,7 +322,6 @@ async def sample_link(
         dropped=towards.dropped + back.dropped,
         flap=towards.flap or back.flap,
         is_down=towards.is_down or back.is_down,
-        congestion=both(towards.congestion, back.congestion),
         fault=half_a_flap or contradiction(settings, towards.measured_ms, towards.base_ms),
         healing=healing,
     )
