@@ -398,9 +398,6 @@ def _matrix_summary(result: MatrixResult) -> str:
 
 
 def _cell_row(found: CellResult) -> tuple[str, ...]:
-    meter = "-"
-    if found.meter is not None:
-        meter = f"{found.meter.low:,} to {found.meter.high:,}{' ✖' * (found.in_meter is False)}"
     acknowledged, lost, gone, recovery = (
         number(value, 0) for value in (found.acknowledged, found.lost, found.phantom_reads, found.recovery_ms)
     )
@@ -408,5 +405,5 @@ def _cell_row(found: CellResult) -> tuple[str, ...]:
     cell = found.cell
     return (
         *(IN_WORDS[cell.failure], IN_WORDS[cell.mode], cell.durability, cell.theory.lost.value),
-        *(acknowledged, lost, meter, gone, recovery, judged),
+        *(acknowledged, lost, found.meter_text, gone, recovery, judged),
     )

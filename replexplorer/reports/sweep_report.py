@@ -137,13 +137,13 @@ def _row(each: CellFigures) -> tuple[str, ...]:
     latencies = (service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99)))
     return (
         *each.cell.labels,
-        number(each.typical("rtt_ms"), 2),
+        number(each.rtt_ms, 2),
         number(each.tps.value),
         "too few" if _says_nothing(each) else scatter(each.tps) or "-",
         *(number(value, 2) for value in latencies),
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
-        number(each.typical("cpu_percent"), 0),
+        number(each.cpu_percent, 0),
         _losses_text(each.exposure),
         f"does not count: {each.why}" if each.why else each.limited or "",
     )

@@ -87,7 +87,13 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
         each.tps.low is not None and each.tps.low <= (each.tps.value or 0) for each in figures.values()
     )
     run = figures["20 ms", "8"].runs[0]
-    assert (run.rtt_ms, run.state, run.errors, run.why, run.limited) == (20.0, "protected", 0, None, None)
+    assert (run.rtt_ms, run.protection, run.errors, run.why, run.limited) == (
+        20.0,
+        "protected",
+        0,
+        None,
+        None,
+    )
     assert run.effective == {"rtt@db2": 20.0, "clients": 8}
     assert run.setting is not None
     assert OperatingPoint(**run.setting) == OperatingPoint(
@@ -352,4 +358,4 @@ async def test_an_open_loop_is_drained_and_goes_on() -> None:
         process = next(load for load in world.loads if load.running)
         assert process.drains == 2
         assert len(process.history) > 4
-    assert all(run.response.count for run in swept.runs)
+    assert all(run.response is not None and run.response.count for run in swept.runs)

@@ -210,7 +210,7 @@ def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
 def test_what_was_not_run_is_unknown_and_never_zero() -> None:
     (first, second) = figures_of(grid_of("rtt=0,2"), [run_of(0, 100, relative=None, rtt_ms=None)])
     assert second.tps == Estimate()
-    assert (first.tps, first.typical("rtt_ms")) == (Estimate(100), None)
+    assert (first.tps, first.rtt_ms) == (Estimate(100), None)
 
 
 # -- effects

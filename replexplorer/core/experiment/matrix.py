@@ -43,7 +43,6 @@ _SECOND_OR_SO_MS: Final = 2500.0
 """InnoDB flushes once a second, and not on time on a busy machine (refman: innodb_flush_log_at_timeout)."""
 _TIMEOUT: Final = "10s"
 _GIVES_UP: Final = "1s"
-_WRITES_WITHIN: Final = Span(90, 90)
 _BACK_WITHIN: Final = Span(120, 120)
 _OTHER_MEMBERS: Final = 2
 """A group of three: the fewest of which one may fail."""
@@ -163,36 +162,30 @@ class MatrixCell:
 
     @property
     def theory(self) -> Theory:
-        """See `theory_of`."""
-        return theory_of(self)
+        """What must come of it (docs/drills.md, "The matrix", has the sources)."""
+        none, few, last = Amount.NONE, Amount.FEW, Amount.LAST_SECOND
+        if self.mode.system != DEFAULT:
+            return Theory(none, none, _WHY_IN_A_GROUP[self.failure])
+        if self.failure is FailureKind.SOURCE_LOST:
+            return _OF_A_LOST_SOURCE[self.mode]
+        if self.flush == 0:
+            return Theory(last, few, "the redo log is written once a second, not at the commit")
+        if self.failure is FailureKind.PROCESS_DIES:
+            return Theory(none, none, "the redo log is written at each commit: the page cache survives")
+        if self.flush == 2:
+            return Theory(last, few, "the redo log is fsynced once a second")
+        if self.sync_binlog == 0:
+            why = "recovery rolls back what the redo log has prepared and the binlog lacks"
+            return Theory(few, few, why)
+        return Theory(none, none, "redo log and binlog are fsynced at each commit")
 
 
-def theory_of(cell: MatrixCell) -> Theory:
-    """What must come of it (docs/drills.md, "The matrix", has the sources)."""
-    none, few, some, last = Amount.NONE, Amount.FEW, Amount.SOME, Amount.LAST_SECOND
-    if cell.mode.system != DEFAULT:
-        return Theory(none, none, _WHY_IN_A_GROUP[cell.failure])
-    if cell.failure is FailureKind.SOURCE_LOST:
-        match cell.mode:
-            case Mode.AFTER_SYNC:
-                return Theory(none, none, "others read a row once a replica has it")
-            case Mode.AFTER_COMMIT:
-                return Theory(none, few, "others may read a row that no replica has yet")
-            case Mode.FALLEN_BACK:
-                return Theory(some, few, "nothing since the fall back is on the replica")
-            case _:
-                return Theory(some, few, "what had not arrived is gone")
-    if cell.flush == 0:
-        return Theory(last, few, "the redo log is written once a second, not at the commit")
-    if cell.failure is FailureKind.PROCESS_DIES:
-        return Theory(none, none, "the redo log is written at each commit: the page cache survives")
-    if cell.flush == 2:
-        return Theory(last, few, "the redo log is fsynced once a second")
-    if cell.sync_binlog == 0:
-        return Theory(few, few, "recovery rolls back what the redo log has prepared and the binlog lacks")
-    return Theory(none, none, "redo log and binlog are fsynced at each commit")
-
-
+_OF_A_LOST_SOURCE: Final = {
+    Mode.ASYNC: Theory(Amount.SOME, Amount.FEW, "what had not arrived is gone"),
+    Mode.AFTER_SYNC: Theory(Amount.NONE, Amount.NONE, "others read a row once a replica has it"),
+    Mode.AFTER_COMMIT: Theory(Amount.NONE, Amount.FEW, "others may read a row that no replica has yet"),
+    Mode.FALLEN_BACK: Theory(Amount.SOME, Amount.FEW, "nothing since the fall back is on the replica"),
+}
 _WHY_IN_A_GROUP: Final = {
     FailureKind.PROCESS_DIES: "the other members have each commit, whatever the one that died has written",
     FailureKind.POWER_CUT: "the other members have each commit, whatever the disk of the one that failed has",
@@ -275,13 +268,25 @@ _BREAKS: Final = {
     FailureKind.ISOLATED: "isolate",
 }
 """The fault of a failure that is mended in the end."""
+_WRITING: Final = DrillStep(Doing.UNTIL, WRITING, lasts=Span(90, 90))
+_FALLS_BACK: Final = (
+    DrillStep(Doing.INJECT, "partition=both", shows="no acknowledgement comes any more"),
+    DrillStep(Doing.UNTIL, "degraded", lasts=Span(30, 30), shows="commits are asynchronous now"),
+    DrillStep(Doing.WAIT, lasts=span(2, 1)),
+)
+_LOSES_MAJORITY: Final = (
+    DrillStep(Doing.INJECT, "kill@replica"),
+    DrillStep(Doing.INJECT, "kill@replica2"),
+    DrillStep(Doing.UNTIL, "blocked", lasts=Span(90, 90)),
+    DrillStep(Doing.CLEAR),
+    DrillStep(Doing.UNTIL, WRITING, lasts=_BACK_WITHIN),
+)
 
 
 def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
     """The cell as a drill; what must come of it is judged by theory. Of a group the load goes on at the
     others, and who failed is a member again in the end."""
     is_group, is_lost = cell.mode.system != DEFAULT, cell.failure is FailureKind.SOURCE_LOST
-    is_semi_sync = not is_group and cell.mode is not Mode.ASYNC
     return Drill(
         name=cell.name,
         title=TITLE,
@@ -291,12 +296,29 @@ def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
         clients=clients,
         replicas=_OTHER_MEMBERS if is_group else 1,
         survivor=_REPLICA if is_lost and not is_group else "",
-        prechecks=(Precheck("protected", 30.0),) if is_group or is_semi_sync else (),
+        prechecks=() if cell.mode is Mode.ASYNC else (Precheck("protected", 30.0),),
         steps=(
             DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why),
-            *(_group_steps(cell.failure) if is_group else _source_steps(cell)),
+            *_steps(cell, is_group=is_group),
         ),
     )
+
+
+def _steps(cell: MatrixCell, *, is_group: bool) -> Iterator[DrillStep]:
+    goes_on = (_WRITING,) if is_group else ()  # at another member
+    if cell.mode is Mode.FALLEN_BACK:
+        yield from _FALLS_BACK
+    if cell.failure is FailureKind.MAJORITY_LOST:
+        yield from _LOSES_MAJORITY
+    elif cell.failure is FailureKind.SOURCE_LOST:
+        if cell.mode is not Mode.FALLEN_BACK:  # a partition has isolated that source
+            yield DrillStep(Doing.INJECT, "isolate")
+        yield from (DrillStep(Doing.INJECT, "kill"), *goes_on)
+    else:
+        fault = _BREAKS[cell.failure]
+        yield from (DrillStep(Doing.INJECT, fault), *goes_on)
+        yield DrillStep(Doing.CLEAR, fault.partition("=")[0])
+        yield DrillStep(Doing.UNTIL, CAUGHT_UP, lasts=_BACK_WITHIN) if is_group else _WRITING
 
 
 def _settings(cell: MatrixCell) -> Iterator[str]:
@@ -311,41 +333,6 @@ def _settings(cell: MatrixCell) -> Iterator[str]:
         yield f"semi_sync={'off' if cell.mode is Mode.ASYNC else 'on'}"
         yield f"wait_point={Mode.AFTER_COMMIT if cell.mode is Mode.AFTER_COMMIT else Mode.AFTER_SYNC}"
         yield f"semi_sync_timeout={_GIVES_UP if cell.mode is Mode.FALLEN_BACK else _TIMEOUT}"
-
-
-def _source_steps(cell: MatrixCell) -> Iterator[DrillStep]:
-    falls = cell.mode is Mode.FALLEN_BACK
-    if falls:
-        yield DrillStep(Doing.INJECT, "partition=both", shows="no acknowledgement comes any more")
-        yield DrillStep(Doing.UNTIL, "degraded", lasts=Span(30, 30), shows="commits are asynchronous now")
-        yield DrillStep(Doing.WAIT, lasts=span(2, 1))
-    if cell.failure is FailureKind.SOURCE_LOST:
-        if not falls:  # a partition has isolated a source that fell back
-            yield DrillStep(Doing.INJECT, "isolate")
-        yield DrillStep(Doing.INJECT, "kill")
-    else:
-        fault = _BREAKS[cell.failure]
-        yield DrillStep(Doing.INJECT, fault)
-        yield DrillStep(Doing.CLEAR, fault.partition("=")[0])
-        yield DrillStep(Doing.UNTIL, WRITING, lasts=_WRITES_WITHIN)
-
-
-def _group_steps(failure: FailureKind) -> Iterator[DrillStep]:
-    writing = DrillStep(Doing.UNTIL, WRITING, lasts=_WRITES_WITHIN, shows="the load goes on elsewhere")
-    match failure:
-        case FailureKind.SOURCE_LOST:
-            yield from (DrillStep(Doing.INJECT, "isolate"), DrillStep(Doing.INJECT, "kill"), writing)
-        case FailureKind.MAJORITY_LOST:
-            yield DrillStep(Doing.INJECT, "kill@replica")
-            yield DrillStep(Doing.INJECT, "kill@replica2")
-            yield DrillStep(Doing.UNTIL, "blocked", lasts=_WRITES_WITHIN)
-            yield DrillStep(Doing.CLEAR)
-            yield DrillStep(Doing.UNTIL, WRITING, lasts=_BACK_WITHIN)
-        case _:
-            fault = _BREAKS[failure]
-            yield from (DrillStep(Doing.INJECT, fault), writing)
-            yield DrillStep(Doing.CLEAR, fault.partition("=")[0])
-            yield DrillStep(Doing.UNTIL, CAUGHT_UP, lasts=_BACK_WITHIN)
 
 
 def stages_of(cells: Sequence[MatrixCell]) -> Sequence[Stage]:
@@ -393,7 +380,8 @@ class Matrix:
 
 @json_keys(
     hide="cell started_wall_s took_s oldest_lost_age_ms",
-    show="mode sync_binlog innodb_flush_log_at_trx_commit failure theory in_meter as_theory",
+    show="mode=cell.mode sync_binlog=cell.sync_binlog innodb_flush_log_at_trx_commit=cell.flush"
+    " failure=cell.failure theory=cell.theory in_meter as_theory",
 )
 @dataclass(frozen=True, slots=True)
 class CellResult:
@@ -446,31 +434,6 @@ class CellResult:
         )
 
     @property
-    def mode(self) -> Mode:
-        """For whom its commits wait."""
-        return self.cell.mode
-
-    @property
-    def sync_binlog(self) -> int:
-        """The knob's value in it."""
-        return self.cell.sync_binlog
-
-    @property
-    def innodb_flush_log_at_trx_commit(self) -> int:
-        """The knob's value in it."""
-        return self.cell.flush
-
-    @property
-    def failure(self) -> FailureKind:
-        """What happens in it."""
-        return self.cell.failure
-
-    @property
-    def theory(self) -> Theory:
-        """What must come of it."""
-        return self.cell.theory
-
-    @property
     def in_meter(self) -> bool | None:
         """Whether what was lost lies between the meter's low and high; None where either is unknown."""
         meter, lost = self.meter, self.lost
@@ -487,17 +450,21 @@ class CellResult:
         )
 
     @property
+    def meter_text(self) -> str:
+        """What the meter said, with a cross where what was lost lies outside; `-` where it could not say."""
+        if self.meter is None:
+            return "-"
+        return f"{self.meter.low:,} to {self.meter.high:,}{' ✖' * (self.in_meter is False)}"
+
+    @property
     def line(self) -> str:
         """The cell in a line: what was lost, by theory and by the meter."""
-        title, meter = self.cell.title, "-"
+        title, theory = self.cell.title, self.cell.theory.lost.value
         if self.aborted is not None:
             return f"{title}: aborted, {self.aborted}"
-        if self.meter is not None:
-            meter = f"{self.meter.low:,} to {self.meter.high:,}{' ✖' * (self.in_meter is False)}"
-        lost, acknowledged = (number(count, 0) for count in (self.lost, self.acknowledged))
+        found = f"{number(self.lost, 0)} lost of {number(self.acknowledged, 0)}"
         repaired = "".join(f"; {line}" for line in self.repaired)
-        theory = self.cell.theory.lost.value
-        return f"{title}: {lost} lost of {acknowledged} (theory: {theory}; meter: {meter}){repaired}"
+        return f"{title}: {found} (theory: {theory}; meter: {self.meter_text}){repaired}"
 
 
 @json_keys(hide="started_wall_s", show="drill system started duration_s verdict")

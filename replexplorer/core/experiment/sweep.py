@@ -62,8 +62,13 @@ class Dimension:
     def values(self) -> Sequence[Value]:
         """In the sweep's order; the names of scenes."""
         if self.key == SCENE:
-            return [choice.label for choice in self.choices]
+            return self.labels
         return [next(iter(choice.values.values())) for choice in self.choices]
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The same as they are shown."""
+        return [choice.label for choice in self.choices]
 
     @property
     def names(self) -> frozenset[KnobName]:
@@ -136,11 +141,8 @@ class Grid:
 
     def describe(self, cell: Cell) -> str:
         """`rtt=10 ms clients=8`: what is varied."""
-        pairs = zip(self.dimensions, cell.labels, strict=True)
-        told = [f"{dimension.key}={label}" for dimension, label in pairs if len(dimension.choices) > 1]
-        return " ".join(told) or " ".join(
-            f"{d.key}={c}" for d, c in zip(self.dimensions, cell.labels, strict=True)
-        )
+        varied = self.varied or self.dimensions
+        return " ".join(f"{each.key}={cell.labelled[each.key]}" for each in varied)
 
     @property
     def text(self) -> str:
@@ -218,9 +220,9 @@ class Sweep:
         """About how long all runs take."""
         return self.repeats * sum(self.run_s(cell) for cell in self.grid.cells)
 
-    def run_s(self, cell: Cell, overhead_s: float = SETTLING_S) -> float:
-        """About how long one run of a cell takes; `overhead_s` is what turning the knobs takes."""
-        return self.duration_s + settling_s(cell.values) + overhead_s
+    def run_s(self, cell: Cell) -> float:
+        """About how long one run of a cell takes, with turning the knobs."""
+        return self.duration_s + settling_s(cell.values) + SETTLING_S
 
     def order(self, seed: int, number: int) -> list[Cell]:
         """The cells in the order of one pass; passes count from 0."""
@@ -295,7 +297,10 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
     if not all(words):
         raise UsageError(f"{text!r} has an empty value", "give KEY=V1,V2,... without spaces")
     if key.lower() == SCENE:
-        return _once(Dimension(SCENE, tuple(_scene_choice(word, parse, scene) for word in words)))
+        if twice := [word for word in words if words.count(word) > 1]:
+            raise UsageError(f"scene={twice[0]} is given twice", "give each scene once")
+        # A knob that one of the scenes leaves out stands in its cells as it stood before.
+        return Dimension(SCENE, tuple(_scene_choice(word, parse, scene) for word in words))
     choices: list[Choice] = []
     for word in words:
         assignment = parse(f"{key}={word}")
@@ -315,15 +320,6 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
 def _scene_choice(name: str, parse: Parse, scene: SceneTexts) -> Choice:
     assignments = [parse(text) for text in scene(name)]
     return Choice(name, {each: assignment.value for assignment in assignments for each in assignment.names})
-
-
-def _once(dimension: Dimension) -> Dimension:
-    """A dimension whose scenes differ; a knob that one leaves out stands in its cells as it stood before."""
-    labels = [choice.label for choice in dimension.choices]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise UsageError(f"scene={label} is given twice", "give each scene once")
-    return dimension
 
 
 def _typed(dimension: Dimension, choice: Choice) -> str:

@@ -15,7 +15,7 @@ for each other: of twenty idle knobs one may be claimed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import fmean, geometric_mean, variance
@@ -25,13 +25,13 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.counters import CommitCost, merged_costs
-from replexplorer.core.server.exposure import Exposure, Loss, over_time
-from replexplorer.core.stats.histogram import Histogram, Latency
-from replexplorer.core.stats.measured import Estimate, Spread, bounds_of, t_quantile_975
+from replexplorer.core.server.exposure import Exposure, over_time
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.measured import Estimate, bounds_of, t_quantile_975
 from replexplorer.core.stats.ratio import interval_text, ratio_text, times_text
-from replexplorer.core.text import number, utc
+from replexplorer.core.text import number, table, utc
 
 _KNOWN_WITHIN: Final = 1.3
 _MOST_PASSES: Final = 1000
@@ -42,11 +42,10 @@ ATTEMPTS: Final = 2
 
 
 @json_keys(
-    hide="cell block started_wall_s tps variance freedom service response state setting",
-    show="number started interval n latency_ms response_ms protection",
-    number="block",
+    hide="cell block started_wall_s tps variance freedom service response setting",
+    show="block=number started tps=interval n=service.count latency_ms=service.latency"
+    " response_ms=response.latency",
     why="failed",
-    interval="tps",
     rtt_ms="rtt_measured_ms",
     fsync_ms="fsync_measured_ms",
     cpu_percent="generator_cpu_percent",
@@ -76,8 +75,9 @@ class SweptRun:
     duration_s: float = 0.0
     """What was measured."""
     service: Histogram = field(default_factory=Histogram)
-    response: Histogram = field(default_factory=Histogram)
-    """Empty in the closed loop."""
+    """Send to reply."""
+    response: Histogram | None = None
+    """Intended start to reply; None in the closed loop."""
     errors: int = 0
     unknown: int = 0
     rtt_ms: float | None = None
@@ -85,8 +85,8 @@ class SweptRun:
     fsync_ms: float | None = None
     cpu_percent: float | None = None
     """Of the generator."""
-    state: str = ""
-    """The protection's."""
+    protection: str | None = None
+    """Its state; None where nothing was seen."""
     effective: Mapping[str, Value | None] = field(default_factory=dict)
     setting: Mapping[str, Any] | None = None
     """What the model looks at (`core.model.Setting`); None in the open loop."""
@@ -118,26 +118,6 @@ class SweptRun:
         return utc(self.started_wall_s)
 
     @property
-    def n(self) -> int:
-        """Commits."""
-        return self.service.count
-
-    @property
-    def latency_ms(self) -> Latency:
-        """Send to reply."""
-        return self.service.latency
-
-    @property
-    def response_ms(self) -> Latency | None:
-        """Intended start to reply; None in the closed loop."""
-        return self.response.latency if self.response.count else None
-
-    @property
-    def protection(self) -> str | None:
-        """Its state; None where nothing was seen."""
-        return self.state or None
-
-    @property
     def is_final(self) -> bool:
         """Whether its cell is not tried again in this pass.
 
@@ -165,11 +145,6 @@ def scatter(estimate: Estimate) -> str:
     return f"±{percent:.2g} %" if percent < 10 else f"±{percent:.0f} %"
 
 
-def scatter_of(spread: Spread | None) -> tuple[float | None, float]:
-    """A run's `variance` and `freedom`."""
-    return (None, 0.0) if spread is None else (spread.variance, spread.freedom)
-
-
 @dataclass(frozen=True, slots=True)
 class Mean:
     """A mean with its scatter; `variance` None: unknown."""
@@ -195,11 +170,8 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 @json_keys(
     hide="cell",
-    show="settings labels tps latency_ms n errors rtt_ms fsync_ms exposure cost why limited",
-    rtt_ms="rtt_measured_ms",
-    fsync_ms="fsync_measured_ms",
-    cost="commit_cost",
-    why="failed",
+    show="settings=cell.values labels=cell.labelled tps latency_ms=service.latency n=service.count errors"
+    " rtt_measured_ms=rtt_ms fsync_measured_ms=fsync_ms exposure commit_cost=cost failed=why limited",
 )
 @dataclass(frozen=True, slots=True)
 class CellFigures:
@@ -210,34 +182,19 @@ class CellFigures:
     """All that were made, failed ones too."""
 
     @property
-    def settings(self) -> Mapping[KnobName, Value]:
-        """What is requested in it."""
-        return self.cell.values
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """The value of each dimension as it is shown."""
-        return self.cell.labelled
-
-    @property
-    def n(self) -> int:
-        """Commits."""
-        return self.service.count
-
-    @property
-    def latency_ms(self) -> Latency:
-        """Of all commits."""
-        return self.service.latency
-
-    @property
     def rtt_ms(self) -> float | None:
-        """Measured, the mean over the runs."""
-        return self.typical("rtt_ms")
+        """Measured, the mean over the runs; None when unknown."""
+        return _mean(run.rtt_ms for run in self.shown)
 
     @property
     def fsync_ms(self) -> float | None:
-        """Measured, the mean over the runs."""
-        return self.typical("fsync_ms")
+        """Measured, the mean over the runs; None when unknown."""
+        return _mean(run.fsync_ms for run in self.shown)
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """Of the generator, the mean over the runs; None when unknown."""
+        return _mean(run.cpu_percent for run in self.shown)
 
     @property
     def good(self) -> tuple[SweptRun, ...]:
@@ -282,11 +239,6 @@ class CellFigures:
         """Transactions that came to nothing or whose outcome is unknown."""
         return sum(run.errors + run.unknown for run in self.shown)
 
-    def typical(self, figure: str) -> float | None:
-        """The mean of `rtt_ms`, `fsync_ms` or `cpu_percent` over the runs; None when unknown."""
-        known = [getattr(run, figure) for run in self.shown if getattr(run, figure) is not None]
-        return fmean(known) if known else None
-
     @property
     def exposure(self) -> Exposure | None:
         """What a failure would have lost, of all runs; None where that was not looked at."""
@@ -296,14 +248,6 @@ class CellFigures:
     def cost(self) -> CommitCost | None:
         """What a commit of all runs cost the servers; None where it is not known."""
         return merged_costs([run.cost for run in self.shown])
-
-    @property
-    def at_risk(self) -> int | None:
-        """Commits that the worst of the failures would have lost; None where one of them is not known."""
-        seen = self.exposure
-        losses = () if seen is None else (seen.process_dies, seen.power_cut, seen.source_lost)
-        known = [loss.commits for loss in losses if isinstance(loss, Loss)]
-        return max(known) if known and len(known) == len(losses) else None
 
     @property
     def log_tps(self) -> Mean | None:
@@ -318,16 +262,22 @@ class CellFigures:
         return Mean(log(rates[0]), relative, run.freedom)
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None: none is."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
 def passes_needed(figures: Sequence[CellFigures]) -> int | None:
     """After about how many passes a cell's TPS is known within 30 %, by how far the runs of all cells were
     apart: their logarithms' pooled variance, with Student's t for as many runs of one cell. None before a
     second pass."""
     logs = [[log(run.tps) for run in each.good if run.tps] for each in figures]
-    scatters = [(mean_of(each), len(each)) for each in logs if len(each) > 1]
-    if not scatters:
+    known = [each for each in logs if len(each) > 1]
+    if not known:
         return None
-    square = sum((mean.variance or 0.0) * count * mean.freedom for mean, count in scatters)
-    square /= sum(mean.freedom for mean, _ in scatters)
+    squares = sum(variance(each) * (len(each) - 1) for each in known)
+    square = squares / sum(len(each) - 1 for each in known)
     passes = 2
     while t_quantile_975(passes - 1) * sqrt(square / passes) > log(_KNOWN_WITHIN) and passes < _MOST_PASSES:
         passes += 1
@@ -495,15 +445,12 @@ class Heat:
         """The figure; a star where some of its cells do not count."""
         if self.value is None:
             return "-"
-        star = "*" if self.cells < self.of else ""
-        return f"{number(self.value, 1 if self.value < 1000 else 0)}{star}"
+        return f"{number(self.value, 1 if self.value < 1000 else 0)}{'*' * (self.cells < self.of)}"
 
 
 @json_keys(
     hide="rows columns fields",
-    show="row_key column_key row_values column_values tps",
-    row_key="rows",
-    column_key="columns",
+    show="rows=rows.key columns=columns.key row_values=rows.labels column_values=columns.labels tps",
 )
 @dataclass(frozen=True, slots=True)
 class HeatMap:
@@ -515,26 +462,6 @@ class HeatMap:
     """By row, then by column."""
 
     @property
-    def row_key(self) -> str:
-        """The knob of the rows."""
-        return self.rows.key
-
-    @property
-    def column_key(self) -> str:
-        """The knob of the columns."""
-        return self.columns.key
-
-    @property
-    def row_values(self) -> Sequence[str]:
-        """Its values as they are shown."""
-        return [choice.label for choice in self.rows.choices]
-
-    @property
-    def column_values(self) -> Sequence[str]:
-        """Its values as they are shown."""
-        return [choice.label for choice in self.columns.choices]
-
-    @property
     def tps(self) -> Sequence[Sequence[float | None]]:
         """By row and column, the geometric mean over the other knobs."""
         return [[each.value for each in row] for row in self.fields]
@@ -542,24 +469,21 @@ class HeatMap:
     @property
     def is_partial(self) -> bool:
         """Whether a field has a star."""
-        return any(each.value is not None and each.cells < each.of for row in self.fields for each in row)
+        return any(each.text.endswith("*") for row in self.fields for each in row)
 
     @property
     def lines(self) -> Sequence[str]:
-        """In plain characters: shaded blocks with the figures, columns two spaces apart."""
-        body = [
-            [label, *(f"{self._shade(each) * 2} {each.text}" for each in row)]
-            for label, row in zip(self.row_values, self.fields, strict=True)
+        """In plain characters: shaded blocks with the figures."""
+        rows = [
+            (label, *(f"{self._shade(each) * 2} {each.text}" for each in row))
+            for label, row in zip(self.rows.labels, self.fields, strict=True)
         ]
-        head = ["", *self.column_values]
-        widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
+        heads = ("", *self.columns.labels)
+        drawn = table(rows, heads, range(len(heads))).splitlines()
         return [
             f"TPS: {self.rows.key} down, {self.columns.key} across",
-            *(
-                "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-                for line in (head, *body)
-            ),
-            *(["* without cells that do not count"] if self.is_partial else []),
+            *drawn,
+            *(["* without cells that do not count"] * self.is_partial),
         ]
 
     def _shade(self, field: Heat) -> str:
@@ -569,7 +493,7 @@ class HeatMap:
     def warmth(self, field: Heat) -> float | None:
         """0 for the least of the map to 1 for the most, on a log scale; None where nothing is known."""
         if not field.value:
-            return None if field.value is None else 0.0
+            return field.value
         known = [log(each.value) for row in self.fields for each in row if each.value]
         low, high = min(known), max(known)
         return (log(field.value) - low) / (high - low) if high > low else 1.0
@@ -615,8 +539,8 @@ def _heat(figures: Sequence[CellFigures]) -> Heat:
 
 @json_keys(
     hide="sweep runs started_wall_s ended_wall_s keys quick aborted",
-    show="text started ended duration_s repeat knobs passes_needed cells effects heat_map",
-    text="sweep",
+    show="sweep=sweep.name started ended duration_s=sweep.duration_s repeat=sweep.repeats"
+    " knobs=sweep.grid.dimensions passes_needed cells effects heat_map",
     resumed="resumed_runs",
 )
 @dataclass(slots=True)
@@ -650,11 +574,6 @@ class Swept(ExperimentResult):
         return ()
 
     @property
-    def text(self) -> str:
-        """The grid as it is typed."""
-        return self.sweep.grid.text
-
-    @property
     def started(self) -> str:
         """When its first run began, UTC."""
         return utc(self.started_wall_s)
@@ -663,21 +582,6 @@ class Swept(ExperimentResult):
     def ended(self) -> str:
         """When its last run ended, UTC."""
         return utc(self.ended_wall_s)
-
-    @property
-    def duration_s(self) -> float:
-        """Measured in each run."""
-        return self.sweep.duration_s
-
-    @property
-    def repeat(self) -> int:
-        """Passes over all cells."""
-        return self.sweep.repeats
-
-    @property
-    def knobs(self) -> Sequence[Dimension]:
-        """What was swept."""
-        return self.sweep.grid.dimensions
 
     @property
     def cells(self) -> Sequence[CellFigures]:

@@ -58,8 +58,6 @@ class MatrixRun:
     """What an interrupted run has found."""
     _kept: int = 0
     """Cells of this run that the next one need not run again."""
-    _extra_s: list[float] = field(default_factory=list)
-    """How much longer each cell took than a drill of its steps is expected to."""
 
     @property
     def identity(self) -> str:
@@ -89,7 +87,7 @@ class MatrixRun:
             if found is None:
                 self._tell(number, "beginning")
                 try:
-                    found = await self._cell(stack, number, cell)
+                    found = await self._cell(stack, number, cell, is_first=not result.cells)
                 except asyncio.CancelledError:
                     if not self.conductor.has_aborted():
                         raise
@@ -98,7 +96,7 @@ class MatrixRun:
                 if found.aborted is None:  # what was aborted is run again
                     await journal.add(found)
                     self._kept += 1
-                self._tell(number, "", ended=found)
+                self._tell(number, "", ended=found.line)
             result.add(found)
         result.server = stack.seen.server
         await journal.set_aside()
@@ -109,7 +107,7 @@ class MatrixRun:
         drill = cell_drill(cell, clients=self.clients)
         return replace(drill.with_settings(self.settings), name=drill.name)
 
-    async def _cell(self, stack: StackApi, number: int, cell: MatrixCell) -> CellResult:
+    async def _cell(self, stack: StackApi, number: int, cell: MatrixCell, *, is_first: bool) -> CellResult:
         """Run one, where somebody holds the matrix once that is over."""
         if self.conductor.holds:
             self._tell(number, "waiting for the next cell")
@@ -122,18 +120,12 @@ class MatrixRun:
         try:
             found = await DrillRun(drill, self.quick, show).run(stack)
         except (StackUnavailable, ServerRefused) as error:
-            if not self._extra_s:
+            if is_first:
                 raise
             found = DrillResult(
-                drill,
-                server=stack.seen.server,
-                started_wall_s=started_wall_s,
-                quick=self.quick,
-                aborted=str(error),
+                drill, server=stack.seen.server, started_wall_s=started_wall_s, aborted=str(error)
             )
-        took_s = stack.clock.monotonic() - began_s
-        self._extra_s.append(took_s - drill.seconds(quick=self.quick))
-        return CellResult.of(cell, found, took_s)
+        return CellResult.of(cell, found, stack.clock.monotonic() - began_s)
 
     def _tell(
         self,
@@ -142,13 +134,15 @@ class MatrixRun:
         done: float | None = None,
         cell_left_s: float | None = None,
         *,
-        ended: CellResult | None = None,
+        ended: str = "",
     ) -> None:
         """Say what is done now."""
-        extra_s = sum(self._extra_s) / len(self._extra_s) if self._extra_s else 0.0
-        ahead = [self.drill(cell) for cell in self.cells[number:] if cell not in self._known]
-        left_s = sum(drill.seconds(quick=self.quick) + extra_s for drill in ahead)
-        if ended is None:
+        left_s = sum(
+            self.drill(cell).seconds(quick=self.quick)
+            for cell in self.cells[number:]
+            if cell not in self._known
+        )
+        if not ended:
             own_s = self.drill(self.cells[number - 1]).seconds(quick=self.quick)
             left_s += own_s if cell_left_s is None else cell_left_s
         self.watch(
@@ -157,9 +151,9 @@ class MatrixRun:
                 number,
                 doing,
                 done,
-                max(0.0, left_s),
+                left_s,
                 run_stages=stages_of(self.cells),
-                ended="" if ended is None else ended.line,
+                ended=ended,
                 kept=self._kept,
             )
         )

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from statistics import fmean
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import ExperimentProgress, Stage, Watch
 from replexplorer.core.experiment.snapshot import Snapshot
-from replexplorer.core.experiment.sweep import SETTLING_S, Cell, Sweep, settling_s
-from replexplorer.core.experiment.sweep_result import ATTEMPTS, Swept, SweptRun, scatter_of
+from replexplorer.core.experiment.sweep import Cell, Sweep, settling_s
+from replexplorer.core.experiment.sweep_result import ATTEMPTS, Swept, SweptRun
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link import NO_PARTITION
-from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.interval import Measurement
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.operating_point import is_known
 from replexplorer.core.server.protection import ProtectionState
@@ -26,7 +25,7 @@ from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard, restore_guard
 from replexplorer.engine.experiment.run import RunJournal
-from replexplorer.engine.experiment.stack_api import Findings, StackApi
+from replexplorer.engine.experiment.stack_api import StackApi
 
 _STATE_WITHIN_S: Final = 5.0
 _CPU_LIMIT_PERCENT: Final = 80.0
@@ -46,7 +45,6 @@ class SweepRun:
     runs: list[SweptRun] = field(default_factory=list)
     """All so far, those of an earlier run too."""
     _stages: list[Stage] = field(default_factory=list)
-    _overheads_s: list[float] = field(default_factory=list)
 
     async def run(self, stack: StackApi) -> Swept:
         """Sweep to the end; raises UsageError before anything changes, StackUnavailable when another
@@ -118,7 +116,6 @@ class SweepRun:
         # What a scene leaves out is not what the run before left.
         found = await self._measured(guard, cell, {**kept, **cell.values}, bare)
         run = replace(found, took_s=clock.monotonic() - began_s)
-        self._overheads_s.append(run.took_s - self.sweep.run_s(cell, 0.0))
         await journal.add(run)
         self.runs.append(run)
         self._tell(number, ended=run.words)
@@ -145,14 +142,43 @@ class SweepRun:
         except StackUnavailable:
             await guard.look_alive(_DOWN)
             raise
-        if _is_open(found.load.total):
+        measured, total = found.load, found.load.total
+        is_open = total is not None and total.mode == OPEN
+        if is_open:
             await stack.load.follow()  # it was drained
         seen = await guard.look_alive(_DOWN)
         restarted = guard.baseline.restarted(seen)
         if restarted:
             guard.add_lost(stack.lost(restarted))  # it is set again with the next run
-        why = _failure(guard, seen, wanted, found)
-        return _with_figures(replace(bare, why=why), guard, cell, found)
+        why = _failure(guard, seen, wanted, measured)
+        # What is drained after an open loop's end makes its last interval longer.
+        even = measured.intervals[:-1] if is_open else measured.intervals
+        each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
+        least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
+        spread = spread_of([each.tps for each in even], each_s, least_s)
+        anatomy = found.anatomy
+        return replace(
+            bare,
+            why=why,
+            limited=total.limited if total is not None and why is None else None,
+            tps=measured.tps,
+            variance=None if spread is None else spread.variance,
+            freedom=0.0 if spread is None else spread.freedom,
+            duration_s=measured.duration_s,
+            service=measured.service,
+            response=total.response if total is not None and is_open else None,
+            errors=measured.errors,
+            unknown=measured.unknown,
+            rtt_ms=seen.rtt_ms,
+            fsync_ms=seen.fsync_ms,
+            cpu_percent=measured.cpu_percent,
+            protection=seen.protection.state.value,
+            effective={str(name): seen.effective(name) for name in cell.values},
+            setting=None if is_open or not _is_modelled(seen) else asdict(stack.forecast.setting()),
+            anatomy={part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None,
+            exposure=found.exposure,
+            cost=found.cost,
+        )
 
     # -- what is told
 
@@ -161,10 +187,10 @@ class SweepRun:
         return {(run.block, run.cell) for run in self.runs if run.is_final}
 
     def _tell(self, number: int, doing: str = "", *, ended: str = "") -> None:
-        """What the runs left take, by what turning the knobs took so far, with what is done or has ended."""
-        overhead_s, done = fmean(self._overheads_s or [SETTLING_S]), self._finals()
+        """What the runs left take, with what is done or has ended."""
+        done = self._finals()
         left_s = sum(
-            self.sweep.run_s(cell, overhead_s)
+            self.sweep.run_s(cell)
             for block in range(self.sweep.repeats)
             for cell in self.sweep.grid.cells
             if (block, cell.index) not in done
@@ -183,10 +209,10 @@ class SweepRun:
 
 
 def _failure(
-    guard: RestoreGuard, seen: Snapshot, wanted: ProtectionState | None, found: Findings
+    guard: RestoreGuard, seen: Snapshot, wanted: ProtectionState | None, measured: Measurement
 ) -> str | None:
     """Why the run says nothing of its settings; None when it does."""
-    baseline, total = guard.baseline, found.load.total
+    baseline, total = guard.baseline, measured.total
     if restarted := baseline.restarted(seen):
         return f"{' and '.join(restarted)} restarted meanwhile"
     if changed := baseline.changed(seen):
@@ -194,45 +220,10 @@ def _failure(
     state = seen.protection.state
     if wanted not in (None, state):
         return f"the stack is {state}, not {wanted}"
-    if not found.load.commits and wanted is not None:
+    if not measured.commits and wanted is not None:
         return "nothing was committed"
     # Its TPS would be the generator's.
     return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
-
-
-def _with_figures(bare: SweptRun, guard: RestoreGuard, cell: Cell, found: Findings) -> SweptRun:
-    measured, anatomy, seen = found.load, found.anatomy, guard.stack.seen
-    total = measured.total
-    # What is drained after an open loop's end makes its last interval longer.
-    even = measured.intervals[:-1] if _is_open(total) else measured.intervals
-    each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
-    least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
-    variance, freedom = scatter_of(spread_of([each.tps for each in even], each_s, least_s))
-    return replace(
-        bare,
-        limited=total.limited if total is not None and bare.why is None else None,
-        tps=measured.tps,
-        variance=variance,
-        freedom=freedom,
-        duration_s=measured.duration_s,
-        service=measured.service,
-        response=total.response if total else bare.response,
-        errors=measured.errors,
-        unknown=measured.unknown,
-        rtt_ms=seen.rtt_ms,
-        fsync_ms=seen.fsync_ms,
-        cpu_percent=measured.cpu_percent,
-        state=seen.protection.state.value,
-        effective={str(name): seen.effective(name) for name in cell.values},
-        setting=asdict(guard.stack.forecast.setting()) if _is_modelled(seen, total) else None,
-        anatomy={part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None,
-        exposure=found.exposure,
-        cost=found.cost,
-    )
-
-
-def _is_open(total: Interval | None) -> bool:
-    return total is not None and total.mode == OPEN
 
 
 def _wanted_state(seen: Snapshot) -> ProtectionState | None:
@@ -248,11 +239,10 @@ def _is_cut(seen: Snapshot) -> bool:
     return any(seen.requested(KnobName(keys.PARTITION, each)) != NO_PARTITION for each in seen.links)
 
 
-def _is_modelled(seen: Snapshot, total: Interval | None) -> bool:
-    """Whether the model looks at all that makes these figures what they are."""
+def _is_modelled(seen: Snapshot) -> bool:
+    """Whether the model looks at all that makes these figures what they are, in the closed loop."""
     workload = str(seen.requested(_WORKLOAD))
     usual = all(
         view.requested == view.default or is_known(name, workload) for name, view in seen.knobs.items()
     )
-    own = _WORKLOAD.knob.is_file(workload)
-    return usual and not _is_cut(seen) and not own and total is not None and total.mode != OPEN
+    return usual and not _is_cut(seen) and not _WORKLOAD.knob.is_file(workload)
