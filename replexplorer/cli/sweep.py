@@ -13,7 +13,7 @@ from replexplorer.cli.knobs import scene_texts
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.core.experiment.sweep_result import Swept, SweptRun, mapped
+from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.model.fit import Origin, fit, lacking
 from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
@@ -38,8 +38,7 @@ _READINGS = 20
 async def run(call: Call) -> int:
     """Run the sweep, or continue it."""
     args, console = call.args, call.console
-    keys = None if args.map is None else args.map.split(",")
-    mapped(read_grid(args.knobs, partial(parse_assignment, roster=new_roster()), scene_texts), keys)
+    read_grid(args.knobs, partial(parse_assignment, roster=new_roster()), scene_texts)  # without a stack
     directory = report_directory(args.report)
     tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
@@ -54,7 +53,6 @@ async def run(call: Call) -> int:
         except BaseException:
             narration.tell_the_rest()
             raise
-    swept.keys = keys
     under(swept, conditions)
     swept.calibration = learned(swept).told
     report = sweep_report(swept)

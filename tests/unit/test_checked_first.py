@@ -15,7 +15,7 @@ from replexplorer.cli import main
         (("sweep", "rtt"), "'rtt' is not KEY=V1,V2,..."),
         (("sweep", "scene=none,bth"), "unknown scene 'bth': did you mean both?"),
         (("sweep", "rtt@replca=0,10"), "no node 'replca' in this stack: did you mean rtt@replica?"),
-        (("sweep", "rtt=0,10", "clients=1,8", "--map", "rtt,foo"), "unknown knob 'foo'"),
+        (("sweep", "rtt=0,10", "foo=1"), "unknown knob 'foo'"),
         (("sweep", "rtt=0,10", "--report", "/proc"), "cannot write /proc"),
         (("lab", "run", "wan-isert"), "unknown lab 'wan-isert': did you mean wan-insert"),
         (("lab", "run", "tour", "--report", "/proc"), "cannot write /proc"),

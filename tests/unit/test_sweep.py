@@ -28,7 +28,6 @@ from replexplorer.core.experiment.sweep_result import (
     effects_of,
     figures_of,
     heat_map,
-    mapped,
     passes_needed,
     scatter,
 )
@@ -111,7 +110,6 @@ def test_every_combination_is_a_cell_the_last_knob_changing_fastest() -> None:
 def test_units_aliases_nodes_and_scenes_are_read() -> None:
     grid = grid_of("rtt@db3=1s,85ms", "rpl_semi_sync_master_wait_point=after_sync,after_commit")
     assert [dimension.key for dimension in grid.dimensions] == ["rtt@db3", "wait_point"]
-    assert grid.dimension("rpl_semi_sync_source_wait_point").key == "wait_point"
     scenes = grid_of("scene=none,both", "clients=1,8")
     assert scenes.text == "scene=none,both clients=1,8"
     assert {str(name): value for name, value in scenes.cells[2].values.items()} == {
@@ -373,23 +371,6 @@ def test_the_table_has_what_each_failure_would_have_lost() -> None:
     assert swept.cells[3].exposure == swept.cells[3].runs[0].exposure
     for told in (plain_text(sweep_report(swept)), markdown(sweep_report(swept))):
         assert "mysqld dies / power cut / source lost" in told
-
-
-def test_the_map_is_of_the_knobs_that_were_asked() -> None:
-    grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
-    rows, columns = mapped(grid, ["rtt", "sync_binlog"]) or (None, None)
-    assert rows is not None
-    assert columns is not None
-    assert (rows.key, columns.key) == ("rtt", "sync_binlog")
-    assert mapped(grid_of("rtt=0,10", "clients=1"), None) is None
-    for keys, message in (
-        (["rtt"], "a heat map has two knobs, not 1"),
-        (["rtt", "rtt"], "rtt is given twice"),
-        (["rtt", "payload"], "payload is not in this sweep: its knobs are sync_binlog, rtt, clients"),
-        (["rtt", "paylod"], "unknown knob 'paylod'"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            mapped(grid, keys)
 
 
 def test_an_empty_map_has_no_warmth() -> None:

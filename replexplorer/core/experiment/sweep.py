@@ -18,7 +18,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Assignment, KnobName, Value, find, format_value
+from replexplorer.core.knobs.names import Assignment, KnobName, Value, format_value
 from replexplorer.core.text import duration_text
 
 SCENE: Final = "scene"
@@ -128,16 +128,6 @@ class Grid:
     def varied(self) -> tuple[Dimension, ...]:
         """The dimensions of more than one value."""
         return tuple(dimension for dimension in self.dimensions if len(dimension.choices) > 1)
-
-    def dimension(self, key: str) -> Dimension:
-        """The dimension of this key or alias; raises UsageError."""
-        known = {dimension.key: dimension for dimension in self.dimensions}
-        if key in known:
-            return known[key]
-        word = find(key.partition("@")[0]).key + "".join(key.partition("@")[1:])
-        if word not in known:
-            raise UsageError(f"{key} is not in this sweep", f"its knobs are {', '.join(known)}")
-        return known[word]
 
     def describe(self, cell: Cell) -> str:
         """`rtt=10 ms clients=8`: what is varied."""

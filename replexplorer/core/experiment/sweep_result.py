@@ -21,7 +21,6 @@ from math import exp, log, sqrt
 from statistics import fmean, geometric_mean, variance
 from typing import Any, Final
 
-from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
@@ -499,36 +498,20 @@ class HeatMap:
         return (log(field.value) - low) / (high - low) if high > low else 1.0
 
 
-def mapped(grid: Grid, keys: Sequence[str] | None) -> tuple[Dimension, Dimension] | None:
-    """The two dimensions of the map; by default those with the most values, in the sweep's order.
-
-    None where fewer than two knobs vary. Raises UsageError for a key that is not swept.
-    """
-    if keys is not None:
-        if len(keys) != 2:
-            raise UsageError(f"a heat map has two knobs, not {len(keys)}", "give --map KEY,KEY")
-        rows, columns = (grid.dimension(key.strip()) for key in keys)
-        if rows is columns:
-            raise UsageError(f"{rows.key} is given twice for the heat map", "give two knobs of the sweep")
-        return rows, columns
+def heat_map(grid: Grid, figures: Sequence[CellFigures]) -> HeatMap | None:
+    """The map of the two dimensions with the most values, in the sweep's order; None where fewer vary."""
     most = sorted(grid.varied, key=lambda dimension: -len(dimension.choices))[:2]
     if len(most) < 2:
         return None
-    rows, columns = (dimension for dimension in grid.dimensions if dimension in most)
-    return rows, columns
-
-
-def heat_map(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None = None) -> HeatMap | None:
-    """The map of two dimensions (`mapped`)."""
-    chosen = mapped(grid, keys)
-    if chosen is None:
-        return None
+    chosen = rows, columns = [dimension for dimension in grid.dimensions if dimension in most]
     by_field: dict[tuple[int, ...], list[CellFigures]] = {}
     at = [grid.dimensions.index(each) for each in chosen]
     for each in figures:
         by_field.setdefault(tuple(each.cell.choices[place] for place in at), []).append(each)
     down, across = (range(len(each.choices)) for each in chosen)
-    return HeatMap(*chosen, tuple(tuple(_heat(by_field[row, column]) for column in across) for row in down))
+    return HeatMap(
+        rows, columns, tuple(tuple(_heat(by_field[row, column]) for column in across) for row in down)
+    )
 
 
 def _heat(figures: Sequence[CellFigures]) -> Heat:
@@ -538,7 +521,7 @@ def _heat(figures: Sequence[CellFigures]) -> Heat:
 
 
 @json_keys(
-    hide="sweep runs started_wall_s ended_wall_s keys quick aborted",
+    hide="sweep runs started_wall_s ended_wall_s quick aborted",
     show="sweep=sweep.name started ended duration_s=sweep.duration_s repeat=sweep.repeats"
     " knobs=sweep.grid.dimensions passes_needed cells effects heat_map",
     resumed="resumed_runs",
@@ -555,8 +538,6 @@ class Swept(ExperimentResult):
     """Runs made before this command, which continued the sweep."""
     journal: str | None = None
     """The file that has all of it."""
-    keys: Sequence[str] | None = None
-    """The heat map's knobs; None: those with the most values."""
     calibration: str | None = None
     """What the model learned from it, in words."""
     workload: str | None = None
@@ -601,4 +582,4 @@ class Swept(ExperimentResult):
     @property
     def heat_map(self) -> HeatMap | None:
         """TPS by two knobs."""
-        return heat_map(self.sweep.grid, self.cells, self.keys)
+        return heat_map(self.sweep.grid, self.cells)
