@@ -244,7 +244,7 @@ async def test_a_presenter_steps_through_it_and_aborts() -> None:
     before = rig.taken
     task = asyncio.create_task(run(rig, watch=told.append, conductor=conductor))
     await until(lambda: conductor.waits)
-    assert told[-1].doing == "waiting for the next step"
+    assert told[-1].doing == "waiting for the next one"
     conductor.next()
     await until(lambda: conductor.waits and told[-1].number == 2)
     assert [str(fault) for fault in rig.faults] == ["kill@db1"]

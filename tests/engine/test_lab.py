@@ -340,7 +340,7 @@ async def test_a_presenter_holds_each_phase_until_next_with_its_load_running() -
     steps: list[ExperimentProgress] = []
     async with world.attached("lab two") as session:
         lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
-        await until(lambda: steps and steps[-1].doing == "waiting for the next phase")
+        await until(lambda: steps and steps[-1].doing == "waiting for the next one")
         await asyncio.sleep(20)
         assert (steps[-1].number, world.running_loads()) == (1, 1)
         conductor.next()

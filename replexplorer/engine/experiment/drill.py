@@ -28,7 +28,7 @@ from replexplorer.core.experiment.drill_result import (
     rates_of,
     told_times_s,
 )
-from replexplorer.core.experiment.experiment import ExperimentProgress, Watch
+from replexplorer.core.experiment.experiment import Watch
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import Fault, parse_fault, written
 from replexplorer.core.knobs import keys
@@ -42,7 +42,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
-from replexplorer.engine.experiment.run import Conductor, carry_out
+from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.tasks import to_the_end
 
@@ -88,20 +88,18 @@ class DrillRun:
             started_wall_s=stack.clock.wall(),
             quick=self.quick,
         )
-        progress = _Progress(drill, self.quick, self.watch)
+        takes_s = [step.seconds(quick=self.quick) for step in drill.steps]
+        stages = StagesUnderWay(drill, self.watch, self.conductor, takes_s)
 
         async def work(guard: RestoreGuard) -> None:
             result.repaired = guard.repaired  # its guard may add to it until the end
-            under_way = _DrillUnderWay(
-                guard, drill, result, progress, self.conductor, stack.clock.monotonic()
-            )
+            under_way = _DrillUnderWay(guard, self, result, stages, stack.clock.monotonic())
             try:
                 await under_way.work()
             finally:
                 await to_the_end(under_way.roll_back())
 
-        check = partial(self._check, stack)
-        await carry_out(work, stack, result, self.conductor, check=check, report=progress.tell)
+        await carry_out(work, stack, result, stages, partial(self._check, stack))
         if result.aborted is None:
             result.expectations = judge(drill.expects, figures_of(result), result.timeline)
         return result
@@ -120,36 +118,14 @@ class DrillRun:
 
 
 @dataclass(slots=True)
-class _Progress:
-    """Says what a drill does now."""
-
-    drill: Drill
-    quick: bool
-    watch: Watch
-    number: int = 0
-    """Of the step under way; 0 before the first and after the last."""
-
-    def tell(self, doing: str, done: float | None = None) -> None:
-        """Say it; an empty text: the step that is under way."""
-        steps = self.drill.steps
-        left_s = sum(step.seconds(quick=self.quick) for step in steps[self.number :])
-        if self.number:
-            step = steps[self.number - 1]
-            left_s += step.seconds(quick=self.quick) * (1 - (done or 0.0))
-            doing = doing or step.text
-        self.watch(ExperimentProgress(self.drill, self.number, doing, done, left_s))
-
-
-@dataclass(slots=True)
 class _DrillUnderWay:
     """Does what the steps say and notes in the result what is seen meanwhile; what it takes its guard
     restores. Moments are seconds since it began."""
 
     guard: RestoreGuard
-    drill: Drill
+    run: DrillRun
     result: DrillResult
-    progress: _Progress
-    conductor: Conductor
+    stages: StagesUnderWay
     began_s: float
     """On the monotonic clock."""
     _measured: Measurement = field(default_factory=Measurement)
@@ -174,6 +150,11 @@ class _DrillUnderWay:
     """Of a group: what each says of itself, one that is cut off too."""
 
     @property
+    def drill(self) -> Drill:
+        """What is run."""
+        return self.run.drill
+
+    @property
     def stack(self) -> StackApi:
         """What it is run on."""
         return self.guard.stack
@@ -187,21 +168,19 @@ class _DrillUnderWay:
         await self._set_up()
         async with self._watched():
             for number, step in enumerate(self.drill.steps, 1):
-                self.progress.number = number
-                self.progress.tell(step.text, 0.0)
+                if number > 1:
+                    await self.stages.gate()
+                self.stages.begin(number, step.text)
                 shows = f": {step.shows}" if step.shows else ""
                 text = f"step {number} of {len(self.drill.steps)}, {step.text}{shows}"
                 self.stack.log.tell(Severity.INFO, text)
                 await self._do(step)
-                if number < len(self.drill.steps) and self.conductor.holds:
-                    self.progress.tell("waiting for the next step", 1.0)
-                    await self.conductor.gate()
         await self._compare_rows()
 
     async def roll_back(self) -> None:
         """The drill's own rollback, each step whatever became of those before; then note what is known,
         however far it came."""
-        self.progress.number = 0
+        self.stages.at = 0
         for step in self.drill.rollback:
             try:
                 await self._do(step)
@@ -212,7 +191,7 @@ class _DrillUnderWay:
 
     async def _set_up(self) -> None:
         guard, stack, drill, result = self.guard, self.stack, self.drill, self.result
-        self.progress.tell("setting up")
+        self.stages.tell("setting up")
         if drill.sets:
             stack.log.tell(Severity.INFO, drill.sets)
         await guard.enough_replicas(drill.replicas)
@@ -220,7 +199,7 @@ class _DrillUnderWay:
         await guard.turn(desired_of(map(stack.parse, drill.settings)))
         await stack.load.keep_ledger(clients=drill.clients)
         for precheck in drill.prechecks:
-            self.progress.tell(f"waiting until {precheck.state}")
+            self.stages.tell(f"waiting until {precheck.state}")
             await self._reach(precheck.state, precheck.within_s)
         await stack.clock.sleep(_SETTLES_S)
         self.began_s, result.started_wall_s = stack.clock.monotonic(), stack.clock.wall()
@@ -314,7 +293,7 @@ class _DrillUnderWay:
         """Carry one out; raises what the stack does, and StackUnavailable for what one waits for in vain."""
         self._note(step.text)
         stack = self.stack
-        lasts_s = 0.0 if step.lasts is None else step.lasts.seconds(quick=self.progress.quick)
+        lasts_s = 0.0 if step.lasts is None else step.lasts.seconds(quick=self.run.quick)
         self._failing = self._failing and step.doing is Doing.INJECT
         match step.doing:
             case Doing.SET:
@@ -322,11 +301,11 @@ class _DrillUnderWay:
             case Doing.LOAD:
                 await stack.load.follow(clients=int(step.what))
             case Doing.WAIT:
-                await self._pass_time(lasts_s)
+                await self._pass_time(step.text, lasts_s)
             case Doing.INJECT:
                 done = await self._inject(step.what)
                 if step.lasts is not None:
-                    await self._pass_time(lasts_s)
+                    await self._pass_time(step.text, lasts_s)
                     self._failing = False
                     await self._mend(*(f"{fault.kind}@{fault.node}" for fault in done))
             case Doing.CLEAR:
@@ -337,11 +316,11 @@ class _DrillUnderWay:
                 await self._change_roles(step)
         self._check_load()
 
-    async def _pass_time(self, seconds: float) -> None:
+    async def _pass_time(self, doing: str, seconds: float) -> None:
         clock = self.stack.clock
         ends_s = clock.monotonic() + seconds
         while (left_s := ends_s - clock.monotonic()) > _LEAST_S:
-            self.progress.tell("", 1 - left_s / seconds)
+            self.stages.tell(doing, 1 - left_s / seconds)
             await clock.sleep(min(_POLL_S, left_s))
             self._check_load()
 
@@ -432,8 +411,8 @@ class _DrillUnderWay:
     async def _compare_rows(self) -> None:
         """Compare what clients were told with the rows that are there."""
         stack, result = self.stack, self.result
-        self.progress.number = 0
-        self.progress.tell("comparing rows")
+        self.stages.at = 0
+        self.stages.tell("comparing rows")
         end_s = self.now_s()
         if not result.windows:
             await self._count_cost()

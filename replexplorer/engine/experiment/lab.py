@@ -21,7 +21,7 @@ from typing import Any
 from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
+from replexplorer.core.experiment.experiment import ExperimentProgress, Watch
 from replexplorer.core.experiment.lab import (
     STACK_S,
     Figures,
@@ -49,7 +49,7 @@ from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.phase import PhaseRun
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
-from replexplorer.engine.experiment.run import Conductor, carry_out
+from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
 from replexplorer.engine.experiment.stack_api import StackApi
 
 
@@ -202,10 +202,6 @@ class LabRun:
     phases, then all of them again."""
     rounds: list[list[PhaseResult]] = field(default_factory=list)
     """What each repeat has found so far, in the order of the phases."""
-    _number: int = 0
-    """Of the phase under way."""
-    _tries: list[Try] = field(default_factory=list)
-    """Of this repeat."""
 
     async def run(self, stack: StackApi) -> LabResult:
         """Run it to the end; a server or a load that dies, and a presenter's abort, end it as aborted.
@@ -220,9 +216,12 @@ class LabRun:
                 f"`replexplorer lab run {self.lab.name}` in a shell",
             )
         lab = self.lab = fitting(self.lab, stack.dialect(stack.seen.source).capabilities)
+        runs = lab.runs(quick=self.quick, repeats=self.repeats)
+        takes_s = [phase.takes_s(quick=self.quick) for phase in lab.phases]
+        stages = StagesUnderWay(lab, self.watch, self.conductor, runs * takes_s, runs)
         result = LabResult(
             lab,
-            repeats=self._runs,
+            repeats=runs,
             server=stack.seen.server,
             started_wall_s=stack.clock.wall(),
             quick=self.quick,
@@ -231,14 +230,14 @@ class LabRun:
         def check(seen: Snapshot) -> None:
             assignments(lab, stack.parse, len(seen.replicas))
 
-        await carry_out(self._phases, stack, result, self.conductor, check=check, report=self._tell)
+        await carry_out(partial(self._phases, stages), stack, result, stages, check)
         invalid = [f"{each.name}: {each.invalid}" for found in self.rounds for each in found if each.invalid]
         if invalid and result.aborted is None:
             result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
             stack.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         return concluded(result, self.rounds)
 
-    async def _phases(self, guard: RestoreGuard) -> None:
+    async def _phases(self, stages: StagesUnderWay, guard: RestoreGuard) -> None:
         stack, phases = guard.stack, self.lab.phases
         await guard.enough_replicas(self.lab.replicas)
         await guard.look(probe=True)
@@ -246,42 +245,19 @@ class LabRun:
         found_with = {
             name: stack.seen.requested(name) for later in others for name in later if name not in first
         }
-        for repeat in range(1, self._runs + 1):
-            results: list[PhaseResult] = []
-            self.rounds.append(results)
-            self._tries.clear()
-            if repeat > 1 and found_with:
-                # What the first phase found as it was is so for it again.
-                self._number = 1
-                self._tell("beginning again")
-                await guard.turn(found_with)
-            for number, phase in enumerate(phases, 1):
-                self._number = number
-                under_way = PhaseRun(
-                    stack, phase, self.quick, self._tell, self._tries, guard=guard, before=results
-                )
-                results.append(await under_way.result())
-                if (repeat, number) != (self._runs, len(phases)) and self.conductor.holds:
-                    self._tell("waiting for the next phase", 1.0)
-                    await self.conductor.gate()
-
-    @property
-    def _runs(self) -> int:
-        """Of each phase."""
-        return self.lab.runs(quick=self.quick, repeats=self.repeats)
-
-    def _tell(self, doing: str, done: float | None = None) -> None:
-        """Say what is done now."""
-        repeat, phases = max(1, len(self.rounds)), self.lab.phases
-        ahead = [*phases[self._number :], *((self._runs - repeat) * phases)]
-        left_s = sum(phase.takes_s(quick=self.quick) for phase in ahead)
-        if self._number:
-            left_s += phases[self._number - 1].length(quick=self.quick).seconds * (1 - (done or 0.0))
-        self.watch(
-            ExperimentProgress(
-                self.lab, self._number, doing, done, left_s, repeat, self._runs, tries=tuple(self._tries)
+        for at, phase in enumerate(stages.repeats * phases):
+            if at % len(phases) == 0:
+                self.rounds.append([])
+                stages.tries.clear()
+            if at:
+                await stages.gate()
+            stages.begin(at + 1, "setting")
+            if at and at % len(phases) == 0 and found_with:
+                await guard.turn(found_with)  # what the first phase found as it was is so for it again
+            under_way = PhaseRun(
+                stack, phase, self.quick, stages.tell, stages.tries, guard=guard, before=self.rounds[-1]
             )
-        )
+            self.rounds[-1].append(await under_way.result())
 
 
 def concluded(result: LabResult, rounds: Sequence[Sequence[PhaseResult]]) -> LabResult:

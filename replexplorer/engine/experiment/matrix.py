@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from replexplorer.core.experiment.matrix import (
 )
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
-from replexplorer.engine.experiment.run import Conductor, RunJournal
+from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
 from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 
 
@@ -54,10 +54,6 @@ class MatrixRun:
     watch: Watch = lambda _: None
     conductor: Conductor = field(default_factory=Conductor)
     """Its hand is between cells."""
-    _known: Mapping[MatrixCell, CellResult] = field(default_factory=dict)
-    """What an interrupted run has found."""
-    _kept: int = 0
-    """Cells of this run that the next one need not run again."""
 
     @property
     def identity(self) -> str:
@@ -78,16 +74,24 @@ class MatrixRun:
         journal = RunJournal(stack.journal("matrix", self.identity), CellResult)
         head = {"matrix": [cell.name for cell in self.cells], "on": stack.seen.server}
         _, found_before = await journal.open(head, fresh=self.fresh)
-        known = self._known = {each.cell: each for each in found_before}
+        known = {each.cell: each for each in found_before}
         result = MatrixResult(
             server=stack.seen.server, quick=self.quick, clients=self.clients, resumed=len(known)
+        )
+        takes_s = [
+            0.0 if cell in known else self.drill(cell).seconds(quick=self.quick) for cell in self.cells
+        ]
+        stages = StagesUnderWay(
+            Matrix(), self.watch, self.conductor, takes_s, run_stages=stages_of(self.cells)
         )
         for number, cell in enumerate(self.cells, 1):
             found = known.get(cell)
             if found is None:
-                self._tell(number, "beginning")
                 try:
-                    found = await self._cell(stack, number, cell, is_first=not result.cells)
+                    if stages.at:
+                        await stages.gate()
+                    stages.begin(number, "beginning")
+                    found = await self._cell(stack, stages, cell, is_first=not result.cells)
                 except asyncio.CancelledError:
                     if not self.conductor.has_aborted():
                         raise
@@ -95,8 +99,8 @@ class MatrixRun:
                     return result
                 if found.aborted is None:  # what was aborted is run again
                     await journal.add(found)
-                    self._kept += 1
-                self._tell(number, "", ended=found.line)
+                    stages.kept += 1
+                stages.tell("", ended=found.line)
             result.add(found)
         result.server = stack.seen.server
         await journal.set_aside()
@@ -107,15 +111,14 @@ class MatrixRun:
         drill = cell_drill(cell, clients=self.clients)
         return replace(drill.with_settings(self.settings), name=drill.name)
 
-    async def _cell(self, stack: StackApi, number: int, cell: MatrixCell, *, is_first: bool) -> CellResult:
-        """Run one, where somebody holds the matrix once that is over."""
-        if self.conductor.holds:
-            self._tell(number, "waiting for the next cell")
-            await self.conductor.gate()
+    async def _cell(
+        self, stack: StackApi, stages: StagesUnderWay, cell: MatrixCell, *, is_first: bool
+    ) -> CellResult:
         drill, began_s, started_wall_s = self.drill(cell), stack.clock.monotonic(), stack.clock.wall()
+        takes_s = drill.seconds(quick=self.quick)
 
         def show(now: ExperimentProgress) -> None:
-            self._tell(number, now.doing, now.done, now.left_s)
+            stages.tell(now.doing, None if now.left_s is None else max(0.0, 1 - now.left_s / takes_s))
 
         try:
             found = await DrillRun(drill, self.quick, show).run(stack)
@@ -126,37 +129,6 @@ class MatrixRun:
                 drill, server=stack.seen.server, started_wall_s=started_wall_s, aborted=str(error)
             )
         return CellResult.of(cell, found, stack.clock.monotonic() - began_s)
-
-    def _tell(
-        self,
-        number: int,
-        doing: str,
-        done: float | None = None,
-        cell_left_s: float | None = None,
-        *,
-        ended: str = "",
-    ) -> None:
-        """Say what is done now."""
-        left_s = sum(
-            self.drill(cell).seconds(quick=self.quick)
-            for cell in self.cells[number:]
-            if cell not in self._known
-        )
-        if not ended:
-            own_s = self.drill(self.cells[number - 1]).seconds(quick=self.quick)
-            left_s += own_s if cell_left_s is None else cell_left_s
-        self.watch(
-            ExperimentProgress(
-                Matrix(),
-                number,
-                doing,
-                done,
-                left_s,
-                run_stages=stages_of(self.cells),
-                ended=ended,
-                kept=self._kept,
-            )
-        )
 
 
 def _matrix(_: Matrix, quick: bool, watch: Watch, conductor: Conductor) -> MatrixRun:

@@ -102,7 +102,6 @@ class PhaseRun(Act):
 
         Raises what turning its knobs raises, and StackUnavailable when a node went down.
         """
-        self.tell("setting", None)
         guard, phase, stack = self.guard, self.phase, self.stack
         mark = stack.log.begin_change(phase.name)  # the epoch before ends with its measurement
         at_rest = stack.seen.protection.state is not ProtectionState.BLOCKED

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.experiment import ExperimentResult
+from replexplorer.core.experiment.experiment import (
+    ExperimentProgress,
+    ExperimentResult,
+    NamedExperiment,
+    Stage,
+    Try,
+    Watch,
+)
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
 from replexplorer.engine.experiment.stack_api import StackApi
-from replexplorer.ports import Journal, Report
+from replexplorer.ports import Journal
 
 T = TypeVar("T")
 
@@ -74,14 +82,67 @@ class Conductor:
         return True
 
 
+@dataclass(slots=True)
+class StagesUnderWay:
+    """The stages of a run: says what is done now and about how long all that is left takes, and waits between
+    them for a presenter."""
+
+    experiment: NamedExperiment
+    watch: Watch
+    conductor: Conductor
+    left_s: list[float]
+    """What each stage takes, of every repeat in order; 0 once it is over."""
+    repeats: int = 1
+    run_stages: Sequence[Stage] | None = None
+    """Those of this run, where it is of some of them; None: all."""
+    at: int = 0
+    """The one under way, from 1 on over all repeats; 0 before the first and after the last."""
+    kept: int = 0
+    """Stages that the next run need not run again, if this ends now."""
+    tries: list[Try] = field(default_factory=list)
+
+    def begin(self, at: int, doing: str) -> None:
+        """A stage begins: those before it are over."""
+        self.left_s[: at - 1] = [0.0] * (at - 1)
+        self.at = at
+        self.tell(doing, 0.0)
+
+    def tell(self, doing: str, done: float | None = None, *, ended: str = "") -> None:
+        """Say what is done now, with how much of the stage that is, or what the stage has come to."""
+        left_s, repeat, number = sum(self.left_s), 0, 0
+        if self.at:
+            repeat, before = divmod(self.at - 1, len(self.left_s) // self.repeats)
+            number = before + 1
+            left_s -= self.left_s[self.at - 1] * (1.0 if ended else done or 0.0)
+        self.watch(
+            ExperimentProgress(
+                self.experiment,
+                number,
+                doing,
+                done,
+                left_s,
+                repeat + 1,
+                self.repeats,
+                self.run_stages,
+                ended,
+                self.kept,
+                tuple(self.tries),
+            )
+        )
+
+    async def gate(self) -> None:
+        """Wait until the next stage may begin."""
+        if self.conductor.holds:
+            self.tell("waiting for the next one", 1.0)
+            await self.conductor.gate()
+
+
 async def carry_out(
     work: Callable[[RestoreGuard], Awaitable[None]],
     stack: StackApi,
     result: ExperimentResult,
-    conductor: Conductor,
-    *,
+    stages: StagesUnderWay,
     check: Callable[[Snapshot], None],
-    report: Report,
 ) -> None:
     """Do an experiment's work on a stack that it has for itself (`restore_guard`), return all that it took,
     and note in its result why it ended too soon and what could not be returned.
@@ -90,7 +151,9 @@ async def carry_out(
     raised.
     """
     experiment = result.experiment
-    async with restore_guard(stack, experiment.kind, experiment.name, check=check, report=report) as guard:
+    async with restore_guard(
+        stack, experiment.kind, experiment.name, check=check, report=stages.tell
+    ) as guard:
         try:
             await work(guard)
         except ReplexplorerError as error:
@@ -99,9 +162,9 @@ async def carry_out(
                 raise
             result.aborted = str(error)
         except asyncio.CancelledError:
-            if not conductor.has_aborted():
+            if not stages.conductor.has_aborted():
                 raise
-            result.aborted = conductor.aborted
+            result.aborted = stages.conductor.aborted
         if result.aborted is not None:
             guard.outcome = "was aborted"
             stack.log.tell(Severity.BAD, f"the {guard.kind} was aborted: {result.aborted}")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.experiment.experiment import ExperimentProgress, Stage, Watch
+from replexplorer.core.experiment.experiment import Stage, Watch
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.experiment.sweep import Cell, Sweep, settling_s
 from replexplorer.core.experiment.sweep_result import ATTEMPTS, Swept, SweptRun
@@ -24,7 +24,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard, restore_guard
-from replexplorer.engine.experiment.run import RunJournal
+from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
 from replexplorer.engine.experiment.stack_api import StackApi
 
 _STATE_WITHIN_S: Final = 5.0
@@ -44,7 +44,6 @@ class SweepRun:
     """Start over what an earlier run of the same has left unfinished."""
     runs: list[SweptRun] = field(default_factory=list)
     """All so far, those of an earlier run too."""
-    _stages: list[Stage] = field(default_factory=list)
 
     async def run(self, stack: StackApi) -> Swept:
         """Sweep to the end; raises UsageError before anything changes, StackUnavailable when another
@@ -59,20 +58,25 @@ class SweepRun:
 
         journal = RunJournal(stack.journal("sweep", self.sweep.identity), SweptRun)
         result = Swept(self.sweep, 0, self.runs, server=stack.seen.server, started_wall_s=stack.clock.wall())
+        takes_s = self.sweep.repeats * [self.sweep.run_s(cell) for cell in grid.cells]
+        stages = StagesUnderWay(self.sweep, self.watch, Conductor(), takes_s)
         guard: RestoreGuard | None = None
         try:
             async with restore_guard(stack, "sweep", grid.text, check=check) as guard:
-                await self._passes(guard, journal, result)
+                await self._passes(guard, journal, result, stages)
         finally:
             result.unrestored = guard.unrestored if guard else ()
+            stages.at = 0
             for line in result.unrestored:
-                self._tell(0, ended=line)
+                stages.tell("", ended=line)
         result.server, result.ended_wall_s = stack.seen.server, stack.clock.wall()
         result.started_wall_s = min((run.started_wall_s for run in self.runs), default=result.started_wall_s)
         result.journal = await journal.set_aside()
         return result
 
-    async def _passes(self, guard: RestoreGuard, journal: RunJournal[SweptRun], result: Swept) -> None:
+    async def _passes(
+        self, guard: RestoreGuard, journal: RunJournal[SweptRun], result: Swept, stages: StagesUnderWay
+    ) -> None:
         """Every cell once in each pass; what failed once more at the pass's end."""
         stack, grid = guard.stack, self.sweep.grid
         seed = int(stack.clock.wall() * 1000) % 2**32 if self.sweep.seed is None else self.sweep.seed
@@ -84,41 +88,39 @@ class SweepRun:
         }
         found, self.runs[:] = await journal.open(head, fresh=self.fresh)
         result.seed, result.resumed = int(found["seed"]), len(self.runs)
+        stages.kept = len(self.runs)
         if self.runs:
             done = f"{len(self._finals())} of {self.sweep.total} runs are done"
-            self._tell(0, ended=f"continuing: {done} (--fresh starts over)")
+            stages.tell("", ended=f"continuing: {done} (--fresh starts over)")
         kept = guard.keep(grid.names)
         await guard.look()
         passes = [self.sweep.order(result.seed, block) for block in range(self.sweep.repeats)]
-        self._stages = [Stage(grid.describe(cell), "") for cells in passes for cell in cells]
+        order = [(block, cell) for block, cells in enumerate(passes) for cell in cells]
+        stages.run_stages = [Stage(grid.describe(cell), "") for _, cell in order]
+        stages.left_s = [self.sweep.run_s(cell) for _, cell in order]
         for block, cells in enumerate(passes):
             for attempt in range(1, ATTEMPTS + 1):
                 for number, cell in enumerate(cells, block * grid.size + 1):
-                    await self._run_cell(guard, journal, kept, (block, attempt, number), cell)
+                    known = [run for run in self.runs if (run.block, run.cell) == (block, cell.index)]
+                    if any(run.is_final for run in known) or len(known) >= attempt:
+                        continue
+                    stages.begin(number, "measuring")
+                    run = await self._run_cell(guard, kept, (block, attempt), cell)
+                    await journal.add(run)
+                    self.runs.append(run)
+                    stages.kept = len(self.runs)
+                    stages.tell("", ended=run.words)
 
     async def _run_cell(
-        self,
-        guard: RestoreGuard,
-        journal: RunJournal[SweptRun],
-        kept: Mapping[KnobName, Value],
-        place: tuple[int, int, int],
-        cell: Cell,
-    ) -> None:
-        """Run a cell, unless it needs no further run in this pass; `place` is pass, attempt and stage."""
-        block, attempt, number = place
-        known = [run for run in self.runs if (run.block, run.cell) == (block, cell.index)]
-        if any(run.is_final for run in known) or len(known) >= attempt:
-            return
-        self._tell(number, "measuring")
+        self, guard: RestoreGuard, kept: Mapping[KnobName, Value], place: tuple[int, int], cell: Cell
+    ) -> SweptRun:
+        """Run a cell; `place` is pass and attempt."""
         clock = guard.stack.clock
         began_s = clock.monotonic()
-        bare = SweptRun(cell.index, block, attempt, clock.wall(), 0.0)
+        bare = SweptRun(cell.index, *place, clock.wall(), 0.0)
         # What a scene leaves out is not what the run before left.
         found = await self._measured(guard, cell, {**kept, **cell.values}, bare)
-        run = replace(found, took_s=clock.monotonic() - began_s)
-        await journal.add(run)
-        self.runs.append(run)
-        self._tell(number, ended=run.words)
+        return replace(found, took_s=clock.monotonic() - began_s)
 
     async def _measured(
         self, guard: RestoreGuard, cell: Cell, values: Mapping[KnobName, Value], bare: SweptRun
@@ -180,32 +182,9 @@ class SweepRun:
             cost=found.cost,
         )
 
-    # -- what is told
-
     def _finals(self) -> set[tuple[int, int]]:
         """Pass and cell of all that need no further run."""
         return {(run.block, run.cell) for run in self.runs if run.is_final}
-
-    def _tell(self, number: int, doing: str = "", *, ended: str = "") -> None:
-        """What the runs left take, with what is done or has ended."""
-        done = self._finals()
-        left_s = sum(
-            self.sweep.run_s(cell)
-            for block in range(self.sweep.repeats)
-            for cell in self.sweep.grid.cells
-            if (block, cell.index) not in done
-        )
-        self.watch(
-            ExperimentProgress(
-                self.sweep,
-                number,
-                doing,
-                left_s=left_s,
-                run_stages=self._stages,
-                ended=ended,
-                kept=len(self.runs),
-            )
-        )
 
 
 def _failure(
