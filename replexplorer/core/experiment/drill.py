@@ -6,10 +6,11 @@ terminal and written into a report.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import Stage
@@ -133,6 +134,8 @@ class Precheck:
 class Drill:
     """A named failure."""
 
+    kind: ClassVar = "drill"
+    """The verb that runs it."""
     name: str
     title: str
     teaches: str
@@ -156,11 +159,6 @@ class Drill:
     """Of `settings` those that were given in place of its own, or beside them."""
 
     @property
-    def kind(self) -> str:
-        """The verb that runs it."""
-        return "drill"
-
-    @property
     def stages(self) -> Sequence[Stage]:
         """Its steps, with its settings in what they show."""
         return [Stage(step.text, step.shows) for step in self.narrated.steps]
@@ -181,16 +179,14 @@ class Drill:
     @property
     def narrated(self) -> Drill:
         """The same with the settings in what its steps show: `{durability}`, `{waits}`, `{KEY}`."""
-        values = dict(text.partition("=")[::2] for text in self.settings)
+        values = _values(self.settings)
         words = {**values, "durability": _durability(values), "waits": _waits(values)}
 
-        def told(step: DrillStep) -> DrillStep:
-            shows = step.shows
-            for name, text in words.items():
-                shows = shows.replace(f"{{{name}}}", text)
+        def narrated(step: DrillStep) -> DrillStep:
+            shows = re.sub(r"{(\w+)}", lambda found: words.get(found[1], found[0]), step.shows)
             return replace(step, shows=shows)
 
-        return replace(self, steps=tuple(map(told, self.steps)))
+        return replace(self, steps=tuple(map(narrated, self.steps)))
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
@@ -200,8 +196,7 @@ class Drill:
     @property
     def turns(self) -> tuple[str, ...]:
         """Keys of the knobs that it turns."""
-        settings = (*self.settings, *(text for step in self.steps for text in step.settings))
-        return tuple(dict.fromkeys(text.partition("=")[0] for text in settings))
+        return tuple(_values((*self.settings, *(text for step in self.steps for text in step.settings))))
 
     @property
     def changes_roles(self) -> bool:
@@ -216,19 +211,24 @@ class Drill:
     def with_settings(self, texts: Iterable[str]) -> Drill:
         """The same with these `KEY=VALUE` in place of its own; raises UsageError for a knob that one of its
         steps turns."""
-        given = dict(text.partition("=")[::2] for text in texts)
+        given = _values(texts)
         for number, step in enumerate(self.steps, 1):
-            for key in (text.partition("=")[0] for text in step.settings):
-                if key in given:
-                    raise UsageError(
-                        f"{key}: step {number} of {self.name} turns it", "set another knob, or write a drill"
-                    )
-        own = dict(text.partition("=")[::2] for text in self.settings)
-        return replace(
-            self,
-            settings=tuple(f"{key}={value}" for key, value in {**own, **given}.items()),
-            asked=tuple(f"{key}={value}" for key, value in given.items()),
-        )
+            if twice := [key for key in _values(step.settings) if key in given]:
+                raise UsageError(
+                    f"{twice[0]}: step {number} of {self.name} turns it",
+                    "set another knob, or write a drill",
+                )
+        settings = {**_values(self.settings), **given}
+        return replace(self, settings=_texts(settings), asked=_texts(given))
+
+
+def _values(settings: Iterable[str]) -> dict[str, str]:
+    """Values by key, of `KEY=VALUE` as they are typed."""
+    return dict(text.partition("=")[::2] for text in settings)
+
+
+def _texts(values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{key}={value}" for key, value in values.items())
 
 
 def _durability(values: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import fmean, median, stdev
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from replexplorer.core.experiment.experiment import ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
@@ -369,6 +369,8 @@ Judge = Callable[[Phases], Sequence[Relation]]
 class Lab:
     """A named experiment."""
 
+    kind: ClassVar = "lab"
+    """The verb that runs it."""
     name: str
     title: str
     teaches: str
@@ -408,11 +410,6 @@ class Lab:
         """The phases that run on a stack of this system, as a lab that judges nothing."""
         phases = tuple(replace(phase, system=None) for phase in self.phases if phase.system == system)
         return Lab(self.name, self.title, self.teaches, phases, replicas=self.replicas)
-
-    @property
-    def kind(self) -> str:
-        """The verb that runs it."""
-        return "lab"
 
     @property
     def stages(self) -> Sequence[Stage]:

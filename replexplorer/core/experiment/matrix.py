@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import (
@@ -344,16 +344,13 @@ def stages_of(cells: Sequence[MatrixCell]) -> Sequence[Stage]:
 class Matrix:
     """The matrix as a list of drills has it."""
 
+    kind: ClassVar = "drill"
+    """The verb that runs it."""
     name: str = MATRIX
     title: str = TITLE
     teaches: str = TEACHES
     replicas: int = 1
     """That it needs."""
-
-    @property
-    def kind(self) -> str:
-        """The verb that runs it."""
-        return "drill"
 
     @property
     def stages(self) -> Sequence[Stage]:

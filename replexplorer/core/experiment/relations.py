@@ -190,14 +190,6 @@ class Claim:
         return relation
 
 
-def compared(found: str, sign: str, bound: str, unit: str, *, holds: bool) -> str:
-    """`11.4 <= 11.7 TPS`; of a relation that failed what was found and what would hold."""
-    end = f" {unit}" if unit else ""
-    if holds:
-        return f"{found} {sign} {bound}{end}"
-    return f"found {found}{end}; {SIGNS[sign][1]} {bound}{end} would hold"
-
-
 def _of_sides(claim: Claim, found: Found) -> Relation:
     bounded = claim.says is None or claim.least > 0 or claim.most < inf
     try:
@@ -207,7 +199,7 @@ def _of_sides(claim: Claim, found: Found) -> Relation:
     except _UnmeasuredError as missing:
         return Relation(claim.name, not bounded, f"{missing} was not measured", checked=bounded)
     if claim.says is None:
-        return _of_comparison(claim, left, right, found)
+        return _of_comparison(claim, left, claim.times * right + claim.plus, found)
     ratio = left / right
     evidence = claim.says.format(left=left, right=right, ratio=ratio, change=ratio - 1)
     holds = claim.least <= ratio <= claim.most
@@ -218,18 +210,17 @@ def _of_sides(claim: Claim, found: Found) -> Relation:
     )
 
 
-def _of_comparison(claim: Claim, left: float, right: float, found: Found) -> Relation:
-    sign = claim.sign or "=="
-    bound = claim.times * right + claim.plus
-    holds = SIGNS[sign][0](left, bound)
-    if claim.unit:
-        told, limit = _plain(left, bound)
-    else:
-        factor = "" if claim.times == 1 else f"{claim.times:g} x "
-        rest = f" + {claim.plus:g}" if claim.plus else ""
-        sum_text = f"{factor}{_shown(right)}{rest} = " if factor or rest else ""
-        told, limit = _shown(left), sum_text + _shown(bound)
-    evidence = compared(told, sign, limit, claim.unit, holds=holds)
+def _of_comparison(claim: Claim, left: float, bound: float, found: Found) -> Relation:
+    sign, unit = claim.sign or "==", f" {claim.unit}" if claim.unit else ""
+    compares, words = SIGNS[sign]
+    holds = compares(left, bound)
+    # Short enough to read and long enough to differ.
+    is_whole = min(abs(left), abs(bound)) >= 100 or (left == int(left) and bound == int(bound))
+    told, limit = (f"{value:,.{0 if is_whole else 2}f}" for value in (left, bound))
+    # Of a relation that failed what was found, and what would hold.
+    evidence = (
+        f"{told} {sign} {limit}{unit}" if holds else f"found {told}{unit}; {words} {limit}{unit} would hold"
+    )
     if claim.unit == "TPS":
         results = [found.phases[name] for name in claim.phases(found.phases)]
         rtt = results[-1].rtt if results and "round_trip_tps" in f"{claim.left} {claim.right}" else None
@@ -349,15 +340,3 @@ def _busy(*results: PhaseResult) -> str:
         full = [f"{name} {percent:.0f} %" for name, percent in found if percent > BUSY_PERCENT]
         told += f"; {what}: {', '.join(full)}" if full else ""
     return told
-
-
-def _shown(value: float) -> str:
-    """A figure by itself: a count whole, else four digits."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
-
-
-def _plain(value: float, bound: float) -> tuple[str, str]:
-    """Two figures short enough to read and long enough to differ."""
-    counted = value == int(value) and bound == int(bound)
-    digits = 2 if min(abs(value), abs(bound)) < 100 and not counted else 0
-    return f"{value:.{digits}f}", f"{bound:.{digits}f}"

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from random import Random
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Assignment, KnobName, Value, format_value
+from replexplorer.core.knobs.names import Assignment, KnobName, Value, desired_of, format_value
 from replexplorer.core.text import duration_text
 
 SCENE: Final = "scene"
@@ -98,7 +98,6 @@ class Grid:
     """All combinations of some dimensions."""
 
     dimensions: tuple[Dimension, ...]
-    _cells: list[Cell] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -108,10 +107,8 @@ class Grid:
     @property
     def cells(self) -> Sequence[Cell]:
         """Every combination, the last dimension changing fastest."""
-        if not self._cells:
-            ranges = [range(len(dimension.choices)) for dimension in self.dimensions]
-            self._cells.extend(self._cell(index, each) for index, each in enumerate(product(*ranges)))
-        return self._cells
+        ranges = [range(len(dimension.choices)) for dimension in self.dimensions]
+        return [self._cell(index, each) for index, each in enumerate(product(*ranges))]
 
     def _cell(self, index: int, choices: tuple[int, ...]) -> Cell:
         taken = [dimension.choices[at] for dimension, at in zip(self.dimensions, choices, strict=True)]
@@ -147,6 +144,9 @@ class Grid:
 class Sweep:
     """What is to be swept, and how."""
 
+    kind: ClassVar = "sweep"
+    """The verb that runs it."""
+    teaches: ClassVar = "what each knob does by itself"
     grid: Grid
     duration_s: float = DURATION_S
     """Measured in each run."""
@@ -177,11 +177,6 @@ class Sweep:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
-    def kind(self) -> str:
-        """The verb that runs it."""
-        return "sweep"
-
-    @property
     def name(self) -> str:
         """The grid as it is typed."""
         return self.grid.text
@@ -190,11 +185,6 @@ class Sweep:
     def title(self) -> str:
         """In a line."""
         return f"Sweep of {self.grid.text}"
-
-    @property
-    def teaches(self) -> str:
-        """What it shows."""
-        return "what each knob does by itself"
 
     @property
     def stages(self) -> Sequence[Stage]:
@@ -290,7 +280,7 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
         if twice := [word for word in words if words.count(word) > 1]:
             raise UsageError(f"scene={twice[0]} is given twice", "give each scene once")
         # A knob that one of the scenes leaves out stands in its cells as it stood before.
-        return Dimension(SCENE, tuple(_scene_choice(word, parse, scene) for word in words))
+        return Dimension(SCENE, tuple(Choice(word, desired_of(map(parse, scene(word)))) for word in words))
     choices: list[Choice] = []
     for word in words:
         assignment = parse(f"{key}={word}")
@@ -305,11 +295,6 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
         choices.append(choice)
     _, at, node = key.partition("@")
     return Dimension(f"{knob.key}{at}{node}", tuple(choices))
-
-
-def _scene_choice(name: str, parse: Parse, scene: SceneTexts) -> Choice:
-    assignments = [parse(text) for text in scene(name)]
-    return Choice(name, {each: assignment.value for assignment in assignments for each in assignment.names})
 
 
 def _typed(dimension: Dimension, choice: Choice) -> str:
