@@ -23,7 +23,7 @@ from replexplorer.cli import main
         (("set", "rt=5"), "unknown knob 'rt'"),
         (("predict", "rt=5"), "unknown knob 'rt'"),
         (("load", "--workload", "nope"), "workload=nope is not known"),
-        (("load", "--table-size", "999999999999"), "999999999999 is above 100000000"),
+        (("load", "--table-size", "999999999999"), "must be at least 1 and at most 100000000"),
         (("load", "--rate", "1e-5"), "rate=0.000010 is out of range"),
     ],
 )
