@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -15,6 +15,7 @@ from replexplorer.core.server.node_view import Membership, Transfer, TransferKin
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.samples import asked
 from replexplorer.ports import Ability, Report
 
 _LOOK_EVERY_S: Final = 1.0
@@ -23,24 +24,14 @@ _BEFORE_S: Final = 30.0
 """A transfer may have begun so long before the first look at its member: its server was started before."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A recovery by transactions, at the first look at it."""
-
-    began_s: float
-    executed: int
-    needed: int | None
-    """Of the source, at that moment; None while that does not answer."""
-    donor: str | None
-
-
 class TransferLook:
     """Follows the members of one fleet: by their logs where they accept no login meanwhile, else by their own
     positions beside the source's."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._begun: dict[str, _Begun] = {}
+        self._had: dict[str, int] = {}
+        """Transactions that a member had at the first look at its recovery."""
         self._looked_s: dict[str, float] = {}
         self._last: dict[str, Transfer | None] = {}
 
@@ -52,53 +43,31 @@ class TransferLook:
         name, now_s = member.name, self._fleet.outside.clock.monotonic()
         if anew or now_s - self._looked_s.get(name, -inf) >= _LOOK_EVERY_S:
             self._looked_s[name] = now_s
-            self._last[name] = None
             with contextlib.suppress(ReplexplorerError):
                 self._last[name] = await self._of(member, membership)
-        return self._last[name]
+        return self._last.get(name)
 
     async def _of(self, member: Member, membership: Membership | None) -> Transfer | None:
+        now_s, last = self._fleet.outside.clock.wall(), self._last.get(member.name)
         if self._fleet.system.joins_silently:
             if not member.address.server_running or not self._fleet.can(Ability.STOP_SERVERS):
                 return None
-            lines = await self._fleet.server_process(member.name).log()
-            return transfer_in(lines, self._fleet.outside.clock.wall())
-        if membership is None:
-            return None
-        if membership.belongs is Belonging.JOINING:
-            return await self._recovers(member, membership)
-        begun = self._begun.pop(member.name, None)
-        return self._transfer(begun, None) if begun is not None and membership.is_ready else None
-
-    async def _recovers(self, member: Member, membership: Membership) -> Transfer:
+            return transfer_in(await self._fleet.server_process(member.name).log(), now_s)
+        runs = last is not None and last.runs
+        if membership is None or membership.belongs is not Belonging.JOINING:
+            if last is None or not runs or membership is None or not membership.is_ready:
+                return None
+            return replace(last, elapsed_s=now_s - last.began_s, runs=False, done=last.total)
         executed = gtid_count(await ask(member.poll, member.dialect.executed(), deadline_s=_DEADLINE_S))
-        begun = self._begun.get(member.name) or _Begun(self._fleet.outside.clock.wall(), executed, None, None)
-        needed = await self._needed(member) if begun.needed is None else begun.needed
-        begun = replace(begun, needed=needed, donor=membership.donor or begun.donor)
-        self._begun[member.name] = begun
-        return self._transfer(begun, executed)
-
-    async def _needed(self, member: Member) -> int | None:
-        source = self._fleet.source
-        if source is member:
-            return None
-        with contextlib.suppress(ReplexplorerError):
-            return gtid_count(await ask(source.poll, source.dialect.executed(), deadline_s=_DEADLINE_S))
-        return None
-
-    def _transfer(self, begun: _Begun, executed: int | None) -> Transfer:
-        """Of a member that has executed this many; None: all that it lacked."""
-        total = None if begun.needed is None else max(0, begun.needed - begun.executed)
-        done = total if executed is None else executed - begun.executed
-        return Transfer(
-            TransferKind.INCREMENTAL,
-            begun.began_s,
-            max(0.0, self._fleet.outside.clock.wall() - begun.began_s),
-            runs=executed is not None,
-            donor=None if begun.donor is None else self._fleet.node_at(begun.donor),
-            done=None if done is None or total is None else min(done, total),
-            total=total,
-        )
+        if last is None or not runs:
+            last, self._had[member.name] = Transfer(TransferKind.INCREMENTAL, now_s, 0.0), executed
+        had, total = self._had[member.name], last.total
+        if total is None and (source := self._fleet.source) is not member:
+            needed = await asked(source, lambda dialect: dialect.executed())
+            total = None if needed is None else max(0, gtid_count(needed) - had)
+        donor = last.donor if membership.donor is None else self._fleet.node_at(membership.donor)
+        done = None if total is None else min(executed - had, total)
+        return replace(last, elapsed_s=now_s - last.began_s, donor=donor, done=done, total=total)
 
 
 class TransferNews:
