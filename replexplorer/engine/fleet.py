@@ -7,7 +7,7 @@ never run on the connection that the poller waits for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -207,14 +207,10 @@ class Fleet:
         """Take what a look has seen of a node, which may make another node the source."""
         self._standings[standing.name] = standing
         before = self.source_name
-        if self.system.is_group and self._may_be(before):
+        first = self.members.get(before)
+        if self.system.is_group and before not in self._standings and first and first.address.server_running:
             return  # where all take writes the first that is looked at would be it
         self._source = source_of([self.standing(name) for name in self.members], before)
-
-    def _may_be(self, node: str) -> bool:
-        """Whether a node runs and was not looked at yet."""
-        member = self.members.get(node)
-        return member is not None and node not in self._standings and member.address.server_running
 
     def standing(self, node: str) -> Standing:
         """What was last seen of a node; of one that was not looked at, that nobody answers."""
@@ -290,45 +286,35 @@ class Fleet:
     async def discover(self) -> None:
         """Ask the provider which nodes there are; members that stay keep their connections.
 
-        Raises StackUnavailable when there is no stack of this name.
+        A place that moved means new connections, and so do other passwords: then the whole stack was made
+        anew. Whoever uses the fleet meanwhile sees the old members or the new ones. Raises NoSuchStack.
         """
-        nodes = await self.outside.provider.nodes()
+        nodes, provider = await self.outside.provider.nodes(), self.outside.provider
         if not nodes:
-            name = self.outside.provider.name
-            which = "" if name == "default" else f" --stack {name}"
-            raise NoSuchStack(f"no stack '{name}' runs here", f"replexplorer up{which}")
-        credentials = self.credentials
-        if credentials is None or any(self._is_new(node) for node in nodes):
-            credentials = await self.outside.provider.credentials()
-        await asyncio.gather(*(member.close() for member in self._match(nodes, credentials)))
+            which = "" if provider.name == "default" else f" --stack {provider.name}"
+            raise NoSuchStack(f"no stack '{provider.name}' runs here", f"replexplorer up{which}")
+        known = self.credentials
+        logins = known
+        if logins is None or any(self._is_new(node) for node in nodes):
+            logins = await provider.credentials()
+        before, members, is_same = self.members, dict[str, Member](), known in (None, logins)
+        for node in nodes:
+            if is_same and not self._is_new(node):
+                members[node.name] = before[node.name]
+                members[node.name].address = node
+            else:
+                control, poll, kick, meter = (self.outside.sql(node, logins) for _ in range(4))
+                members[node.name] = Member(node, control, poll, kick, meter, self.outside.agent(node.name))
+        self.members, self.credentials = members, logins
+        if not is_same:
+            self._standings, self._source = {}, None
+        gone = (member for name, member in before.items() if members.get(name) is not member)
+        await asyncio.gather(*(member.close() for member in gone))
 
     def _is_new(self, node: NodeAddress) -> bool:
-        """Whether nothing that is known leads to this node."""
+        """Whether no connection that is known leads to this node."""
         member = self.members.get(node.name)
-        return member is None or not _same_place(member.address, node)
-
-    def _match(self, nodes: Sequence[NodeAddress], credentials: Credentials) -> list[Member]:
-        """Make the members those that the provider named; answers those that are to be closed.
-
-        An address that moved means new connections, and so do other passwords: then the whole stack
-        was recreated. Whoever uses the fleet meanwhile sees the old members or the new ones.
-        """
-        kept: dict[str, Member] = {}
-        same_stack = self.credentials in (None, credentials)
-        self.credentials = credentials
-        for node in nodes:
-            member = self.members.get(node.name)
-            if same_stack and member is not None and not self._is_new(node):
-                member.address = node
-                kept[node.name] = member
-                continue
-            control, poll, kick, meter = (self.outside.sql(node, credentials) for _ in range(4))
-            kept[node.name] = Member(node, control, poll, kick, meter, self.outside.agent(node.name))
-        gone = [member for name, member in self.members.items() if kept.get(name) is not member]
-        self.members = kept
-        if not same_stack:
-            self._standings, self._source = {}, None
-        return gone
+        return member is None or _place(member.address) != _place(node)
 
     async def close(self) -> None:
         """Give back what is held and close everything."""
@@ -337,7 +323,6 @@ class Fleet:
         await asyncio.gather(*(member.close() for member in members.values()))
 
 
-def _same_place(known: NodeAddress, seen: NodeAddress) -> bool:
-    """Whether connections to the node as known still lead to the node as seen."""
-    places = ((node.address, node.published_port, node.identity) for node in (known, seen))
-    return len(set(places)) == 1
+def _place(node: NodeAddress) -> tuple[object, ...]:
+    """What connections to it depend on."""
+    return node.address, node.published_port, node.identity

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from replexplorer.core.server.counters import (
     CommitCost,
@@ -18,7 +16,6 @@ from replexplorer.core.server.counters import (
     ServerStatus,
     binlog_growth,
     commit_cost,
-    merged_costs,
 )
 from replexplorer.reports.conditions import COST_HEADINGS, cost_cells, cost_line
 
@@ -119,22 +116,6 @@ def test_binlogs_grow_over_rotations_and_purges(
     before: tuple[tuple[str, int], ...] | None, after: tuple[tuple[str, int], ...], growth: int | None
 ) -> None:
     assert binlog_growth(before, after) == growth
-
-
-@given(st.lists(st.tuples(st.integers(1, 10**6), st.floats(0.1, 1e6)), min_size=1, max_size=5))
-def test_merging_is_the_mean_of_all_commits(runs: list[tuple[int, float]]) -> None:
-    costs = [replace(COST, commits=commits, redo_bytes=value) for commits, value in runs]
-    merged = merged_costs([*costs, None])
-    assert merged is not None
-    assert merged.commits == sum(commits for commits, _ in runs)
-    total = sum(commits * value for commits, value in runs)
-    assert merged.redo_bytes == pytest.approx(total / merged.commits)
-    assert merged.cpu_us["db2"] is None
-
-
-def test_costs_of_two_sources_are_not_merged() -> None:
-    assert merged_costs([COST, replace(COST, source="db2")]) is None
-    assert merged_costs([None]) is None
 
 
 def test_it_is_told_with_dashes_for_what_is_unknown() -> None:

@@ -239,7 +239,7 @@ class PhaseResult:
     protection_before: Protection | None = None
     """When its measurement began; None where that was not seen."""
     cost: CommitCost | None = None
-    """What a commit cost the servers; None where a script ran, and where it is not known."""
+    """What a commit cost the servers, in the last of its runs; None where a script ran, or it is unknown."""
     server: str | None = None
     """What it was measured on, of a lab that makes several stacks; None: the lab's server."""
     retried: int = 0

@@ -25,7 +25,7 @@ from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.server.counters import CommitCost, merged_costs
+from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate, bounds_of, t_quantile_975
@@ -245,8 +245,8 @@ class CellFigures:
 
     @property
     def cost(self) -> CommitCost | None:
-        """What a commit of all runs cost the servers; None where it is not known."""
-        return merged_costs([run.cost for run in self.shown])
+        """What a commit of the last run that knows it cost the servers; None where none does."""
+        return next((run.cost for run in reversed(self.shown) if run.cost is not None), None)
 
     @property
     def log_tps(self) -> Mean | None:

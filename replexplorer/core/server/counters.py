@@ -18,7 +18,7 @@ idle server does anyway. A counter that is not there, that fell or that began fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -344,34 +344,6 @@ def binlog_growth(
     since = after[names.index(name) :]
     growth = sum(bytes_ for _, bytes_ in since) - size
     return growth if since[0][1] >= size else None
-
-
-def merged_costs(costs: Sequence[CommitCost | None]) -> CommitCost | None:
-    """The mean commit of several stretches, each with the weight of its commits; a figure that one of them
-    lacks is the others'. None without any, and where the source was not the same node."""
-    known = [cost for cost in costs if cost is not None]
-    if not known or len({cost.source for cost in known}) > 1:
-        return None
-
-    nodes = dict.fromkeys(name for cost in known for name in cost.cpu_us)
-    replicas = dict.fromkeys(name for cost in known for name in cost.sent_bytes)
-    return CommitCost(
-        source=known[0].source,
-        commits=sum(cost.commits for cost in known),
-        cpu_us={name: _mean((cost.cpu_us.get(name), cost.commits) for cost in known) for name in nodes},
-        redo_bytes=_mean((cost.redo_bytes, cost.commits) for cost in known),
-        binlog_bytes=_mean((cost.binlog_bytes, cost.commits) for cost in known),
-        sent_bytes={
-            name: _mean((cost.sent_bytes.get(name), cost.commits) for cost in known) for name in replicas
-        },
-    )
-
-
-def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:
-    """Of values with their weights; those that are not known have none."""
-    known = [(value, weight) for value, weight in weighted if value is not None]
-    weights = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / weights if weights else None
 
 
 def _cpu_us(before: CpuUsed | None, after: CpuUsed | None) -> float | None:

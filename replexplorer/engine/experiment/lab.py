@@ -42,7 +42,6 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     parse_value,
 )
-from replexplorer.core.server.counters import merged_costs
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import Ratio, repeated
 from replexplorer.core.system import System, system_of
@@ -122,7 +121,7 @@ def merged(runs: Sequence[PhaseResult]) -> PhaseResult:
         tps=service.count / duration_s if duration_s > 0 else 0.0,
         errors=sum(each.errors for each in runs),
         rtt=_rtt([each.rtt for each in runs if each.rtt is not None]),
-        cost=merged_costs([each.cost for each in runs]),
+        cost=next((each.cost for each in reversed(runs) if each.cost is not None), None),
         figures=_figures([each.figures for each in runs]),
         **beside,
     )
