@@ -286,8 +286,8 @@ class Fleet:
     async def discover(self) -> None:
         """Ask the provider which nodes there are; members that stay keep their connections.
 
-        A place that moved means new connections, and so do other passwords: then the whole stack was made
-        anew. Whoever uses the fleet meanwhile sees the old members or the new ones. Raises NoSuchStack.
+        A place that moved means new connections, and so do other passwords: then the stack is another
+        one. The old members are replaced by the new ones at once. Raises NoSuchStack.
         """
         nodes, provider = await self.outside.provider.nodes(), self.outside.provider
         if not nodes:
