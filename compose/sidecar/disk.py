@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import fsyncpage
-from fsyncpage import COMMIT_KINDS, Figures
+from fsyncpage import COMMIT_KINDS, Delays, Figures
 from tool import Refused
 
 from replexplorer.core.wire import DiskProbe, DiskState, SetDisk
@@ -72,7 +72,7 @@ class Window:
 
     def _since_mark(self, figures: Figures) -> Paid:
         mark = self._mark
-        if mark is None or mark.asked != figures.asked or _counted(mark) > _counted(figures):
+        if mark is None or mark.delays != figures.delays or _counted(mark) > _counted(figures):
             self.restart(mark := figures)
         return {
             kind: (figures.fsyncs[kind] - mark.fsyncs[kind], figures.paid_ns[kind] - mark.paid_ns[kind])
@@ -128,6 +128,26 @@ def _shown(fsyncs: dict[str, int]) -> dict[str, int]:
     return {**shown, "other": sum(fsyncs.values()) - sum(shown.values())}
 
 
+def _changed(now: Delays, asked: SetDisk) -> Delays:
+    """The delays with what is asked; what is None stays."""
+
+    def us(asked_ms: float | None, now_us: int) -> int:
+        return now_us if asked_ms is None else round(asked_ms * 1000)
+
+    own_us = dict(now.own_us)
+    for kind, own_ms in zip(COMMIT_KINDS, (asked.redo_delay_ms, asked.binlog_delay_ms), strict=True):
+        if own_ms == "auto":
+            own_us.pop(kind, None)
+        elif own_ms is not None:
+            own_us[kind] = us(own_ms, 0)
+    return Delays(
+        us(asked.delay_ms, now.all_us),
+        own_us,
+        us(asked.jitter_ms, now.jitter_us),
+        us(asked.stall_ms, now.stall_us),
+    )
+
+
 def _percentile(ordered: list[float], percent: int) -> float:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
@@ -178,17 +198,17 @@ class Disk:
         return DiskState(
             attached=reason is None,
             reason=reason,
-            delay_ms=figures.delay_us / 1000,
-            stall_ms=figures.stall_us / 1000,
+            delay_ms=figures.delays.all_us / 1000,
+            stall_ms=figures.delays.stall_us / 1000,
             undo_journal=self._keeps(figures.journal),
             full=figures.full,
             fsyncs=_shown(figures.fsyncs),
             measured_ms=measured_ms,
             measured_n=measured_n,
             probe=self._probed,
-            redo_delay_ms=figures.own_delay_ms("redo"),
-            binlog_delay_ms=figures.own_delay_ms("binlog"),
-            jitter_ms=figures.jitter_us / 1000,
+            redo_delay_ms=figures.delays.own_ms("redo"),
+            binlog_delay_ms=figures.delays.own_ms("binlog"),
+            jitter_ms=figures.delays.jitter_us / 1000,
             measured_by_kind_ms={kind: ms for kind, ms in by_kind.items() if ms is not None},
         )
 
@@ -204,8 +224,8 @@ class Disk:
         Those that wait are let go where a delay falls. A fault is taken back from a server that is down too:
         the page outlives it. Raises Refused with the reason, and then nothing is changed.
         """
-        own_ms = (asked.redo_delay_ms, asked.binlog_delay_ms)
-        for delay_ms in (asked.delay_ms, *own_ms, asked.jitter_ms, asked.stall_ms):
+        figures_ms = (asked.delay_ms, asked.jitter_ms, asked.stall_ms)
+        for delay_ms in (*figures_ms, asked.redo_delay_ms, asked.binlog_delay_ms):
             if isinstance(delay_ms, float | int) and not 0 <= delay_ms <= MOST_DELAY_MS:
                 raise Refused(f"the fsync delay must be within 0..{MOST_DELAY_MS:g} ms")
         try:
@@ -216,15 +236,7 @@ class Disk:
                     self._make_room()
                 if asked.undo_journal is not None:
                     page.keep_journal(asked.undo_journal, JOURNAL_BYTES, JOURNAL_KINDS)
-                if asked.delay_ms is not None:
-                    page.set_delay(round(asked.delay_ms * 1000))
-                for kind, one_ms in zip(COMMIT_KINDS, own_ms, strict=True):
-                    if one_ms is not None:
-                        page.set_own_delay(kind, None if one_ms == "auto" else round(one_ms * 1000))
-                if asked.jitter_ms is not None:
-                    page.set_jitter(round(asked.jitter_ms * 1000))
-                if asked.stall_ms is not None:
-                    page.set_stall(round(asked.stall_ms * 1000))
+                page.delay(_changed(page.delays(), asked))
                 if asked.full is not None:
                     page.fill_disk(fsyncpage.KINDS if asked.full else ())
         except FileNotFoundError:

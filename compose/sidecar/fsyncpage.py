@@ -16,7 +16,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,38 +41,35 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
+class Delays:
+    """What is asked of the time that an fsync takes."""
+
+    all_us: int
+    """Of the kinds that have no delay of their own, without a fault's part."""
+    own_us: dict[str, int]
+    """By kind of file, where it is not that of all others."""
+    jitter_us: int
+    stall_us: int
+    """What a fault adds to each."""
+
+    def own_ms(self, kind: str) -> float | Literal["auto"]:
+        """What one kind of file is delayed by in place of the others' delay."""
+        return self.own_us[kind] / 1000 if kind in self.own_us else "auto"
+
+
+@dataclass(frozen=True)
 class Figures:
     """The page at one time."""
 
     fsyncs: dict[str, int]
     """By kind of file."""
-    delays_us: dict[str, int]
-    """By kind of file, without a fault's part."""
-    own_delays: tuple[str, ...]
-    """Kinds whose delay is not that of all others."""
-    jitter_us: int
-    stall_us: int
-    """What a fault adds to each."""
+    delays: Delays
     journal: int
     """The number of the undo journal that is asked for; 0: none."""
     full: bool
     """Files may not grow."""
     paid_ns: dict[str, int]
     """By kind of file: in the real calls, and in the delays after them."""
-
-    @property
-    def asked(self) -> tuple[object, ...]:
-        """All that is asked of the time that an fsync takes."""
-        return self.delays_us, self.jitter_us, self.stall_us
-
-    @property
-    def delay_us(self) -> int:
-        """Of the kinds that have no delay of their own."""
-        return self.delays_us[_WITHOUT_OWN]
-
-    def own_delay_ms(self, kind: str) -> float | Literal["auto"]:
-        """What one kind of file is delayed by in place of that."""
-        return self.delays_us[kind] / 1000 if kind in self.own_delays else "auto"
 
 
 def word(kind: str, figure: int) -> int:
@@ -96,10 +93,7 @@ class Page:
         """What it says now."""
         return Figures(
             {kind: self.words[word(kind, FSYNCS)] for kind in KINDS},
-            {kind: self.words[word(kind, DELAY_US)] - self.words[STALL_US] for kind in KINDS},
-            self._own(),
-            self.words[word(_WITHOUT_OWN, JITTER_US)],
-            self.words[STALL_US],
+            self.delays(),
             self.words[JOURNAL],
             bool(self.words[FULL]),
             {
@@ -108,33 +102,20 @@ class Page:
             },
         )
 
-    def _own(self) -> tuple[str, ...]:
-        return tuple(kind for at, kind in enumerate(KINDS) if self.words[OWN_DELAYS] >> at & 1)
+    def delays(self) -> Delays:
+        """What is asked now."""
+        stall_us = self.words[STALL_US]
+        delays_us = {kind: max(self.words[word(kind, DELAY_US)] - stall_us, 0) for kind in KINDS}
+        own_us = {kind: delays_us[kind] for at, kind in enumerate(KINDS) if self.words[OWN_DELAYS] >> at & 1}
+        return Delays(delays_us[_WITHOUT_OWN], own_us, self.words[word(_WITHOUT_OWN, JITTER_US)], stall_us)
 
-    def set_delay(self, delay_us: int) -> None:
-        """Delay the fsyncs of every kind that has no delay of its own, beside what a fault adds."""
+    def delay(self, asked: Delays) -> None:
+        """Delay fsyncs like this from now on."""
+        self.words[OWN_DELAYS] = _bits(asked.own_us)
+        self.words[STALL_US] = asked.stall_us
         for kind in KINDS:
-            if kind not in self._own():
-                self.words[word(kind, DELAY_US)] = delay_us + self.words[STALL_US]
-
-    def set_own_delay(self, kind: str, delay_us: int | None) -> None:
-        """Delay the fsyncs of one kind by this; None: as those of all others."""
-        kinds = {*self._own(), kind} if delay_us is not None else {*self._own()} - {kind}
-        self.words[OWN_DELAYS] = _bits(tuple(kinds))
-        all_us = self.words[word(_WITHOUT_OWN, DELAY_US)]
-        self.words[word(kind, DELAY_US)] = all_us if delay_us is None else delay_us + self.words[STALL_US]
-
-    def set_jitter(self, jitter_us: int) -> None:
-        """Let the delays of all kinds vary by this, as a standard deviation."""
-        for kind in KINDS:
-            self.words[word(kind, JITTER_US)] = jitter_us
-
-    def set_stall(self, stall_us: int) -> None:
-        """Let a fault add this to each delay; 0: nothing."""
-        before_us, self.words[STALL_US] = self.words[STALL_US], stall_us
-        for kind in KINDS:
-            without_us = max(self.words[word(kind, DELAY_US)] - before_us, 0)
-            self.words[word(kind, DELAY_US)] = without_us + stall_us
+            self.words[word(kind, DELAY_US)] = asked.own_us.get(kind, asked.all_us) + asked.stall_us
+            self.words[word(kind, JITTER_US)] = asked.jitter_us
 
     def ask_for_journal(self, number: int, most_bytes: int, kinds: tuple[str, ...]) -> None:
         """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number`
@@ -165,7 +146,7 @@ def journal_of(page_path: Path) -> int | None:
     return number if (magic, version) == (JOURNAL_MAGIC, JOURNAL_VERSION) else None
 
 
-def _bits(kinds: tuple[str, ...]) -> int:
+def _bits(kinds: Iterable[str]) -> int:
     return sum(1 << KINDS.index(kind) for kind in kinds)
 
 

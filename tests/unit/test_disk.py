@@ -248,7 +248,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
     assert room.state().measured_ms == pytest.approx(21)
     room._window.close_interval(fsyncpage_figures(held))
     assert room.state().measured_n == 2
-    held.write(held.at("redo", fsyncpage.DELAY_US), 0)
+    held.write(held.at("other", fsyncpage.DELAY_US), 0)
     assert room.state().measured_ms is None
     held.make()
     assert room.state().measured_n == 0
@@ -257,7 +257,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
 def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
     def figures(fsyncs: int, spent_ms: float) -> Any:
         counts, paid_ns = {"redo": fsyncs, "binlog": 0}, {"redo": round(spent_ms * 1e6), "binlog": 0}
-        return fsyncpage.Figures(counts, {}, (), 0, 0, 0, False, paid_ns)
+        return fsyncpage.Figures(counts, fsyncpage.Delays(0, {}, 0, 0), 0, False, paid_ns)
 
     window, fsyncs, spent_ms = disk.Window(), 0, 0.0
     window.restart(figures(0, 0))
