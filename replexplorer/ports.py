@@ -296,8 +296,8 @@ class ServerProcess(Protocol):
 class Bridge(Protocol):
     """Lines of text to and from an agent."""
 
-    async def send(self, line: str) -> None:
-        """One line, without its newline."""
+    def send(self, line: str) -> None:
+        """One line, without its newline, which is on its way whole when this returns."""
         ...
 
     def lines(self) -> AsyncIterator[str]:
@@ -413,9 +413,9 @@ class Agent(SharedPlaces):
         """Probe the peer from now on; measures the base path first when no delay is in force."""
         return await self.ask(wire.Watch(peer, address))
 
-    async def health(self) -> Health:
+    async def health(self, *, footprint: bool = False) -> Health:
         """Backend, CPU seconds, packets, packets of clients under the rule, disk facts."""
-        return await self.ask(wire.AskHealth())
+        return await self.ask(wire.AskHealth(footprint))
 
 
 @dataclass(frozen=True, slots=True)

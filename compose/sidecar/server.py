@@ -42,7 +42,6 @@ FIRST_NODE = "db1"
 """Its agent counts the tools volume, which belongs to all nodes."""
 VOLUMES = ("/var/lib/replexplorer/data", "/var/lib/replexplorer/tools")
 LONGEST_LINE_BYTES = 4 << 20
-FOOTPRINT_KEPT_S = 5.0
 ENDS_WITHIN_S = 4.0
 """What an app holds through another agent ends with its bridge there, which may not be seen at once."""
 
@@ -78,9 +77,6 @@ class Server:
         self._bridges: set[Bridge] = set()
         self._waiting: set[Bridge] = set()
         """Whose app waits for its turn."""
-        self._counting = asyncio.Lock()
-        self._footprint: tuple[float, int | None] | None = None
-        """When the bytes of this node's volumes were counted, and what was found."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
         self._boot = uuid.uuid4().hex
@@ -197,22 +193,14 @@ class Server:
         self._places.leave(asked.place, str(bridge.token))
         return Held(None, ours=False)
 
-    async def _count(self) -> int | None:
-        """The footprint, counted at most once in FOOTPRINT_KEPT_S, whoever asks, in a thread of its own."""
-        async with self._counting:
-            if self._footprint is None or time.monotonic() - self._footprint[0] > FOOTPRINT_KEPT_S:
-                # The tools volume belongs to all nodes: one of them counts it.
-                mine = VOLUMES if self._node == FIRST_NODE else VOLUMES[:1]
-                self._footprint = time.monotonic(), await asyncio.to_thread(footprint, mine)
-            return self._footprint[1]
-
-    async def _health(self, _bridge: Bridge, _asked: wire.AskHealth) -> Health:
+    async def _health(self, _bridge: Bridge, asked: wire.AskHealth) -> Health:
         volumes = {}
         for path in VOLUMES:
             with contextlib.suppress(OSError):
                 disk = os.statvfs(path)
                 total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
                 volumes[Path(path).name] = Volume(total, free)
+        mine = VOLUMES if self._node == FIRST_NODE else VOLUMES[:1]
         return Health(
             node=self._node,
             boot=self._boot,
@@ -222,7 +210,7 @@ class Server:
             machine_cores=os.cpu_count(),
             machine_busy_s=_machine_busy_s(),
             volumes=volumes,
-            footprint_bytes=await self._count(),
+            footprint_bytes=await asyncio.to_thread(footprint, mine) if asked.footprint else None,
             links=await self._links.cost(),
         )
 

@@ -149,23 +149,17 @@ class DocumentFile:
             yield
 
     def read(self) -> tuple[int, dict[str, Any]]:
-        """Version and content; (0, {}) when nothing was ever written. A file that is no document is
-        set aside as `.broken`: it must not keep the stack from being used."""
+        """Version and content; (0, {}) when nothing was ever written. Raises ValueError for what is no
+        document."""
         with self._locked():
             return self._read()
 
     def _read(self) -> tuple[int, dict[str, Any]]:
         try:
             document = json.loads(self._path.read_bytes())
-            version, content = document["version"], document["content"]
-            if not isinstance(version, int) or not isinstance(content, dict):
-                raise TypeError("no document")
         except FileNotFoundError:
             return 0, {}
-        except (ValueError, KeyError, TypeError):
-            self._path.replace(self._path.with_suffix(".broken"))
-            return 0, {}
-        return version, content
+        return document["version"], document["content"]
 
     def write(self, expect_version: int, content: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
         """Write the next version if the present one is as expected; None when it is not."""

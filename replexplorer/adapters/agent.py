@@ -36,8 +36,6 @@ class _Connection:
         self._bridge = bridge
         self._waiting: dict[int, asyncio.Future[wire.Answer]] = {}
         self._number = 0
-        self._writes: set[asyncio.Task[None]] = set()
-        self._turn = asyncio.Lock()
         self.lost: str | None = None
         """Why it is of no use any more; None while it is."""
         self.ended = asyncio.Event()
@@ -77,13 +75,6 @@ class _Connection:
                 future.set_exception(_BridgeLost(self.lost))
         self._waiting.clear()
 
-    async def _write(self, line: str) -> None:
-        async with self._turn:
-            try:
-                await self._bridge.send(line)
-            except ReplexplorerError as error:
-                self.lose(error.message)
-
     async def ask(self, request: wire.Request[Any], deadline_s: float) -> wire.Answer:
         """One request and its answer; raise _BridgeLost, TimeoutError."""
         if self.lost is not None:
@@ -92,13 +83,13 @@ class _Connection:
         number = self._number
         future: asyncio.Future[wire.Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        line = json.dumps({"id": number, **wire.written(request)})
-        write = asyncio.create_task(self._write(line))
-        self._writes.add(write)
-        write.add_done_callback(self._writes.discard)
         try:
+            self._bridge.send(json.dumps({"id": number, **wire.written(request)}))
             async with asyncio.timeout(deadline_s):
                 return await future
+        except ReplexplorerError as error:
+            self.lose(error.message)
+            return await future
         finally:
             self._waiting.pop(number, None)
 
@@ -110,10 +101,8 @@ class _Connection:
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        tasks = [self._reader, *self._writes]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
         await self._bridge.close()
 
 

@@ -84,13 +84,12 @@ class LocalProcess:
             )
         )
 
-    async def send(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """See `ports.Bridge`; that the process is gone, who reads its lines finds out."""
         stdin = self._process.stdin
         assert stdin is not None  # noqa: S101 - a pipe was asked for
         with contextlib.suppress(OSError):
             stdin.write(line.encode() + b"\n")
-            await stdin.drain()
 
     async def lines(self) -> AsyncIterator[str]:
         """See `ports.Bridge`."""
@@ -220,7 +219,7 @@ class _Child:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         try:
-            await self.process.send(json.dumps({"id": number, "do": verb, **content}))
+            self.process.send(json.dumps({"id": number, "do": verb, **content}))
             await answer
         finally:
             del self._answers[number]

@@ -498,6 +498,9 @@ class Leave(Request[Held], op="leave"):
 class AskHealth(Request[Health], op="health"):
     """What the agent costs and counts."""
 
+    footprint: bool = False
+    """Count what the files in the node's volumes take as well."""
+
 
 def written(declared: Any) -> dict[str, Any]:
     """A request or an answer as its JSON object; a request with its op, in front of which goes an id."""

@@ -83,14 +83,11 @@ class FakeBridge:
         self.sent: list[str] = []
         self.closed = False
 
-    async def send(self, line: str) -> None:
+    def send(self, line: str) -> None:
         if self.closed:
             raise StackUnavailable("the agent is gone")
-        half = len(line) // 2
-        self.sent.append(line[:half])
-        await asyncio.sleep(0)
-        self.sent[-1] += line[half:]
-        request = json.loads(self.sent[-1])
+        self.sent.append(line)
+        request = json.loads(line)
         if request["op"] not in self._sidecar.mute:
             self.say({"id": request["id"], **self._sidecar.answer(self, request)})
 

@@ -134,7 +134,7 @@ async def test_a_daemon_that_refuses_is_said(tmp_path: Path) -> None:
 async def test_a_process_elsewhere_ends_with_its_stdin_and_what_it_complains_is_kept(tmp_path: Path) -> None:
     async with daemon(tmp_path, TWICE) as started:
         process = await DockerBridge.start(started, "far")
-        await process.send("one")
+        process.send("one")
         lines = process.lines()
         assert await anext(lines) == "oneone"
         process.end_input()

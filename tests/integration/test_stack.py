@@ -274,7 +274,7 @@ async def test_a_removed_server_keeps_its_rows(live_stack: LiveStack, docker_cli
 async def test_the_bridge_carries_lines_and_ends(live_stack: LiveStack) -> None:
     bridge = await live_stack.stack.open_bridge("db1")
     try:
-        await bridge.send("this is not JSON")
+        bridge.send("this is not JSON")
         lines = bridge.lines()
         assert "{" in await asyncio.wait_for(anext(lines), 10 * patience())
     finally:

@@ -45,12 +45,10 @@ class SocketBridge:
         self._reader = reader
         self._writer = writer
 
-    async def send(self, line: str) -> None:
-        try:
-            self._writer.write(line.encode() + b"\n")
-            await self._writer.drain()
-        except OSError:
-            raise StackUnavailable("the agent is gone") from None
+    def send(self, line: str) -> None:
+        if self._writer.is_closing():
+            raise StackUnavailable("the agent is gone")
+        self._writer.write(line.encode() + b"\n")
 
     async def lines(self) -> AsyncIterator[str]:
         with contextlib.suppress(OSError):

@@ -65,7 +65,7 @@ def test_it_needs_the_standard_library_alone() -> None:
             "anyway": False,
             "wish": {"holder": "tui", "pid": 7, "host": "box", "load": {"rate": 9.5}, "selected": "rtt@db2"},
         },
-        {"op": "health"},
+        {"op": "health", "footprint": True},
     ],
 )
 def test_a_request_survives_its_line(line: dict[str, object]) -> None:

@@ -100,13 +100,11 @@ class DockerBridge:
         """Start an exec that was created and take its stream; raises StackUnavailable."""
         return cls(*await started.start(whose), whose)
 
-    async def send(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Write one line; raises StackUnavailable when the other side has ended."""
-        try:
-            self._writer.write(line.encode() + b"\n")
-            await self._writer.drain()
-        except (OSError, RuntimeError):
-            raise StackUnavailable(f"{self._whose} is gone", "replexplorer up") from None
+        if self._writer.is_closing():
+            raise StackUnavailable(f"{self._whose} is gone", "replexplorer up")
+        self._writer.write(line.encode() + b"\n")
 
     async def lines(self) -> AsyncIterator[str]:
         """Lines of the process's stdout until it ends; the daemon frames what it wrote."""
@@ -190,7 +188,7 @@ async def clock(started: Exec, host: str) -> ClockDifference:
     try:
         for _ in range(_ASKED):
             asked_s = time.monotonic()
-            await bridge.send("")
+            bridge.send("")
             wall_s, monotonic_s = map(float, (await anext(answers)).split())
             answered_s, here_s = time.monotonic(), time.time()
             half_s = (answered_s - asked_s) / 2  # what it said was so in the middle

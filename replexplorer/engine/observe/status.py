@@ -141,7 +141,7 @@ async def _look_how_late(state: StackState, replica: Member) -> None:
 async def _size(member: Member) -> int | None:
     """Bytes in a node's volumes; None where its agent does not say."""
     try:
-        return (await member.agent.health()).footprint_bytes
+        return (await member.agent.health(footprint=True)).footprint_bytes
     except ReplexplorerError:
         return None
 
