@@ -12,7 +12,6 @@ from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import (
     ReplexplorerError,
     ServerRefused,
-    ServerUnreachable,
     StackUnavailable,
     UsageError,
 )
@@ -35,34 +34,44 @@ Consent = Callable[[str, str], Awaitable[bool]]
 
 
 async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = False) -> str:
-    """Let a node follow the source; answers the transactions that it lost for it. It gets the source's
-    data in place of its own where it has any such, where it has lost the end of its own log, or differs
-    for another reason that is kept, where it lacks what no binlog of the source has any more, and
-    `anyway`."""
-    member, source = run.old, run.new
+    """Let a node follow the source, or be a member of its group; answers the transactions that it lost for
+    it. It gets the source's data in place of its own where it has any such, where it has lost the end of its
+    own log, or differs for another reason that is kept, where it lacks what no binlog of the source has any
+    more, and `anyway`."""
+    member, source, system = run.old, run.new, run.fleet.system
     name, following = member.name, run.followers(source.name, but=member.name)
     if not run.state.reachable(name):
         async with run.step("start the server", name):
-            await run.keep_roles(source.name, following)
+            if not system.is_group:
+                await run.keep_roles(source.name, following)
             member = await run.start(name)
-    executed, dialect = await member.executed(), member.dialect
-    position = await ask(source.control, source.dialect.position())
-    purged = await ask(source.control, source.dialect.purged())
-    errant = subtract_gtids(executed, position.owned, position.executed)
-    lost = await hole_of(source, member)
-    why = hole_words(lost) if lost else run.state.requested.diverged.get(name)
+    executed, dialect, errant = await member.executed(), member.dialect, ""
+    if system.numbers_alike:
+        position = await ask(source.control, source.dialect.position())
+        errant = subtract_gtids(executed, position.owned, position.executed)
+    lacks, why = "", None
+    if not system.is_group:
+        lacks = subtract_gtids(await ask(source.control, source.dialect.purged()), executed)
+        lost = await hole_of(source, member)
+        why = hole_words(lost) if lost else run.state.requested.diverged.get(name)
     if why is not None:
         run.warnings.append(f"{name} {why}: it gets a copy of {source.name}")
         run.report(run.warnings[-1])
-    if errant or anyway or why or subtract_gtids(purged, executed):
+    if errant or anyway or why or lacks:
         if not dialect.copies:
             await _gets_all_back(member, source)
-        if errant:
-            await consented(consent, name, errant)
-        async with run.step("keep writes away", name) as sql:
-            await run.keep_roles(source.name, following)
-            if await member.threads() is not None:
-                await sql(dialect.stop_threads())
+        if errant and consent is not None and not await consent(name, errant):
+            raise StackUnavailable(
+                f"{name} keeps {transactions(errant)} that the source lacks, and stays as it is",
+                "`replexplorer rejoin` again, and yes, replaces its data",
+            )
+        async with run.step("leave the group" if system.is_group else "keep writes away", name) as sql:
+            if system.is_group:
+                await sql(*dialect.leave())
+            else:
+                await run.keep_roles(source.name, following)
+                if await member.threads() is not None:
+                    await sql(dialect.stop_threads())
             await sql(*dialect.refuse_clients())
         if dialect.copies:
             member = await copy(run, member, source)
@@ -70,20 +79,16 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
             async with run.step("empty it", name) as sql:
                 databases = await ask(member.control, dialect.databases())
                 await sql(*dialect.follow_nobody(), *dialect.empty(databases))
-        await run.state.write(lambda now: now.differing({name: None}))
-    async with run.step(f"follow {source.name}", name) as sql:
-        await run.follow(sql, source)
-    await run.state.look(name)
+        if not system.is_group:
+            await run.state.write(lambda now: now.differing({name: None}))
+    if system.is_group:
+        async with run.step("join the group", name):
+            await form_group(run.fleet, run.report)
+    else:
+        async with run.step(f"follow {source.name}", name) as sql:
+            await run.follow(sql, source)
+        await run.state.look(name)
     return errant
-
-
-async def consented(consent: Consent | None, node: str, errant: str) -> None:
-    """Raises StackUnavailable where somebody says no."""
-    if consent is not None and not await consent(node, errant):
-        raise StackUnavailable(
-            f"{node} keeps {transactions(errant)} that the source lacks, and stays as it is",
-            "`replexplorer rejoin` again, and yes, replaces its data",
-        )
 
 
 async def copy(run: RoleRun, member: Member, source: Member) -> Member:
@@ -179,9 +184,7 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
                 f"{name} is no member that a majority answers", "`replexplorer status` says what it is"
             )
     chosen = fleet.member(wanted)
-    if chosen.server_uuid is None:
-        raise ServerUnreachable(f"{wanted} was not reached yet")
-    electing, kick = source.dialect.elect(chosen.server_uuid), chosen.dialect.kick()
+    electing, kick = source.dialect.elect(chosen.server_uuid or ""), chosen.dialect.kick()
     if electing is None:
         raise UsageError(f"switchover: every node of {fleet.system.title} takes writes")
     run.begin(source.name, wanted)
@@ -218,33 +221,13 @@ async def rejoin_group(run: RoleRun, node: str, consent: Consent | None, *, rebu
             "`replexplorer up` founds it again from the node that has most",
         )
     try:
-        errant = await _come_back(run, consent, rebuild=rebuild)
+        errant = await come_back(run, consent, anyway=rebuild)
     finally:
         await to_the_end(run.record(None))
     await run.state.refresh()
     await run.state.look_at_gtids()
     rpo = RecoveryPoint(gtid_count(errant))
     return run.done(rpo=rpo, errant_gtids={name: errant} if errant else {})
-
-
-async def _come_back(run: RoleRun, consent: Consent | None, *, rebuild: bool) -> str:
-    fleet, name, source = run.fleet, run.old.name, run.new
-    if not run.state.reachable(name):
-        async with run.step("start the server", name):
-            await run.start(name)
-    member, errant = run.old, ""
-    if fleet.system.numbers_alike:
-        position = await ask(source.control, source.dialect.position())
-        errant = subtract_gtids(await member.executed(), position.owned, position.executed)
-    if errant:
-        await consented(consent, name, errant)
-    if errant or rebuild:
-        async with run.step("leave the group", name) as sql:
-            await sql(*member.dialect.leave(), *member.dialect.refuse_clients())
-        await copy(run, member, source)
-    async with run.step("join the group", name):
-        await form_group(fleet, run.report)
-    return errant
 
 
 def _is_member(run: RoleRun, node: str) -> bool:

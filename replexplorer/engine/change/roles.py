@@ -33,7 +33,6 @@ from replexplorer.engine.change.promotion import (
 from replexplorer.engine.change.rejoin import (
     Consent,
     come_back,
-    refuse_where_all_write,
     rejoin_group,
     switchover_in_group,
 )
@@ -79,9 +78,8 @@ class RoleChanges:
         if accept_loss and to is None:
             raise UsageError("failover: a loss is accepted for one node", "--to NODE --accept-loss")
         if self._fleet.system.is_group:
-            refuse_where_all_write(self._fleet, "failover")
             raise UsageError(
-                f"failover: {self._fleet.system.title} elects another primary by itself",
+                f"failover: members of {self._fleet.system.title} agree by themselves on who takes writes",
                 "`replexplorer switchover --to NODE` chooses one while a majority answers",
             )
         self._fleet.need(Ability.STOP_SERVERS)
