@@ -177,7 +177,7 @@ def test_switching_off_is_taken_back_with_a_kick() -> None:
 def test_an_unknown_value_before_has_no_way_back() -> None:
     made = plan({"sync_binlog": 0, "rtt@db2": 5.0}, {"sync_binlog": None, "rtt@db2": None})
     assert made.rollback() == ()
-    assert [change.before for change in made.changes] == [None, None]
+    assert [before for before, _ in made.changes.values()] == [None, None]
 
 
 def test_an_unknown_delay_falls_only_to_zero() -> None:

@@ -189,21 +189,12 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One knob that the plan turns."""
-
-    name: KnobName
-    before: Value | None
-    requested: Value
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What a `set` will do."""
 
     steps: tuple[Planned, ...]
-    changes: tuple[Change, ...]
-    """Knobs that a step turns, in the order of the steps."""
+    changes: Mapping[KnobName, tuple[Value | None, Value]]
+    """Knobs that a step turns, in the order of the steps, each with its value before and as requested."""
     stored: tuple[KnobName, ...]
     """Knobs of the load that are only stored, because no load runs here."""
     unchanged: tuple[KnobName, ...]
@@ -313,11 +304,9 @@ class _Planner:
         ]
         return Plan(
             steps=tuple(steps),
-            changes=tuple(
-                Change(name, self._before(name), active[name])
-                for planned in steps
-                for name in planned.step.names
-            ),
+            changes={
+                name: (self._before(name), active[name]) for planned in steps for name in planned.step.names
+            },
             stored=stored,
             unchanged=tuple(name for name in self.wanted if name not in active and name not in stored),
             warnings=warnings_for(self.after, self.wanted, self.observed.replicas),

@@ -446,16 +446,17 @@ def for_joined(
     of a node that had been there before stays. `nodes_of` answers where a knob is carried out.
     """
     found: dict[KnobName, Value] = {}
-    by_key: dict[str, list[KnobName]] = {}
-    for name in names:
-        if name.knob.place in (Place.REPLICAS, Place.MEMBERS) and name.key != keys.PARTITION:
-            by_key.setdefault(name.key, []).append(name)
-    for alike in by_key.values():
-        fresh = [name for name in alike if not set(joined).isdisjoint(nodes_of(name))]
-        asked = [wanted.get(name) for name in alike if name not in fresh]
+    each_has = [
+        name
+        for name in names
+        if name.knob.place in (Place.REPLICAS, Place.MEMBERS) and name.key != keys.PARTITION
+    ]
+    fresh = {name for name in each_has if not set(joined).isdisjoint(nodes_of(name))}
+    for name in (name for name in each_has if name in fresh and name not in wanted):
+        asked = [wanted.get(other) for other in each_has if other.key == name.key and other not in fresh]
         value, count = Counter(asked).most_common(1)[0] if asked else (None, 0)
         if value is not None and None not in asked and 2 * count > len(asked):
-            found.update({name: value for name in fresh if name not in wanted})
+            found[name] = value
     return found
 
 

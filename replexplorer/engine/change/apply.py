@@ -31,9 +31,11 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnr
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS, LinkSettings, directions, installed, wanted
+from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState, Flap, LinkState, Shape
 from replexplorer.engine.asking import ask
+from replexplorer.engine.change.joining import is_cut
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.observe.samples import watch_link
@@ -138,12 +140,10 @@ class Applier:
         began = self._clock.monotonic()
         effective = await self._run(step, applied)
         took_ms = (self._clock.monotonic() - began) * 1000
-        change = {change.name: change for change in plan.changes}
         applied.changed.extend(
             Changed(
                 name,
-                change[name].before,
-                change[name].requested,
+                *plan.changes[name],
                 effective.get(name),
                 took_ms,
                 statements_of(step),
@@ -187,7 +187,7 @@ class Applier:
         member = self._fleet.member(step.node)
         switch = next((check for check in step.checks if check.name.key == keys.SEMI_SYNC), None)
         if switch is not None and switch.value == "on":
-            applied.yes_tx_at_enabling = await self._yes_tx(member)
+            applied.yes_tx_at_enabling = (await _status(member)).yes_tx
         try:
             await member.run(*step.before, *step.statements, deadline_s=_SET_DEADLINE_S)
         finally:
@@ -226,22 +226,18 @@ class Applier:
             f"{name}: the server still works at it after {_FINISH_DEADLINE_S:.0f} s ({told})"
         )
 
-    async def _yes_tx(self, member: Member) -> int | None:
-        """The acknowledgement counter now."""
-        return (await ask(member.control, member.dialect.status())).yes_tx
-
     async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
         """Restart a replica's IO thread and wait until the source counts it; a late one is a warning."""
         replica, primary = self._fleet.member(step.node), self._fleet.source
-        round_trip_s = await self._round_trip_s(replica)
+        round_trip_s = ((await primary.agent.link(replica.name)).measured_ms or 0.0) / 1000
         deadline_s = 5.0 + 25 * round_trip_s
         self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
-        fewest = await self._clients(primary) or 0
+        fewest = (await _status(primary)).clients or 0
         await replica.run(*step.enabling, deadline_s=deadline_s)
         await restart_io(replica, deadline_s)
         patience = Patience(self._clock, deadline_s, _CHECK_EVERY_S)
         while await patience.again():
-            clients = await self._clients(primary) or 0
+            clients = (await _status(primary)).clients or 0
             if clients > fewest:
                 return
             fewest = clients  # a replica that was counted before first has to be missed
@@ -249,15 +245,6 @@ class Applier:
             f"{step.node} did not register for semi-sync within {deadline_s:.0f} s:"
             " `replexplorer status` shows its replication threads"
         )
-
-    async def _clients(self, primary: Member) -> int | None:
-        """Semi-sync replicas registered with the source."""
-        return (await ask(primary.control, primary.dialect.status())).clients
-
-    async def _round_trip_s(self, replica: Member) -> float:
-        """The link's measured round trip, 0 when unknown."""
-        state = await self._fleet.source.agent.link(replica.name)
-        return (state.measured_ms or 0.0) / 1000
 
     async def _kick(self, step: Kick, applied: Applied) -> None:
         """One commit; when its acknowledgement does not come in time the change stays all the same."""
@@ -276,6 +263,11 @@ _SHOWS_WITHIN_S: Final = 1.0
 _IDLE_S: Final = 0.3
 _KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog"}
 """Knob to the kind of file whose fsyncs it delays."""
+
+
+async def _status(member: Member) -> ServerStatus:
+    """A server's counters of semi-sync now."""
+    return await ask(member.control, member.dialect.status())
 
 
 async def _value_of(member: Member, check: ReadBack) -> Value:
@@ -414,7 +406,8 @@ class LinkChange:
         self._healing.add(replica.name)
         self._report(f"{replica.name}: healed, TCP retries")
         try:
-            if await self._moves(replica, before, _RETRIES_WITHIN_S) or await self._is_cut(replica):
+            moves = await self._moves(replica, before, _RETRIES_WITHIN_S)
+            if moves or await is_cut(self._fleet, self._fleet.source_name, replica.name):
                 return
             self._report(f"{replica.name}: no events for {_RETRIES_WITHIN_S:g} s, restarting its IO thread")
             deadline_s = _RETRIES_WITHIN_S + 25 * settings.total_ms / 1000
@@ -437,12 +430,6 @@ class LinkChange:
             if now is not None and now != before:
                 return True
         return False
-
-    async def _is_cut(self, replica: Member) -> bool:
-        """Whether somebody has cut the link again."""
-        primary = self._fleet.source
-        states = await asyncio.gather(primary.agent.link(replica.name), replica.agent.link(primary.name))
-        return any(state.shape.cut for state in states)
 
 
 async def restart_io(replica: Member, deadline_s: float) -> None:

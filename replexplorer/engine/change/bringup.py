@@ -25,9 +25,9 @@ from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.samples import answers, hole_of, sample_node, standing_of, watch_links
+from replexplorer.engine.observe.samples import hole_of, sample_node, standing_of, watch_links
 from replexplorer.engine.observe.transfers import TransferNews
-from replexplorer.engine.tasks import Patience, all_of, to_the_end
+from replexplorer.engine.tasks import all_of, to_the_end
 from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
@@ -141,13 +141,16 @@ async def _until_ready(
     # The agents measure the bare path for half a second: that fits in while the servers start.
     await _while_there(
         fleet,
+        fleet.members,
         watch_links(fleet),
-        *(_until_login(fleet, member, ends_s, news) for member in fleet.members.values()),
+        *(_until_login(fleet, name, ends_s, news) for name in fleet.members),
     )
     await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
     if fleet.system.is_group:
         report("waiting for the members", None)
-        await _while_there(fleet, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell, news))
+        await _while_there(
+            fleet, fleet.members, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell, news)
+        )
         await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
         return tuple(started), ()
     report("waiting for the replica", None)
@@ -157,6 +160,7 @@ async def _until_ready(
     to_copy = [member for member in followers if member.name in joined and await _is_far(fleet, member)]
     await _while_there(
         fleet,
+        fleet.members,
         watch_links(fleet),
         *(until_replicating(fleet, member, ends_s, tell) for member in followers if member not in to_copy),
     )
@@ -180,9 +184,9 @@ async def _see_role(fleet: Fleet, member: Member) -> None:
     fleet.saw(standing_of(fleet, await sample_node(member, fleet.outside.clock.monotonic(), None)))
 
 
-async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
+async def _while_there(fleet: Fleet, nodes: Collection[str], *works: Coroutine[Any, Any, None]) -> None:
     """Run works at once, as long as the nodes that they wait for are there and run."""
-    guard = asyncio.create_task(_until_gone(fleet), name="look at the nodes")
+    guard = asyncio.create_task(_until_gone(fleet, nodes), name="look at the nodes")
     work = asyncio.create_task(all_of(*works), name="wait for the servers")
     try:
         await asyncio.wait({guard, work}, return_when=asyncio.FIRST_COMPLETED)
@@ -193,11 +197,11 @@ async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(guard, work, return_exceptions=True)
 
 
-async def _until_gone(fleet: Fleet) -> None:
-    """Look at the nodes until one is not the one that was found, or has ended: raises TakenAway or
+async def _until_gone(fleet: Fleet, nodes: Collection[str]) -> None:
+    """Look at nodes until one is not the one that was found, or has ended: raises TakenAway or
     StackUnavailable then."""
     clock = fleet.outside.clock
-    waited_for = {name: member.address.identity for name, member in fleet.members.items()}
+    waited_for = {name: fleet.member(name).address.identity for name in nodes}
     ended_s: dict[str, float] = {}
     while True:
         await clock.sleep(_PLACES_EVERY_S)
@@ -215,18 +219,27 @@ async def _until_gone(fleet: Fleet) -> None:
                 raise await ended(fleet, name)
 
 
-async def _until_login(fleet: Fleet, member: Member, ends_s: float, news: TransferNews | None) -> None:
-    """Try to log in until it works; a member may be given all its data first."""
+async def until_it_answers(fleet: Fleet, node: str, news: TransferNews | None = None) -> None:
+    """Wait for a login at a server that starts; `news` hears what a member of a group is given before.
+    Raises StackUnavailable where it ends, or none succeeds in time."""
+    await fleet.discover()
+    ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
+    await _while_there(fleet, (node,), _until_login(fleet, node, ends_s, news))
+
+
+async def _until_login(fleet: Fleet, name: str, ends_s: float, news: TransferNews | None) -> None:
+    """Try to log in until it works, and see what the server is; a member may be given all its data first."""
     clock = fleet.outside.clock
     while True:
+        member = fleet.member(name)
         try:
             member.probed = await probe(member.control)
             return
         except ServerUnreachable as error:
             if clock.monotonic() >= ends_s:
                 raise StackUnavailable(
-                    f"{member.name} does not accept logins: {error.message}",
-                    f"its log: {fleet.outside.provider.server_log(member.name)}",
+                    f"{name} does not accept logins: {error.message}",
+                    f"its log: {fleet.outside.provider.server_log(name)}",
                 ) from None
         if news is not None:
             await news.look(member, None)
@@ -288,25 +301,6 @@ async def _why_not(member: Member, view: NodeView) -> str:
         return state
     reason = threads.fault if threads else "replication is not configured"
     return f"{state}: {reason}" if reason else state
-
-
-async def until_it_answers(fleet: Fleet, node: str, news: TransferNews | None = None) -> None:
-    """Wait for a login; `news` hears what a member of a group is given before. Raises StackUnavailable when
-    none succeeds in time."""
-    patience = Patience(fleet.outside.clock, STARTS_WITHIN_S)
-    while await patience.again():
-        await fleet.discover()
-        if await answers(fleet.member(node).poll):
-            return
-        if news is not None:
-            await news.look(fleet.member(node), None)
-    provider = fleet.outside.provider
-    if any(each.name == node and not each.server_running for each in await provider.nodes()):
-        raise await ended(fleet, node)
-    raise StackUnavailable(
-        f"{node} accepts no login {STARTS_WITHIN_S:g} s after its start",
-        f"its log: {provider.server_log(node)}",
-    )
 
 
 async def ended(fleet: Fleet, node: str) -> StackUnavailable:

@@ -287,11 +287,9 @@ class Controls:
 
 def _promised(plan: Plan) -> Iterator[Changed]:
     """What a plan's steps would turn."""
-    change = {change.name: change for change in plan.changes}
     for planned in plan.steps:
         for name in planned.step.names:
-            before, requested = change[name].before, change[name].requested
-            yield Changed(name, before, requested, None, 0.0, statements_of(planned.step))
+            yield Changed(name, *plan.changes[name], None, 0.0, statements_of(planned.step))
 
 
 def _changes(changed: Sequence[Changed]) -> str:

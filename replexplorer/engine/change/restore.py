@@ -96,23 +96,20 @@ class Restorer:
         if written_s is None:
             return
         age_s = self._controls.clock.wall() - written_s - _UPTIME_SLACK_S
-        members = list(self._fleet.members.values())
-        up_s = {each.name: self._server_uptime_s(each.name) for each in members}
-        agents_s = {each.name: await _uptime_s(each) for each in members}
-        servers = [name for name, since_s in up_s.items() if since_s is not None and since_s < age_s]
-        sidecars = [name for name, since_s in agents_s.items() if since_s is not None and since_s < age_s]
-        if not servers and not sidecars:
-            return
+        gone: list[tuple[str, Desired]] = []
+        for node, member in self._fleet.members.items():
+            for what, up_s, values in (
+                (node, self._server_uptime_s(node), self._state.lost_values((node,))),
+                (f"the sidecar of {node}", await _uptime_s(member), self._state.lost_by_sidecar(node)),
+            ):
+                if values and up_s is not None and up_s < age_s:
+                    gone.append((f"{what} restarted while no app was attached", values))
         try:
             await self._turns.refuse_under_experiment()
         except ExperimentUnderWay:
             return
-        for node in servers:
-            if lost := self._state.lost_values((node,)):
-                await self.restore(f"{node} restarted while no app was attached", lost)
-        for node in sidecars:
-            if lost := self._state.lost_by_sidecar(node):
-                await self.restore(f"the sidecar of {node} restarted while no app was attached", lost)
+        for what, taken in gone:
+            await self.restore(what, taken)
 
     def _server_uptime_s(self, node: str) -> float | None:
         sample = self._state.samples.get(node)
