@@ -8,6 +8,7 @@ process, and an undo goes back to what was so when the turn came.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from replexplorer.core.errors import UsageError
@@ -29,6 +30,7 @@ Consent = Callable[[str, str], Awaitable[bool]]
 """Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
+@dataclass(eq=False)
 class Console:
     """What one actor does with one attached stack.
 
@@ -36,27 +38,19 @@ class Console:
     ExperimentUnderWay while somebody's experiment turns the knobs, where `anyway` does not say to go on.
     """
 
-    def __init__(
-        self,
-        controls: Controls,
-        driving: Driving,
-        faults: Faults,
-        roles: RoleChanges,
-        restorer: Restorer,
-        rig: StackApi,
-        share_mark: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self._controls = controls
-        self._turns = controls.turns
-        self._event_log = controls.event_log
-        self._driving = driving
-        self._faults = faults
-        self._roles = roles
-        self._restorer = restorer
-        self._rig = rig
-        self._share_mark = share_mark
-        self._undo: list[Desired] = []
-        """What was requested before each change that still stands."""
+    _controls: Controls
+    _driving: Driving
+    _faults: Faults
+    _roles: RoleChanges
+    _restorer: Restorer
+    _rig: StackApi
+    _share_mark: Callable[[str], Awaitable[None]]
+    _undo: list[Desired] = field(default_factory=list)
+    """What was requested before each change that still stands."""
+
+    def __post_init__(self) -> None:
+        """Take what is needed most."""
+        self._turns, self._event_log = self._controls.turns, self._controls.event_log
 
     def parse(self, text: str) -> Assignment:
         """`KEY[@NODE]=VALUE` checked against this stack; raises UsageError in one line."""

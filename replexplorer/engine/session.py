@@ -124,9 +124,9 @@ class Session:
             faults,
             self.roles,
             options.up,
-            reapply=options.reapply,
-            asks=options.asks,
-            finish_killed=partial(finish_killed, self.rig),
+            options.reapply,
+            options.asks,
+            partial(finish_killed, self.rig),
         )
         self.monitor = Monitor(
             self.controls,

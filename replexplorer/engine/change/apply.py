@@ -71,25 +71,21 @@ Seal = Callable[[Applied], Coroutine[Any, Any, None]]
 """What makes a plan's work last, once all its steps are done; if it raises, they are rolled back."""
 
 
+@dataclass(eq=False)
 class Applier:
     """Runs plans on one fleet; the caller sees to it that one runs at a time."""
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        load: LoadDriver,
-        own: OwnDoing,
-        report: Callable[[str], None],
-        undone: Seal,
-    ) -> None:
-        self._fleet = fleet
-        self._load = load
-        self._own = own
-        self._report = report
-        self._links = LinkChange(fleet, own.healing, report)
-        self._undone = undone
-        """Told of a rollback, because it may have enabled semi-sync again."""
-        self._clock = fleet.outside.clock
+    _fleet: Fleet
+    _load: LoadDriver
+    _own: OwnDoing
+    _report: Callable[[str], None]
+    _undone: Seal
+    """Told of a rollback, because it may have enabled semi-sync again."""
+
+    def __post_init__(self) -> None:
+        """Make what changes links."""
+        self._links = LinkChange(self._fleet, self._own.healing, self._report)
+        self._clock = self._fleet.outside.clock
 
     async def run(self, plan: Plan, seal: Seal) -> Applied:
         """Run a plan's steps, then seal them; a failure or a cancel before that takes all back.
@@ -314,15 +310,18 @@ _RETRIES_WITHIN_S: Final = 5.0
 """How long TCP may take to try again by itself; then the IO thread is restarted."""
 
 
+@dataclass(eq=False)
 class LinkChange:
     """Carries out link steps on one fleet."""
 
-    def __init__(self, fleet: Fleet, healing: set[str], report: Callable[[str], None]) -> None:
-        self._fleet = fleet
-        self._report = report
-        self._healing = healing
-        """Replicas whose partition is over and whose stream has not moved yet."""
-        self._clock = fleet.outside.clock
+    _fleet: Fleet
+    _healing: set[str]
+    """Replicas whose partition is over and whose stream has not moved yet."""
+    _report: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        """Take the clock."""
+        self._clock = self._fleet.outside.clock
 
     async def carry_out(
         self, step: LinkStep, warnings: list[str], *, wait: bool

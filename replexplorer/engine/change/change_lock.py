@@ -52,18 +52,18 @@ class Actor:
         return lease is not None and (lease.pid, lease.host) != (self.pid, self.host)
 
 
+@dataclass(eq=False)
 class ChangeLock:
     """One actor's turns at a stack."""
 
-    def __init__(self, fleet: Fleet, actor: Actor, report: Callable[[str], None]) -> None:
-        self.actor = actor
-        self._fleet = fleet
-        self._report = report
-        self._one = asyncio.Lock()
-        """One change at a time, from its look to its document: a plan holds for what it saw."""
-        self._turner: asyncio.Task[Any] | None = None
-        """Who holds it for a change."""
-        self._own: Experiment | None = None
+    _fleet: Fleet
+    actor: Actor
+    _report: Callable[[str], None]
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One change at a time, from its look to its document: a plan holds for what it saw."""
+    _turner: asyncio.Task[Any] | None = None
+    """Who holds it for a change."""
+    _own: Experiment | None = None
 
     @property
     def is_measuring(self) -> bool:
@@ -164,20 +164,20 @@ class ChangeLock:
             raise ExperimentUnderWay(holder)
 
 
+@dataclass(eq=False)
 class DriftDetector:
     """What this session knows the knobs to be, and by whom."""
 
-    def __init__(self, state: StackState, turns: ChangeLock) -> None:
-        self._state = state
-        self._turns = turns
-        self.noted: dict[KnobName, Value] = {}
-        """The requests that this session knows of: its own, and those of others that it marked."""
-        self._left: dict[KnobName, Value] = {}
-        """Server variables as apps have left them, or as this session found them."""
-        self.faults: dict[tuple[str, str, float], Fault] = {}
-        """The faults that this session knows to be in force, by `Fault.id`."""
-        self.marks: set[str] = set()
-        """Ids of the marks that this session knows."""
+    _state: StackState
+    _turns: ChangeLock
+    noted: dict[KnobName, Value] = field(default_factory=dict)
+    """The requests that this session knows of: its own, and those of others that it marked."""
+    _left: dict[KnobName, Value] = field(default_factory=dict)
+    """Server variables as apps have left them, or as this session found them."""
+    faults: dict[tuple[str, str, float], Fault] = field(default_factory=dict)
+    """The faults that this session knows to be in force, by `Fault.id`."""
+    marks: set[str] = field(default_factory=set)
+    """Ids of the marks that this session knows."""
 
     def open(self) -> None:
         """What is requested by now, and set, is nobody's news."""

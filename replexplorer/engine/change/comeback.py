@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
@@ -64,18 +65,18 @@ async def _set(member: Member) -> str | None:
         return None
 
 
+@dataclass(eq=False)
 class Return:
     """One server that is started again; made right before that."""
 
-    def __init__(self, state: StackState, node: str, had: Had | None) -> None:
-        self._state = state
-        self.node = node
-        self._had = had or Had()
-        self._others: dict[str, str] | None = None
-        self._acknowledged: str | None = None
-        self.started_wall_s = 0.0
-        """When the server was started, in seconds since 1970 and at most a second too early; known after the
-        look."""
+    _state: StackState
+    node: str
+    _had: Had
+    _others: dict[str, str] | None = None
+    _acknowledged: str | None = None
+    started_wall_s: float = 0.0
+    """When the server was started, in seconds since 1970 and at most a second too early; known after the
+    look."""
 
     async def look_before(self) -> None:
         """See what the others have of it while it is away: nothing that it writes from now on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
@@ -41,26 +41,22 @@ from replexplorer.engine.requested import Requested
 SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
 
+@dataclass(eq=False)
 class Controls:
     """The one way to turn a stack's knobs."""
 
-    def __init__(
-        self,
-        state: StackState,
-        turns: ChangeLock,
-        load: LoadDriver,
-        event_log: EventLog,
-        report: Callable[[str], None],
-    ) -> None:
-        """`report` is called with what a change waits for."""
-        self.state = state
-        self.fleet = state.fleet
-        self.clock = state.fleet.outside.clock
-        self.turns = turns
-        self.event_log = event_log
-        self.report = report
-        self.drift = DriftDetector(state, turns)
-        self._applier = Applier(state.fleet, load, state.own, report, self._keep_enabling)
+    state: StackState
+    turns: ChangeLock
+    _load: LoadDriver
+    event_log: EventLog
+    report: Callable[[str], None]
+    """Called with what a change waits for."""
+
+    def __post_init__(self) -> None:
+        """Make what carries plans out, and what notices drift."""
+        self.fleet, self.clock = self.state.fleet, self.state.fleet.outside.clock
+        self.drift = DriftDetector(self.state, self.turns)
+        self._applier = Applier(self.fleet, self._load, self.state.own, self.report, self._keep_enabling)
 
     # -- planning
 

@@ -21,6 +21,7 @@ from replexplorer.core.fault import (
     FaultKind,
     FaultPart,
     FaultRequest,
+    Had,
     clears,
     flap_of,
     given_back,
@@ -384,7 +385,7 @@ class Faults:
             self._report(f"{fault.node} is cut off: its server is started when its links heal")
             return None
         await self._fleet.discover()
-        returning = Return(self._state, fault.node, fault.had)
+        returning = Return(self._state, fault.node, fault.had or Had())
         await returning.look_before()
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
@@ -406,7 +407,7 @@ class Faults:
             if known is not None and (known.server_uuid or node == self._fleet.source_name):
                 self._state.load.acknowledged.judged(known.server_uuid)
             return ()
-        found = await self._judge(Return(self._state, node, None))
+        found = await self._judge(Return(self._state, node, Had()))
         return () if found is None else found.words(self._fleet.outside.provider.name)
 
     async def _judge(self, returning: Return) -> Comeback | None:

@@ -7,7 +7,7 @@ after a question, or not at all.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
@@ -31,41 +31,32 @@ Consent = Callable[[Desired], Awaitable[bool]]
 """Whether what a restart took is to be restored."""
 
 
+@dataclass(eq=False)
 class Restorer:
     """Restores one stack."""
 
-    def __init__(
-        self,
-        controls: Controls,
-        faults: Faults,
-        roles: RoleChanges,
-        options: UpOptions,
-        *,
-        reapply: str,
-        asks: bool,
-        finish_killed: Callable[[], Awaitable[tuple[str, ...]]],
-    ) -> None:
-        """`reapply` is auto, ask or off; `asks`: somebody is there to be asked. `finish_killed` gives back
-        what a killed experiment changed, and says so."""
-        self._controls = controls
-        self._faults = faults
-        self._roles = roles
-        self._options = options
-        self._finish_killed = finish_killed
-        self._state = controls.state
-        self._fleet = controls.fleet
-        self._turns = controls.turns
-        self._event_log = controls.event_log
-        self._reapply_as = reapply
-        self.reapplies = reapply == "auto"
-        """Whether what is lost is restored at once."""
-        self.asks = reapply == "ask" and asks
+    _controls: Controls
+    _faults: Faults
+    _roles: RoleChanges
+    _options: UpOptions
+    _reapply_as: str
+    """auto, ask or off."""
+    _can_ask: bool
+    """Somebody is there to be asked."""
+    _finish_killed: Callable[[], Awaitable[tuple[str, ...]]]
+    """Restores what a killed experiment changed, and says what."""
+    created: bool = False
+    """Whether this session made the stack."""
+    repaired: tuple[str, ...] = ()
+    """What the last `bring_up` started again, undid or re-applied, in words."""
+    _waiting: dict[KnobName, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take what is needed most."""
+        self._state, self._fleet = self._controls.state, self._controls.fleet
+        self._turns, self._event_log = self._controls.turns, self._controls.event_log
+        self.asks = self._reapply_as == "ask" and self._can_ask
         """Whether what is lost waits for an answer."""
-        self._waiting: dict[KnobName, Value] = {}
-        self.created = False
-        """Whether this session made the stack."""
-        self.repaired: tuple[str, ...] = ()
-        """What the last `bring_up` started again, undid or re-applied, in words."""
 
     # -- what restarts took
 
@@ -122,7 +113,7 @@ class Restorer:
         lost = await self._still(lost)
         if lost:
             what += f" and lost {', '.join(map(str, lost))}"
-        is_left = bool(lost) and not self.reapplies and not self.asks
+        is_left = bool(lost) and self._reapply_as != "auto" and not self.asks
         self._event_log.tell(Severity.WARN, f"{what} (reapply = {self._reapply_as})" if is_left else what)
         if self.asks:
             await self.later(lost)
