@@ -20,7 +20,7 @@ and the charts do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -54,24 +54,16 @@ def waits_for_both(sync_binlog: object, flush: object) -> bool:
     return sync_binlog == 1 and redo_fsyncs(flush) > 0
 
 
-_WAITS: Final[Mapping[str, Callable[[object], bool]]] = {
-    keys.SYNC_BINLOG: lambda value: value == 1,
-    keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT: lambda value: redo_fsyncs(value) > 0,
-}
-"""Knob to whether each commit waits for its fsync."""
-
-
 def lax_knobs(knobs: Mapping[KnobName, KnobView]) -> tuple[tuple[KnobName, Value], ...]:
     """The primary's knobs that let a power cut lose commits, with the value in force (the requested one
     while that is unknown); none: commits are durable."""
-    found = []
-    for key, waits in _WAITS.items():
-        name = KnobName(key, SOURCE)
-        view = knobs.get(name)
-        value = None if view is None else view.requested if view.effective is None else view.effective
-        if value is not None and not waits(value):
-            found.append((name, value))
-    return tuple((name, value) for name, value in found if value is not None)
+    found: list[tuple[KnobName, Value]] = []
+    for key in (keys.SYNC_BINLOG, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT):
+        if (view := knobs.get(KnobName(key, SOURCE))) is not None:
+            value = view.requested if view.effective is None else view.effective
+            if value != 1 if key == keys.SYNC_BINLOG else redo_fsyncs(value) == 0:
+                found.append((view.name, value))
+    return tuple(found)
 
 
 class Replication(StrEnum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,7 +27,7 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     same_value,
 )
-from replexplorer.core.link import DELAYS, NO_PARTITION, LinkView, falls_short
+from replexplorer.core.link import DELAYS, NO_PARTITION, falls_short
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.apply import Applied, Applier
@@ -97,7 +97,9 @@ class Controls:
     def _observed(self) -> Observed:
         """What the planner has to know, doubts included."""
         return replace(
-            self.state.observed(), doubtful=doubtful(self.state), switched_off=switched_off(self.state)
+            self.state.observed(),
+            doubtful=frozenset(doubts(self.state)),
+            switched_off=switched_off(self.state),
         )
 
     # -- turning
@@ -303,17 +305,26 @@ def _told(changed: Sequence[Changed]) -> str:
 # -- values that are set and do nothing: what is asked for again is looked at by its effect
 
 
-def doubtful(state: StackState) -> frozenset[KnobName]:
-    """Knobs whose value alone does not say that they are in force, as last looked at."""
-    names = {name for name in state.names() if _was_set_by_hand(state, name)}
-    if _semi_sync_doubt(state) is not None or (
-        state.effective_value(SEMI_SYNC) == "on" and switched_off(state)
-    ):
-        names.add(SEMI_SYNC)
+def doubts(state: StackState) -> dict[KnobName, str]:
+    """Knobs whose value alone does not say that they are in force, as last looked at: each with what says
+    that it is not, empty where that follows from another request (a cut link, more replicas required than
+    there are), or is only possible."""
+    found = {name: "" for name in state.names() if _was_set_by_hand(state, name)}
+    protection, off = state.protection(), sorted(switched_off(state))
+    if protection.state not in (ProtectionState.OFF, ProtectionState.DOWN, ProtectionState.PROTECTED):
+        acking, required = protection.replicas_acking, protection.replicas_required
+        open_links = [name for name in state.fleet.replica_names if not state.asked_of_link(name).is_silent]
+        count = "" if acking is None or required is None else f": {acking} of {required} replicas acknowledge"
+        told = f"semi_sync is on and {protection.state}{count}"
+        told += "".join(f"; {name} is not to register" for name in off)
+        found[SEMI_SYNC] = "" if len(open_links) < (required or 1) else told
+    elif off and state.effective_value(SEMI_SYNC) == "on":
+        found[SEMI_SYNC] = ""
     for link in (*state.links.values(), *state.pairs.values()):
-        if _link_doubt(link) is not None:
-            names.update(KnobName(key, link.replica) for key in DELAYS)
-    return frozenset(names)
+        if falls_short(link.settings, link.rtt_measured_ms, link.rtt_base_ms):
+            told = f"the link {'' if is_pair(link.replica) else 'to '}{link.replica}: {link.fault}"
+            found |= {KnobName(key, link.replica): told for key in DELAYS}
+    return found
 
 
 def switched_off(state: StackState) -> frozenset[str]:
@@ -321,17 +332,9 @@ def switched_off(state: StackState) -> frozenset[str]:
     return frozenset(name for name, sample in state.samples.items() if sample.replica_switch is False)
 
 
-def unmet(state: StackState, asked: Iterable[KnobName]) -> tuple[str, ...]:
-    """What was asked for and has no effect, each in a line, as last looked at; what follows from
-    another request (a cut link, more replicas required than there are) is not among it."""
-    names = set(asked)
-    told = []
-    if SEMI_SYNC in names and not _is_unmet_as_asked(state) and (doubt := _semi_sync_doubt(state)):
-        told.append(doubt)
-    for link in (*state.links.values(), *state.pairs.values()):
-        if any(KnobName(key, link.replica) in names for key in DELAYS) and (doubt := _link_doubt(link)):
-            told.append(doubt)
-    return tuple(told)
+def unmet(state: StackState, asked: Collection[KnobName]) -> tuple[str, ...]:
+    """What was asked for and has no effect, each in a line, as last looked at."""
+    return tuple(dict.fromkeys(told for name, told in doubts(state).items() if told and name in asked))
 
 
 def _was_set_by_hand(state: StackState, name: KnobName) -> bool:
@@ -341,28 +344,3 @@ def _was_set_by_hand(state: StackState, name: KnobName) -> bool:
         return False
     effective = state.effective_value(name)
     return effective is not None and not same_value(name.knob, effective, state.requested_value(name))
-
-
-def _semi_sync_doubt(state: StackState) -> str | None:
-    """Why semi-sync is on and protects nothing; None when it does, or is not on."""
-    protection = state.protection()
-    if protection.state in (ProtectionState.OFF, ProtectionState.DOWN, ProtectionState.PROTECTED):
-        return None
-    acking, required = protection.replicas_acking, protection.replicas_required
-    count = "" if acking is None or required is None else f": {acking} of {required} replicas acknowledge"
-    off = "".join(f"; {name} is not to register" for name in sorted(switched_off(state)))
-    return f"semi_sync is on and {protection.state}{count}{off}"
-
-
-def _is_unmet_as_asked(state: StackState) -> bool:
-    """Whether what else is asked for leaves too few replicas to acknowledge."""
-    required = state.protection().replicas_required or 1
-    open_links = [name for name in state.fleet.replica_names if not state.asked_of_link(name).is_silent]
-    return len(open_links) < required
-
-
-def _link_doubt(link: LinkView) -> str | None:
-    """What says that a link's delay is not in force; None when nothing does."""
-    if not falls_short(link.settings, link.rtt_measured_ms, link.rtt_base_ms):
-        return None
-    return f"the link {'' if is_pair(link.replica) else 'to '}{link.replica}: {link.fault}"

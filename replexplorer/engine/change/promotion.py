@@ -12,7 +12,7 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import BY_KEY, SOURCE, Backing, Desired, KnobName, Value, same_value
+from replexplorer.core.knobs.names import SOURCE, Backing, Desired, KnobName, Value, same_value
 from replexplorer.core.role_change import (
     BestCandidate,
     Candidate,
@@ -216,17 +216,15 @@ def _of_the_source(run: RoleRun) -> Iterator[tuple[KnobName, Value]]:
     """The variables of the replica that is about to be the source that are not as is asked of the source,
     with what is asked; semi-sync comes last, and only where enough other replicas follow."""
     state, to, source = run.state, run.new.name, run.old.name
-    sample = state.samples[to]
+    values = state.samples[to].values
     asked = {name.key for name in state.requested.values if name.node in (SOURCE, to)}
-    wanted = [key for key in BY_KEY if key in asked & sample.values.keys()]
-    for key in sorted(wanted, key=lambda key: key == keys.SEMI_SYNC):
+    for key in sorted(asked & values.keys(), key=lambda key: (key == keys.SEMI_SYNC, key)):
         name = KnobName(key, SOURCE)
         value = state.requested_value(name)
-        if name.knob.backing is not Backing.SERVER or same_value(name.knob, sample.values[key], value):
+        if name.knob.backing is not Backing.SERVER or same_value(name.knob, values[key], value):
             continue
         if key == keys.SEMI_SYNC and value == "on":
-            others = [each for each in state.fleet.members if each not in (source, to)]
-            follow = [each for each in others if state.reachable(each) and state.fleet.standing(each).follows]
+            follow = [*filter(state.reachable, run.followers(source, but=to))]
             required = int(state.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
             if len(follow) + state.reachable(source) < required:
                 continue

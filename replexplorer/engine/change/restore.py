@@ -14,7 +14,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
 from replexplorer.engine.change.bringup import Raised, bring_up
-from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubtful, switched_off, unmet
+from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubts, switched_off
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.roles import RoleChanges
@@ -190,8 +190,9 @@ class Restorer:
             _, left = await self._controls.turn_each(lost, _AGAIN)
             again |= {name: value for name, value in lost.items() if name not in left}
         wanted = self._state.requested.values
-        doubted = {name: wanted[name] for name in doubtful(self._state) if name in wanted}
-        if unmet(self._state, doubted) or (SEMI_SYNC in doubted and switched_off(self._state)):
+        found = {name: why for name, why in doubts(self._state).items() if name in wanted}
+        doubted = {name: wanted[name] for name in found}
+        if any(found.values()) or (SEMI_SYNC in doubted and switched_off(self._state)):
             progress(Progress("mending what was requested"))
             await self._controls.turn(doubted, "mended: ", anyway=True)
             again |= doubted
