@@ -79,3 +79,8 @@ def _oklab(light: Triple) -> Triple:
         1.9779984951 * long - 2.4285922050 * middle + 0.4505937099 * short,
         0.0259040371 * long + 0.7827717662 * middle - 0.8086757660 * short,
     )
+
+
+def rgb(color: str) -> tuple[int, int, int]:
+    """Red, green and blue of `#rrggbb` in 0..255."""
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

@@ -22,23 +22,16 @@ from replexplorer.formats.paths import shipped, toml_files
 
 BUILT_IN: Final = ("dark", "light", "safe", "projector")
 """Names of the themes that ship, in the order of `theme.next`."""
-_HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 
 
-def parse_color(text: str) -> tuple[int, int, int]:
-    """`#rrggbb` or `#rgb` as red, green and blue in 0..255; raise ValueError on anything else."""
-    if not _HEX.fullmatch(text):
+def _color(text: str) -> str:
+    """`#rrggbb` of that or of `#rgb`; raise ValueError on anything else."""
+    if not re.fullmatch(r"#([0-9a-fA-F]{3}){1,2}", text):
         raise ValueError(f"{text!r} is not a colour: write it as #rrggbb")
-    digits = text[1:] if len(text) == 7 else "".join(digit * 2 for digit in text[1:])
-    return int(digits[0:2], 16), int(digits[2:4], 16), int(digits[4:6], 16)
+    return (text if len(text) == 7 else "#" + "".join(2 * digit for digit in text[1:])).lower()
 
 
-def _checked(text: str) -> str:
-    """The colour as `#rrggbb`."""
-    return "#{:02x}{:02x}{:02x}".format(*parse_color(text))
-
-
-Color = Annotated[str, AfterValidator(_checked)]
+Color = Annotated[str, AfterValidator(_color)]
 """A colour that is always `#rrggbb` once it is read."""
 
 

@@ -54,7 +54,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("knob.coarse_less", "shift+left,H", "Stage a coarse step less", False, "step(-1, True)"),
     Action("knob.coarse_more", "shift+right,shift+l", "Stage a coarse step more", False, "step(1, True)"),
     Action("knob.type", "i", "Type a value: a figure with its unit, or a word (auto, none)"),
-    Action("knob.apply", "enter", "Apply the staged value now; open all knobs on a small screen"),
+    Action("knob.apply", "enter", "Apply the staged value now; with none, show all knobs, or the usual ones"),
     Action("knob.revert", "escape", "Drop the staged value, the filter or the drawer"),
     Action("knob.filter", "slash", "Filter the knobs by name or help"),
     Action("knob.undo", "u", "Undo the last change"),
@@ -144,6 +144,7 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("knob.coarse_less", "knob.coarse_more"), "30 s", 6, "wn", modes="r"),
     FooterItem(("step.prev", "step.next"), "mark", 2, modes="r"),
     FooterItem(("replay.slower", "replay.faster"), "speed", 3, modes="r"),
+    FooterItem(("knob.apply",), "all knobs", 8, "wn"),
     FooterItem((), "0-9 type", 11, "wn", modes="dc"),
     FooterItem(("semisync.toggle",), "semi-sync", 2, modes="dc"),
     FooterItem(("wait_point.toggle",), "wait point", 12, modes="d"),
@@ -227,7 +228,7 @@ REPLAY: Final = DashboardMode(
         "knob.more": f"Go on {SEEK_S:g} s",
         "knob.coarse_less": f"Go back {FAR_S:g} s",
         "knob.coarse_more": f"Go on {FAR_S:g} s",
-        "knob.apply": "Open all knobs on a small screen",
+        "knob.apply": "Show all knobs, or the usual ones",
         "knob.revert": "Drop the filter or the drawer",
         "chart.freeze": "Pause or play",
         "step.next": "Go to the next mark",
@@ -277,15 +278,6 @@ def key_label(key: str, *, in_ascii: bool = False) -> str:
     if modifiers == ["ctrl"]:
         return f"^{label}"
     return "+".join([*modifiers, label])
-
-
-def keys_markdown() -> str:
-    """The actions with their default keys, as docs/keys.md has them."""
-    rows = ["| id | keys | does |", "|---|---|---|"]
-    for action in ACTIONS:
-        keys = " ".join(f"`{key_label(key)}`" for key in keys_of(action.id, {}))
-        rows.append(f"| `{action.id}` | {keys} | {action.title} |")
-    return "\n".join(rows)
 
 
 def keys_of(action: str, keymap: Mapping[str, str]) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from replexplorer.ui.terminal.crash import (
     return_large_buffers,
 )
 
+_DASHBOARD = "replexplorer.ui.screens.dashboard"
 MOST_TOLD = 600
 """Characters of a toast."""
 
@@ -82,12 +83,14 @@ class ExplorerApp(QuietEnd[str]):
         loop = self._drawing = asyncio.get_running_loop()
         if self.has_terminal:
             self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
-            loop.add_signal_handler(signal.SIGTERM, self._terminate)
+            loop.add_signal_handler(signal.SIGTERM, partial(self._leave, keep=True, code=TERMINATED))
         with self.batch_update():
             self.push_screen(StartupScreen(self._view, self.settings, self._show_dashboard))
-        self._import_dashboard()
+        # Uses the time in which the servers start.
+        load = partial(importlib.import_module, _DASHBOARD)
+        self.run_worker(load, group="import", thread=True, exit_on_error=False)
         if self.settings.ends_after_s is not None:
-            self.set_timer(self.settings.ends_after_s, self._end_in_time)
+            self.set_timer(self.settings.ends_after_s, self.end_in_time)
         for notice in self.settings.notices:
             self.notify(notice, severity="warning", timeout=10, markup=False)
 
@@ -128,11 +131,6 @@ class ExplorerApp(QuietEnd[str]):
             return_large_buffers()
             self.set_timer(STARTED_S, keep_what_stays)
         self.set_interval(FORGET_EVERY_S, forget_what_was_drawn)
-
-    @work(thread=True, group="import", exit_on_error=False)
-    def _import_dashboard(self) -> None:
-        """Use the time in which the servers start."""
-        importlib.import_module("replexplorer.ui.screens.dashboard")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """What the palette offers: the actions; by what is typed also the themes and the knobs."""
@@ -178,23 +176,20 @@ class ExplorerApp(QuietEnd[str]):
         if self._leaving or asks is None or not asks():
             self.action_app_leave()
 
+    def end_in_time(self) -> None:
+        """The time that it was given is over: as when it is quit."""
+        self._leave(keep=True)
+
     def action_app_leave(self) -> None:
         """Stop the load, disconnect, leave; a second time leaves at once."""
         self._leave(keep=False)
 
-    def _terminate(self) -> None:
-        """SIGTERM: an orderly end without a question, which takes no stack away."""
-        self._ends_with = TERMINATED
-        self._leave(keep=True)
-
-    def _end_in_time(self) -> None:
-        """The time that it was given is over: as when it is quit."""
-        self._leave(keep=True)
-
-    def _leave(self, *, keep: bool) -> None:
+    def _leave(self, *, keep: bool, code: int = 0) -> None:
+        """`keep`: whatever is configured, no stack is taken away, as at SIGTERM or when the time is over."""
+        self._ends_with = code
         if self._leaving:
             left = "" if self.settings.visits else "left at once; the load ends with the app"
-            self.exit(left, self._ends_with)
+            self.exit(left, code)
             return
         self._leaving = True
         self.notify("leaving…" if self.settings.visits else "stopping the load…", timeout=10)

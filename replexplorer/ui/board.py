@@ -1,7 +1,7 @@
-"""The knobs as the operator handles them: which is selected, what is staged, what is folded away.
+"""The knobs as the operator handles them: which is selected, what is staged, which are shown.
 
 Law: a value is staged first and applied after a rest, else walking from 85 to 20 makes four
-changes. Only what stands at its default is ever folded away, and a filter finds it there as well.
+changes. Only what stands at its default is ever left out, and a filter finds it there as well.
 Nothing here talks to a server or reads a clock.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from string import ascii_letters
-from typing import Final
+from typing import Final, NamedTuple
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.knobs.names import SOURCE, Assignment, Group, KnobName, KnobView, Place, Value
@@ -30,62 +31,25 @@ LABEL_CELLS: Final = 13
 """What a label may take in the panel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """A line of the panel that stands for a heading's knobs at their defaults."""
-
-    section: str
-    """The heading's title."""
-
-    @property
-    def title(self) -> str:
-        """As it is shown, the number before it."""
-        return f"more {self.section.lower()} settings"
-
-
-Row = KnobName | Fold
-"""What can be selected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """One heading with its knobs."""
 
     title: str
     names: tuple[KnobName, ...]
-    """Those that are shown, the seldom ones last."""
-    folded: tuple[KnobName, ...] = ()
-    """Those that are not."""
-    fold_at: int | None = None
-    """How many knobs stand above the line of the fold; None: there is no such line."""
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """Knobs and the line of the fold, from top to bottom."""
-        if self.fold_at is None:
-            return self.names
-        return (*self.names[: self.fold_at], self.fold, *self.names[self.fold_at :])
-
-    @property
-    def fold(self) -> Fold:
-        """The line that stands for its knobs at their defaults."""
-        return Fold(self.title)
+    """The seldom ones last."""
 
 
 def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
     """The panel's headings: the primary's groups in `PANEL_ORDER`, then each replica's own knobs."""
-    replicas = list(in_order({name.node for name in names} - {SOURCE, Place.LOAD.value}))
-    found: dict[tuple[int, int, str], list[KnobName]] = {}
-    for name in names:
-        group = name.knob.group
-        heading = PANEL_ORDER.index(group), 0, group.upper()
+    nodes = list(in_order({name.node for name in names}))
+
+    def heading(name: KnobName) -> tuple[int, str]:
         if _replica_side(name):
-            heading = len(PANEL_ORDER), replicas.index(name.node), name.node.upper()
-        found.setdefault(heading, []).append(name)
-    return tuple(
-        Section(title, tuple(sorted(here, key=lambda name: name.knob.seldom)))
-        for (_, _, title), here in sorted(found.items())
-    )
+            return len(PANEL_ORDER) + nodes.index(name.node), name.node.upper()
+        return PANEL_ORDER.index(name.knob.group), name.knob.group.upper()
+
+    ordered = sorted(names, key=lambda name: (heading(name), name.knob.seldom))
+    return tuple(Section(title, tuple(here)) for (_, title), here in groupby(ordered, heading))
 
 
 def _replica_side(name: KnobName) -> bool:
@@ -99,11 +63,9 @@ class Board:
 
     views: Mapping[KnobName, KnobView] = field(default_factory=dict)
     selected: KnobName | None = None
-    """The knob under the cursor; None on the line of a fold, and when the filter leaves none."""
-    at_fold: Fold | None = None
-    """The line of a fold that the cursor is on."""
-    unfolded: set[Fold] = field(default_factory=set)
-    """Folds whose knobs are shown, at their defaults or not."""
+    """The knob under the cursor; None when the filter leaves none."""
+    shows_all: bool = False
+    """Also the seldom ones that stand at their defaults."""
     lesson: frozenset[str] | None = None
     """Keys of the only knobs that are shown while somebody presents; None: all."""
     filter: str = ""
@@ -116,7 +78,7 @@ class Board:
     pending: dict[KnobName, Value] = field(default_factory=dict)
     """Sent, and not yet confirmed by a tick."""
     _sent: bool = False
-    _before: Row | None = None
+    _before: KnobName | None = None
     """Where the cursor stood when the filter's field was opened."""
 
     def fold(self, tick: Tick) -> None:
@@ -129,29 +91,35 @@ class Board:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Headings and knobs that the filter leaves, without what is folded away."""
+        """Headings and knobs that the filter leaves; without one, those that are shown."""
         found = self._found()
         if self.filter.split():
             return found
-        return self._of_lesson(found) or tuple(self._folded(section) for section in found)
+        lesson = self.lesson
+        if lesson is not None and not any(name.key in lesson for name in self.views):
+            lesson = None  # these servers have none of it
+        shown = [
+            one._replace(names=tuple(name for name in one.names if self._is_shown(name, lesson)))
+            for one in found
+        ]
+        return tuple(one for one in shown if one.names)
+
+    def _is_shown(self, name: KnobName, lesson: frozenset[str] | None) -> bool:
+        """Those of a lesson, or those that are turned often or are not at their default; in any case what
+        somebody turns."""
+        if name == self.selected or name in self.staged or name in self.pending:
+            return True
+        if lesson is not None:
+            return name.key in lesson
+        view = self.views[name]
+        at_rest = view.requested == view.default and view.effective in (None, view.default)
+        return self.shows_all or not (name.knob.seldom and at_rest)
 
     def reduce(self, lesson: frozenset[str] | None) -> None:
         """Show only the knobs of a lesson, and the selected one; None: all. A filter finds the others."""
         if lesson != self.lesson:
             self.lesson = lesson
             self._settle()
-
-    def _of_lesson(self, found: Sequence[Section]) -> tuple[Section, ...]:
-        """What is left of the headings; nothing without a lesson, or where these servers have none of it."""
-        lesson = self.lesson
-        if lesson is None or not any(name.key in lesson for name in self.views):
-            return ()
-        shown = {*self.staged, *self.pending, self.selected}
-        kept = [
-            replace(one, names=tuple(name for name in one.names if name.key in lesson or name in shown))
-            for one in found
-        ]
-        return tuple(one for one in kept if one.names)
 
     def _found(self) -> tuple[Section, ...]:
         """Headings and knobs that the filter leaves, the best matches first."""
@@ -160,42 +128,10 @@ class Board:
             return sections(tuple(self.views))
         ranks = {name: rank for name in self.views if (rank := _rank(name, text)) is not None}
         found = [
-            replace(one, names=tuple(sorted(one.names, key=ranks.__getitem__)))
+            one._replace(names=tuple(sorted(one.names, key=ranks.__getitem__)))
             for one in sections(tuple(ranks))
         ]
         return tuple(sorted(found, key=lambda one: ranks[one.names[0]]))
-
-    def _folded(self, section: Section) -> Section:
-        seldom = [name for name in section.names if name.knob.seldom]
-        is_open = section.fold in self.unfolded
-        folded = [] if is_open else [name for name in seldom if self._is_quiet(name)]
-        if not folded and not (is_open and seldom):
-            return section
-        return replace(
-            section,
-            names=tuple(name for name in section.names if name not in folded),
-            folded=tuple(folded),
-            fold_at=len(section.names) - len(seldom),
-        )
-
-    def _is_quiet(self, name: KnobName) -> bool:
-        """Nothing is to be seen of this knob: at its default, and nobody is about to change that."""
-        view = self.views[name]
-        at_rest = view.requested == view.default and view.effective in (None, view.default)
-        return at_rest and name != self.selected and name not in self.staged and name not in self.pending
-
-    def folded(self, fold: Fold) -> tuple[KnobName, ...]:
-        """Knobs behind the line of a fold."""
-        return tuple(name for section in self.sections if section.fold == fold for name in section.folded)
-
-    def turn(self, fold: Fold) -> None:
-        """Open a fold, or close it."""
-        self.unfolded ^= {fold}
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """What the cursor walks through."""
-        return tuple(row for section in self.sections for row in section.rows)
 
     @property
     def names(self) -> tuple[KnobName, ...]:
@@ -204,7 +140,7 @@ class Board:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The selected knob's position from 1, and how many there are, folded ones as well; (0, n)
+        """The selected knob's position from 1, and how many there are, shown or not; (0, n)
         when none is selected."""
         names = [name for section in self._found() for name in section.names]
         return (names.index(self.selected) + 1 if self.selected in names else 0), len(names)
@@ -238,25 +174,22 @@ class Board:
 
     def move(self, rows: int) -> None:
         """Move the cursor; the ends hold."""
-        all_rows = self.rows
-        if all_rows:
-            cursor = self.at_fold or self.selected
-            at = all_rows.index(cursor) if cursor in all_rows else 0
-            self.select(all_rows[max(0, min(len(all_rows) - 1, at + rows))])
+        names = self.names
+        if names:
+            at = names.index(self.selected) if self.selected in names else 0
+            self.selected = names[max(0, min(len(names) - 1, at + rows))]
 
-    def select(self, row: Row) -> None:
-        """Put the cursor here, dropping a filter that hides it; a folded knob comes forth alone."""
-        if isinstance(row, Fold):
-            self.at_fold, self.selected = row, None
-        elif row in self.views:
-            if self.filter and row not in self.names:
+    def select(self, name: KnobName) -> None:
+        """Put the cursor here, dropping a filter that hides it; one that is not shown comes forth alone."""
+        if name in self.views:
+            if self.filter and name not in self.names:
                 self.filter = ""
-            self.at_fold, self.selected = None, row
+            self.selected = name
 
     def search(self) -> None:
         """The filter's field is opened."""
         self.searching = True
-        self._before = self.at_fold or self.selected
+        self._before = self.selected
 
     def narrow(self, text: str) -> None:
         """Show only knobs whose key, label, group, node or help has every word of the text, the best
@@ -264,7 +197,7 @@ class Board:
         self.filter = text
         if self.searching and text.split():
             names = self.names
-            self.at_fold, self.selected = None, names[0] if names else None
+            self.selected = names[0] if names else None
         elif self.searching:
             self._back()
         self._settle()
@@ -281,9 +214,7 @@ class Board:
             self.select(self._before)
 
     def step(self, direction: int, now_s: float, *, coarse: bool = False) -> None:
-        """Stage the next value of the selected knob; on the line of the fold, open or close it."""
-        if self.at_fold is not None and (self.at_fold in self.unfolded) != (direction > 0):
-            self.turn(self.at_fold)
+        """Stage the next value of the selected knob."""
         name = self.selected
         if name is not None and name in self.views:
             knob = self.views[name].knob
@@ -323,9 +254,7 @@ class Board:
             self.pending.clear()
 
     def _settle(self) -> None:
-        if self.at_fold in self.rows:
-            return
-        self.at_fold = None
+        """A selection that is gone moves to the first knob."""
         names = self.names
         if self.selected not in names:
             self.selected = names[0] if names else None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from replexplorer.core.event import Event
 from replexplorer.core.fault import PARTITION_FAULT, Fault
@@ -20,8 +20,7 @@ from replexplorer.core.server.disk import has_effect
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, WindowKind
-from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, latency_chart, tps_chart, zoomed
-from replexplorer.ui.words.figures import count, rate
+from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, latency_chart, tps_chart
 
 _OUTAGES: Final = {
     ProtectionState.BLOCKED: ("blocked", WindowKind.BLOCKED),
@@ -52,12 +51,7 @@ class Windows:
     _partition_marked_s: float = -math.inf
     _mark_drawn_s: float | None = None
     """The begin of the cut that has its mark."""
-    _dropped: int = 0
     _dropped_s: float = -math.inf
-
-    def copied(self) -> Windows:
-        """The same windows apart, so that they stand while these change."""
-        return Windows(self.ended.copy(), dict(self.lasting))
 
     def all(self, now_s: float = math.inf) -> list[FaultWindow]:
         """Every window that had begun by then, as it was then: causes first, those that were over with their
@@ -69,15 +63,15 @@ class Windows:
             for one in windows
         ]
 
-    def fold(self, tick: Tick, recent: Recent) -> None:
-        """Take a tick, and the load's figures of now."""
+    def fold(self, tick: Tick) -> None:
+        """Take a tick."""
         for event in tick.events:
             if event.mark is not None and "partition" in event.text:
                 self._partition_marked_s = event.at_s
         self._follow_state(tick)
         self._follow_faults(tick)
         self._follow_partition(tick)
-        self._follow_drops(tick, recent)
+        self._follow_drops(tick)
         for node in tick.nodes:
             at_s = node.restarted_s
             if at_s is not None:
@@ -130,22 +124,18 @@ class Windows:
         held: dict[Hashable, Fault] = {
             fault.id: fault for fault in tick.faults if fault.kind != PARTITION_FAULT
         }
-        for key in held.keys() - self._faults.keys():
-            fault = self._faults[key] = held[key]
-            since_s = round(tick.at_s - max(0.0, tick.wall_s - fault.since_wall_s), 3)
-            self.lasting[key] = FaultWindow(since_s, None, str(fault), WindowKind.FAULT, fault.kind)
         heals = any(link.healing for link in tick.links)
         is_cut = heals or any(link.partition not in (None, NO_PARTITION) for link in tick.links)
-        for key, fault in list(self._faults.items()):
-            cuts = fault.row.cuts_in_its_window
+        for key, fault in {**self._faults, **held}.items():
+            if key not in self._faults:
+                self._faults[key] = fault
+                since_s = round(tick.at_s - max(0.0, tick.wall_s - fault.since_wall_s), 3)
+                self.lasting[key] = FaultWindow(since_s, None, str(fault), WindowKind.FAULT, fault.kind)
             effect = has_effect(fault, tick.nodes, tick.disks)
-            if effect is True:
+            if effect:
                 self._shown.add(key)
-            if key in held:
-                ends = key in self._shown and effect is False and not (cuts and is_cut)
-            else:
-                ends = not (cuts and heals)
-            if ends:
+            is_over = key not in held or (key in self._shown and effect is False)
+            if is_over and not (fault.row.cuts_in_its_window and (is_cut if key in held else heals)):
                 self._close(key, tick.at_s)
             if key not in held and key not in self.lasting:
                 del self._faults[key]
@@ -164,25 +154,19 @@ class Windows:
         elif not any(link.partition is None or link.healing for link in tick.links):
             self._close("partition", tick.at_s)
 
-    def _follow_drops(self, tick: Tick, recent: Recent) -> None:
-        """While an open loop drops arrivals, and a moment longer: the rate while it lasts, then how many."""
+    def _follow_drops(self, tick: Tick) -> None:
+        """While an open loop drops arrivals, and a moment longer."""
         load, last = tick.load, self.lasting.get("drops")
-        if load is None:
-            return
-        if load.dropped:
-            self._dropped = load.dropped + (self._dropped if last is not None else 0)
+        if load is not None and load.dropped:
             self._dropped_s = tick.at_s
-            start_s = last.start_s if last is not None else tick.at_s - load.duration_s
-            word = f"dropped {rate(recent.per_second('dropped'))}/s"
-            self.lasting["drops"] = FaultWindow(start_s, None, word, WindowKind.DROPPED, "dropped")
+            self._follow("drops", "dropped", WindowKind.DROPPED, tick.at_s - load.duration_s)
         elif last is not None and tick.at_s - self._dropped_s >= _NEAR_S:
-            self.lasting["drops"] = replace(last, word=f"dropped {count(self._dropped)}")
             self._close("drops", self._dropped_s)
 
 
 def _with_length(window: FaultWindow) -> FaultWindow:
     """The window with how long it was, once it is over."""
-    if window.end_s is None or window.kind in (WindowKind.DROPPED, WindowKind.RESTART):
+    if window.end_s is None or window.kind is WindowKind.RESTART:
         return window
     word = f"{window.word} {window.end_s - window.start_s:.1f} s"
     return replace(window, word=word, short=window.word)
@@ -203,6 +187,8 @@ class Picture:
     marks: deque[ChartMark] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     windows: Windows = field(default_factory=Windows)
     """What was wrong from when until when."""
+    recent: Recent = field(default_factory=Recent)
+    """The load's figures of now, all of one window."""
     origin_s: float = 0.0
     """When the first tick came: elapsed time counts from here."""
     page_s: float = DEFAULT_PAGE_S
@@ -210,37 +196,29 @@ class Picture:
     log_scale: bool = False
     """The TPS axis is logarithmic."""
     _held: Picture | None = None
-    """As it was when it was frozen."""
+    """As it was when it was frozen: its history, marks and windows go on, and are drawn up to its tick."""
 
     def fold(self, tick: Tick) -> None:
         """Take one tick; one from before the last starts over, as a replay does that jumps."""
-        if self.tick is not None and tick.at_s < self.tick.at_s:
-            self._begin_anew()
-        if self.tick is None:
+        if self.tick is None or tick.at_s < self.tick.at_s:
+            fresh = Picture()
+            self.history, self.log, self.marks, self.windows = (
+                fresh.history, fresh.log, fresh.marks, fresh.windows,
+            )  # fmt: skip
             self.origin_s = tick.at_s
         self.tick = tick
         self.history.feed(tick)
+        self.recent = self.history.recent
         self.log.extend(tick.events)
-        self.windows.fold(tick, self.recent)
+        self.windows.fold(tick)
         for event in tick.events:
             if event.mark is not None:
                 self.marks.append(ChartMark(self.windows.drawn_s(event), event.mark))
-
-    def _begin_anew(self) -> None:
-        """Forget what was folded; how it is looked at stays."""
-        fresh = Picture(page_s=self.page_s, log_scale=self.log_scale)
-        for each in fields(self):
-            setattr(self, each.name, getattr(fresh, each.name))
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the first tick."""
         return self.tick.at_s - self.origin_s if self.tick else 0.0
-
-    @property
-    def recent(self) -> Recent:
-        """The load's figures of now, all of one window."""
-        return self.history.recent
 
     @property
     def shown(self) -> Picture:
@@ -258,17 +236,10 @@ class Picture:
         """The picture is held; what comes is folded all the same."""
         return self._held is not None
 
-    def freeze(self) -> bool:
-        """Hold the picture or let it go; whether it is held now."""
-        if self._held is not None or self.tick is None:
-            self._held = None
-            return False
-        self._held = Picture(**{each.name: _apart(getattr(self, each.name)) for each in fields(self)})
-        return True
-
-    def zoom(self, steps: int) -> None:
-        """A longer (positive) or shorter page."""
-        self.page_s = zoomed(self.page_s, steps)
+    def freeze(self) -> None:
+        """Hold the picture, or let it go."""
+        is_held = self._held is not None or self.tick is None
+        self._held = None if is_held else replace(self, log=self.log.copy())
 
     def charts(self) -> tuple[ChartModel, ChartModel]:
         """TPS and latency over the present page."""
@@ -294,10 +265,3 @@ class Picture:
         marks = (mark for mark in of.marks if start_s <= mark.at_s <= now_s)
         page = Page(*edges, of.origin_s, tuple(marks), tuple(windows))
         return page, of.history.page(start_s, until_s)
-
-
-def _apart(value: Any) -> Any:
-    """A copy of what is added to, so that the held one stands; the rest is never changed."""
-    if isinstance(value, History | Windows):
-        return value.copied()
-    return value.copy() if isinstance(value, deque | list | dict) else value

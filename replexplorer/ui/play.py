@@ -202,7 +202,7 @@ class PlayApp(ExplorerApp):
         if not self.has_terminal:  # then no key can end it
             with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
                 for number in (signal.SIGINT, signal.SIGTERM):
-                    asyncio.get_running_loop().add_signal_handler(number, self._end_in_time)
+                    asyncio.get_running_loop().add_signal_handler(number, self.end_in_time)
         self.run_worker(self._perform(), group="play", exit_on_error=False)
 
     def notify(self, message: str, **how: Any) -> None:

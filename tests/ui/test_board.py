@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.knobs.names import CATALOGUE, KnobName, KnobView, Value, expand
+from replexplorer.core.knobs.names import CATALOGUE, KnobName, KnobView, expand
 from replexplorer.core.system import ASYNC
 from replexplorer.core.topology import SOURCE
-from replexplorer.ui.board import LABEL_CELLS, Board, Fold, sections
+from replexplorer.ui.board import LABEL_CELLS, Board, sections
 from tests.fakes.facade import make_tick
 
 SYNC = KnobName("sync_binlog", SOURCE)
@@ -17,9 +17,6 @@ RTT = KnobName("rtt", "db2")
 PARTITION = KnobName("partition", "db2")
 JITTER = KnobName("jitter", "db2")
 LOSS = KnobName("loss", "db2")
-
-
-LINK_FOLD = Fold("LINK")
 
 
 @pytest.fixture
@@ -67,7 +64,8 @@ def test_a_link_between_two_replicas_says_both(board: Board) -> None:
         "replica 2:3",
         "primary 2:3",
     ]
-    assert pair.keys() <= {*board.names, *board.folded(LINK_FOLD)}
+    board.shows_all = True
+    assert pair.keys() <= {*board.names}
 
 
 def test_steps_are_staged_and_sent_once_after_a_rest(board: Board) -> None:
@@ -140,14 +138,16 @@ def test_a_knob_that_is_gone_is_no_longer_staged_or_selected(board: Board) -> No
 
 
 def link_rows(board: Board) -> list[object]:
-    return list(board.sections[0].rows)
+    return list(board.sections[0].names)
 
 
-def test_seldom_link_knobs_stand_behind_one_line_while_at_their_defaults(board: Board) -> None:
-    assert link_rows(board) == [RTT, PARTITION, LINK_FOLD]
-    folded = {name.key for row in board.rows if isinstance(row, Fold) for name in board.folded(row)}
-    assert folded == {knob.key for knob in CATALOGUE if knob.seldom and ASYNC.has(knob)}
+def test_seldom_knobs_are_shown_by_all_while_at_their_defaults(board: Board) -> None:
+    assert link_rows(board) == [RTT, PARTITION]
+    hidden = {name.key for name in board.views if name not in board.names}
+    assert hidden == {knob.key for knob in CATALOGUE if knob.seldom and ASYNC.has(knob)}
     assert board.place == (1, len(board.views))
+    board.shows_all = True
+    assert {*board.names} == {*board.views}
 
 
 @pytest.mark.parametrize("asked", ["requested", "effective", "staged", "pending", "selected"])
@@ -165,37 +165,7 @@ def test_a_knob_of_which_there_is_something_to_see_is_never_folded_away(board: B
         if asked == "pending":
             board.send()
     board.fold(tick)
-    assert link_rows(board) == [RTT, PARTITION, LINK_FOLD, JITTER]
-    assert JITTER not in board.folded(LINK_FOLD)
-
-
-def test_no_line_stands_for_nothing() -> None:
-    board = Board()
-    values: dict[KnobName, Value] = {
-        name: next(step for step in name.knob.steps if step != name.knob.default)
-        for name in expand([knob for knob in CATALOGUE if ASYNC.has(knob)], ["db2"])
-        if name.knob.seldom
-    }
-    board.fold(make_tick(values=values))
-    assert not [row for row in board.rows if isinstance(row, Fold)]
-    assert set(values) <= set(board.names)
-
-
-def test_the_cursor_walks_over_the_line_and_opens_and_closes_it(board: Board) -> None:
-    board.move(2)
-    assert (board.at_fold, board.selected) == (LINK_FOLD, None)
-    board.step(1, 0.0)
-    assert link_rows(board)[:4] == [RTT, PARTITION, LINK_FOLD, JITTER]
-    assert (board.at_fold, board.folded(LINK_FOLD), board.staged) == (LINK_FOLD, (), {})
-    board.move(1)
-    assert board.selected == JITTER
-    board.move(-1)
-    board.step(-1, 0.0)
-    assert link_rows(board) == [RTT, PARTITION, LINK_FOLD]
-    board.move(1)
-    assert board.selected == KnobName("semi_sync", SOURCE)
-    board.move(-1)
-    assert board.at_fold
+    assert link_rows(board) == [RTT, PARTITION, JITTER]
 
 
 def test_a_knob_that_is_back_at_its_default_stays_until_the_cursor_leaves(board: Board) -> None:
@@ -205,14 +175,13 @@ def test_a_knob_that_is_back_at_its_default_stays_until_the_cursor_leaves(board:
     assert board.selected == LOSS
     assert LOSS in board.names
     board.move(-1)
-    assert board.at_fold
+    assert board.selected == PARTITION
     assert LOSS not in board.names
 
 
-def test_a_filter_finds_what_is_folded_away(board: Board) -> None:
-    board.move(2)
+def test_a_filter_finds_what_is_not_shown(board: Board) -> None:
     board.narrow("bandwidth")
     assert [name.key for name in board.names] == ["bandwidth"]
-    assert (board.at_fold, board.selected) == (None, KnobName("bandwidth", "db2"))
+    assert board.selected == KnobName("bandwidth", "db2")
     board.narrow("")
     assert KnobName("bandwidth", "db2") in board.names

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from replexplorer.formats.themes import BUILT_IN, TABLES, TOKENS, load_themes, parse_color
+from replexplorer.formats.themes import BUILT_IN, TABLES, TOKENS, load_themes
+from tests import vision
 from tests.ui.driving import bench
 from tests.ui.walk import LEAST_CONTRAST, weak_texts
 from tests.vision import contrast
@@ -53,7 +54,7 @@ def test_contrast_is_that_of_the_standard() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_text_of_a_theme_stands_out_from_its_grounds(name: str) -> None:
-    colors = {token: parse_color(color) for token, color in THEMES[name].tokens.items()}
+    colors = {token: vision.rgb(color) for token, color in THEMES[name].tokens.items()}
     weak = {
         f"{token} on {ground}": round(found, 2)
         for token, ground in pairs()

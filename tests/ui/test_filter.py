@@ -40,7 +40,7 @@ def test_an_exact_name_stands_first_then_labels_then_help(board: Board, typed: s
     for end in range(1, len(typed) + 1):
         board.narrow(typed[:end])
     assert str(board.selected) == best
-    assert board.rows[0] == board.selected
+    assert board.names[0] == board.selected
 
 
 def test_help_alone_matches_as_well_and_stands_last(board: Board) -> None:
@@ -64,17 +64,6 @@ def test_an_emptied_field_puts_it_back_too(board: Board) -> None:
     board.narrow("payload")
     board.narrow("")
     assert board.selected == at_first
-
-
-def test_the_line_of_the_fold_is_a_place_to_come_back_to(board: Board) -> None:
-    board.drop_search()
-    board.move(2)
-    assert board.at_fold
-    board.search()
-    board.narrow("payload")
-    assert not board.at_fold
-    board.drop_search()
-    assert board.at_fold
 
 
 def panel_of(app: Bench) -> KnobPanel:

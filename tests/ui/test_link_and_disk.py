@@ -175,41 +175,20 @@ async def test_a_delay_that_is_not_possible_is_said_and_amber_when_asked() -> No
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
-async def test_seldom_link_settings_fold_into_a_line_that_opens(size: tuple[int, int]) -> None:
+async def test_seldom_settings_are_shown_by_a_key(size: tuple[int, int]) -> None:
     async with bench(size=size) as app:
-        panel = "#knobs"
-        if size == (80, 24):
-            panel = "#drawer"
-            await app.press("enter")
-        await app.until(lambda: "5 more link settings ▸" in app.text(panel))
+        panel = "#knobs" if size == (120, 36) else "#drawer"
         assert "jitter" not in app.text(panel)
-        assert "fsync delay" in app.text(panel)
-        assert "clients" in app.text(panel)
-        await app.press("down", "down", "right")
-        assert "more link settings ▾" in app.text(panel)
-        assert "bandwidth" in app.text(panel)
-        assert "all of them are shown" in app.text("#statement" if panel == "#knobs" else "#knob-line")
         await app.press("enter")
-        assert "bandwidth" not in app.text(panel)
-        assert "jitter, loss, bandwidth" in app.text("#statement" if panel == "#knobs" else "#knob-line")
+        await app.until(lambda: "bandwidth" in app.text(panel))
+        await app.press("enter", "down", "down")
+        assert f"{len(app.dashboard.board.views)}, LINK" not in app.text("#knob-line")
+        assert "bandwidth" not in app.text("#knobs")
         assert app.facade.called("set") == []
 
 
-async def test_the_small_screen_walks_over_the_fold_without_the_drawer() -> None:
-    async with bench(size=(80, 24)) as app:
-        await app.press("down", "down")
-        assert "▸ jitter, loss, bandwidth, to replica, to primary" in app.text("#knob-line")
-        assert all(len(row) <= 80 and "…" not in row for row in app.rows("#knob-line"))
-        await app.press("5")
-        assert not app.dashboard.query_one(Entry).is_open
-        await app.press("right", "down")
-        assert f"Knob 3 of {len(app.dashboard.board.views)}, LINK" in app.text("#knob-line")
-        assert "▸ jitter" in app.text("#knob-line")
-
-
-async def test_a_setting_that_is_not_at_its_default_is_never_folded() -> None:
+async def test_a_setting_that_is_not_at_its_default_is_always_shown() -> None:
     async with bench(make_tick(1.0, values={KnobName("jitter", "db2"): 1.5})) as app:
-        assert "4 more link settings" in app.text("#knobs")
         assert "1.5 ms" in app.text("#knobs")
         assert "loss" not in app.text("#knobs")
 
@@ -220,17 +199,6 @@ async def test_the_filter_finds_a_folded_setting() -> None:
         await app.until(lambda: app.dashboard.query_one(Entry).is_open)
         await app.press(*"bandw")
         await app.until(lambda: "bandwidth" in app.text("#knobs"))
-        assert "more link settings" not in app.text("#knobs")
-
-
-async def test_a_click_turns_the_fold() -> None:
-    async with bench() as app:
-        row = next(at for at, text in enumerate(app.rows("#knobs")) if "more link settings" in text)
-        await app.pilot.click("#knobs", offset=(6, row))
-        await app.until(lambda: "jitter" in app.text("#knobs"))
-        assert app.dashboard.board.at_fold
-        await app.pilot.click("#knobs", offset=(6, row))
-        await app.until(lambda: "jitter" not in app.text("#knobs"))
 
 
 # Values typed

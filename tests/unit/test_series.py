@@ -227,12 +227,3 @@ def test_counts_are_rates_over_the_same_window() -> None:
     assert history.recent.length_s == 1.0
     assert history.recent.per_second("errors") == 3.0
     assert history.recent.qps == pytest.approx(160.0)
-
-
-def test_a_held_history_stands_while_the_other_grows() -> None:
-    history = fed(tick(0.5, service(1000)), tick(1.0, service(1000)))
-    held = history.copied()
-    for at in range(3, 60):
-        history.feed(tick(at / 2, service(*[9000] * 200)))
-    assert [point.at_s for point in held.points] == [0.5, 1.0]
-    assert held.recent.n == 2

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from replexplorer.formats.themes import BUILT_IN, load_themes, parse_color
+from replexplorer.formats.themes import BUILT_IN, load_themes
+from tests import vision
 from tests.vision import BLINDNESSES, contrast, distance, seen
 
 THEMES = {theme.name: theme.tokens for theme in load_themes()}
@@ -35,7 +36,7 @@ def test_what_is_grey_stays_grey(blindness: str) -> None:
 @pytest.mark.parametrize("blindness", BLINDNESSES)
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_lines_of_one_chart_are_apart(name: str, blindness: str) -> None:
-    token = {key: parse_color(color) for key, color in THEMES[name].items()}
+    token = {key: vision.rgb(color) for key, color in THEMES[name].items()}
     near = {
         f"{one} and {other}": round(found, 1)
         for lines in TOGETHER
@@ -50,6 +51,6 @@ def test_lines_of_one_chart_are_apart(name: str, blindness: str) -> None:
     ["text", "muted", "faint", "title", "accent", "tps", "p50", "p95", "p99", "good", "bad", "warn", "key"],
 )
 def test_on_the_projector_text_has_the_contrast_of_the_stricter_level(word: str) -> None:
-    token = {key: parse_color(color) for key, color in THEMES["projector"].items()}
+    token = {key: vision.rgb(color) for key, color in THEMES["projector"].items()}
     for ground in ("bg", "panel", "keybg"):
         assert contrast(token[word], token[ground]) >= READ_FROM_AFAR, ground

@@ -14,7 +14,6 @@ from replexplorer.formats.themes import (
     TABLES,
     TOKENS,
     load_themes,
-    parse_color,
     read_theme,
     themes_directory,
 )
@@ -26,11 +25,11 @@ def dark_text() -> str:
 
 
 def luminance(color: str) -> float:
-    return vision.luminance(parse_color(color))
+    return vision.luminance(vision.rgb(color))
 
 
 def contrast(one: str, other: str) -> float:
-    return vision.contrast(parse_color(one), parse_color(other))
+    return vision.contrast(vision.rgb(one), vision.rgb(other))
 
 
 def test_four_themes_ship_and_name_every_token() -> None:

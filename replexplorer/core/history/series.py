@@ -12,7 +12,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -173,10 +173,6 @@ class History:
     """The parts are all without a commit, and long enough to be a stall."""
     _newest: Histogram | None = None
     """The last one taken: a tick without a newer interval brings it again."""
-
-    def copied(self) -> History:
-        """The same history apart, so that it stands while this one grows."""
-        return replace(self, points=self.points[:], _parts=deque(self._parts))
 
     def feed(self, tick: Tick) -> None:
         """Take a tick; one that is not newer than the last is ignored."""

@@ -52,7 +52,8 @@ from replexplorer.ui.actions import (
     keys_of,
     mode_of,
 )  # fmt: skip
-from replexplorer.ui.board import Board, Fold
+from replexplorer.ui.board import Board
+from replexplorer.ui.charts.contents import zoomed
 from replexplorer.ui.experiments import ExperimentControl
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.presenter import Presenter
@@ -68,7 +69,7 @@ from replexplorer.ui.widgets.knob_panel import Entry, KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip, LabTries
 from replexplorer.ui.widgets.ledger import EpochStrip, EpochTable, EventLogPane
 from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
-from replexplorer.ui.widgets.statement import TYPED_WIDTH, FoldIntent, Intent, KnobLine, StatementPanel
+from replexplorer.ui.widgets.statement import TYPED_WIDTH, Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.strips import BigStrip, ExposureLine, ReplicaStrip, TinyNotice, ValueStrip
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.words.runs import Line
@@ -366,17 +367,16 @@ class DashboardScreen(Screen[None]):
             self._draw_knobs()
 
     def action_knob_apply(self) -> None:
-        """Apply what is staged now; with nothing staged, turn the fold under the cursor, else open or
-        close the drawer of a small screen."""
-        is_small = self.layout_name is Layout.COMPACT
+        """Apply what is staged now; with nothing staged, show all knobs, in the drawer of a small screen, or
+        the usual ones again."""
         if self.board.staged:
             self._send()
-        elif (fold := self.board.at_fold) and (not is_small or self.drawer_open):
-            self.board.turn(fold)
-            self._draw_knobs()
-        elif is_small:
+        elif self.layout_name is Layout.COMPACT:
             self.toggle_class("-drawer")
             self.call_after_refresh(self._draw)
+        else:
+            self.board.shows_all = not self.board.shows_all
+            self._draw_knobs()
 
     def action_knob_revert(self) -> None:
         """Drop, from the inside out: the field, what is staged, the filter, the drawer."""
@@ -546,9 +546,7 @@ class DashboardScreen(Screen[None]):
     @on(KnobPanel.Picked)
     def _pick(self, message: KnobPanel.Picked) -> None:
         self._close_entries()
-        self.board.select(message.row)
-        if isinstance(message.row, Fold):
-            self.board.turn(message.row)
+        self.board.select(message.name)
         self.action_move(0)
 
     @on(KnobPanel.Stepped)
@@ -664,7 +662,7 @@ class DashboardScreen(Screen[None]):
 
     def action_zoom(self, steps: int) -> None:
         """A shorter (-1) or longer page of time."""
-        self.picture.zoom(steps)
+        self.picture.page_s = zoomed(self.picture.page_s, steps)
         self._draw()
 
     def action_chart_yscale(self) -> None:
@@ -897,13 +895,12 @@ class DashboardScreen(Screen[None]):
 
     def _draw_knobs(self) -> None:
         """The panel, what the selected knob runs, and the knob line."""
-        board, fold, tick = self.board, self.board.at_fold, self.picture.tick_of_knobs
+        board, tick = self.board, self.picture.tick_of_knobs
         if tick is None:
             return
-        shown: Intent | FoldIntent | None = self.intent()
-        if fold is not None:
-            folded = (name.knob.label for name in board.folded(fold))
-            shown = FoldIntent(fold.title, tuple(dict.fromkeys(folded)))
+        if self.layout_name is Layout.COMPACT:
+            board.shows_all = self.drawer_open
+        shown = self.intent()
         with self.app.batch_update():
             self._panel.show(tick)
             if shown is not None:

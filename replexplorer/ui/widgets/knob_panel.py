@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from replexplorer.core.knobs.names import Group, KnobName, format_value
 from replexplorer.core.tick import Tick
-from replexplorer.ui.board import Board, Fold, Row
+from replexplorer.ui.board import Board
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
@@ -41,9 +41,9 @@ class KnobPanel(Lines[Tick]):
 
     @dataclass
     class Picked(Message):
-        """A knob or the line of the fold was clicked."""
+        """A knob was clicked."""
 
-        row: Row
+        name: KnobName
 
     @dataclass
     class Stepped(Message):
@@ -61,7 +61,7 @@ class KnobPanel(Lines[Tick]):
         super().__init__(glyphs=glyphs, id=id)
         self._board = board
         self._top = 0
-        self._rows: list[Row | None] = []
+        self._rows: list[KnobName | None] = []
         self._arrows = (-1, -1)
 
     def row_of(self, name: KnobName | None) -> int | None:
@@ -71,12 +71,12 @@ class KnobPanel(Lines[Tick]):
     def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The rows that fit, the selected one among them, each under its heading."""
         board, beside = self._board, self.HEADINGS_BESIDE
-        painted: list[tuple[Line, Row | None]] = []
+        painted: list[tuple[Line, KnobName | None]] = []
         if board.searching or board.filter:
             painted.append((self._filter(width), None))
-        rows: list[tuple[str, Row | None]] = []  # with the heading's title; None is the heading itself
+        rows: list[tuple[str, KnobName | None]] = []  # with the heading's title; None is the heading itself
         for section in board.sections:
-            rows += [(section.title, row) for row in (*((None,) if not beside else ()), *section.rows)]
+            rows += [(section.title, row) for row in (*((None,) if not beside else ()), *section.names)]
         if not rows:
             painted.append(([(f" no knob matches `{board.filter}`", "muted")], None))
         elif beside:
@@ -87,8 +87,6 @@ class KnobPanel(Lines[Tick]):
             if row is None or (at == 0 and not beside):
                 line = self._heading(title, width, columns=at == 0)
                 row = None
-            elif isinstance(row, Fold):
-                line = self._fold(row, width)
             else:
                 line = self._knob(shown, row, title if beside and title != before else "", width)
             before = title
@@ -96,10 +94,10 @@ class KnobPanel(Lines[Tick]):
         self._rows = [row for _, row in painted]
         return [line for line, _ in painted]
 
-    def _scrolled(self, rows: list[tuple[str, Row | None]], height: int) -> int:
+    def _scrolled(self, rows: list[tuple[str, KnobName | None]], height: int) -> int:
         """The first row of the window, which moves so that the cursor is in it, below the row of the
         heading."""
-        cursor = self._board.at_fold or self._board.selected
+        cursor = self._board.selected
         at = next((i for i, (_, row) in enumerate(rows) if row is not None and row == cursor), 0)
         least, most = at - height + 1, at - (0 if self.HEADINGS_BESIDE else 1)
         self._top = max(0, min(max(least, min(self._top, most)), len(rows) - height))
@@ -127,18 +125,6 @@ class KnobPanel(Lines[Tick]):
         elif title == Group.DISK.upper() and disk is not None and disk.probe_p50_ms is not None:
             told = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
         return spread(row, [(told, "faint")] if told else [], width)
-
-    def _fold(self, fold: Fold, width: int) -> Line:
-        """`5 more link settings ▸`: how many are folded away, or that they are shown."""
-        chosen = fold == self._board.at_fold
-        count = len(self._board.folded(fold))
-        row = [
-            *padded([], self.COLUMNS.label - 2),
-            ("▸ " if chosen else "  ", "accent b"),
-            (f"{count} {fold.title}" if count else fold.title, "text b" if chosen else "muted"),
-            (" ▸" if count else " ▾", "accent b"),
-        ]
-        return _chosen(row, width) if chosen else row
 
     def _knob(self, tick: Tick, name: KnobName, heading: str, width: int) -> Line:
         """`▸ rtt   ◂ 85 ms ▸   85 ms   85.4`: asked, in effect, measured."""

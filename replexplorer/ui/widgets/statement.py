@@ -63,27 +63,6 @@ class Intent:
         return where or (f"{node}'s disk" if self.name.knob.backing.value == "disk" else node)
 
 
-@dataclass(frozen=True, slots=True)
-class FoldIntent:
-    """The line of a fold, with the knobs that it stands for."""
-
-    title: str
-    labels: tuple[str, ...]
-    """The folded knobs; none when all are shown."""
-
-    @property
-    def what(self) -> str:
-        """What is folded away."""
-        return f"{', '.join(self.labels)}: at their defaults" if self.labels else "all of them are shown"
-
-    @property
-    def help(self) -> str:
-        """How it is turned, and what it never hides."""
-        if self.labels:
-            return "→ shows them; what is not at its default is always shown"
-        return "← folds away what is at its default; what is not stays"
-
-
 def risky(name: KnobName, value: Value) -> bool:
     """Whether the catalogue's risk applies: it begins with `not X:` or with the values it is about."""
     head, colon, _ = name.knob.risk.partition(":")
@@ -119,21 +98,17 @@ def _place_of(value: float, knob: Knob) -> int:
     return next((at for at, step in figures if step > value), figures[-1][0] + 1 if figures else 0)
 
 
-class StatementPanel(Lines[Intent | FoldIntent]):
-    """The panel under the knobs, of the knob that is selected or of the fold that the cursor is on."""
+class StatementPanel(Lines[Intent]):
+    """The panel under the knobs, of the knob that is selected."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "StatementPanel { height: 8; }"
 
-    def draw(self, shown: Intent | FoldIntent, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Intent, width: int, height: int) -> list[Line]:
         """Rule, statements, help, risks; the ladder in the last row."""
-        if isinstance(shown, FoldIntent):
-            title: Line = [(shown.title.capitalize(), "title b")]
-            told = [*_block("", shown.what, "text", width), *_block("", shown.help, "muted", width)]
-            return [rule(title, [], width), *told]
         at, total = shown.place
         verb = "Will run on" if shown.staged else "Runs on"
-        title = [(f"{verb} {shown.runs_on}", "title b")]
+        title: Line = [(f"{verb} {shown.runs_on}", "title b")]
         body = _block("✖ ", shown.problem, "bad b", width)
         for statement in shown.preview.statements[:3]:
             body += _block("", statement, "warn b", width)
@@ -155,7 +130,7 @@ def _block(symbol: str, text: str, words: str, width: int) -> list[Line]:
     return hung([(f"  {symbol}", words)], text, width - 2, words) if text else []
 
 
-class KnobLine(Lines[Intent | FoldIntent]):
+class KnobLine(Lines[Intent]):
     """The selected knob in three rows of a small screen: place, value, statement."""
 
     DEFAULT_CSS = "KnobLine { height: 3; }"
@@ -171,17 +146,11 @@ class KnobLine(Lines[Intent | FoldIntent]):
     @property
     def value_column(self) -> int:
         """Where the value begins in the second row."""
-        return 7 + len(self.shown.label) if isinstance(self.shown, Intent) else 0
+        return 7 + len(self.shown.label) if self.shown is not None else 0
 
-    def draw(self, shown: Intent | FoldIntent, width: int, height: int) -> list[Line]:
+    def draw(self, shown: Intent, width: int, height: int) -> list[Line]:
         """Rule with the knob's place, its value with the ladder, what it runs and risks."""
         all_knobs: Line = [("Enter all knobs", "muted")]
-        if isinstance(shown, FoldIntent):
-            return [
-                rule([(shown.title.capitalize(), "title b")], all_knobs, width),
-                [(" ▸ ", "accent b"), (shown.what, "text")],
-                [(f" {shown.help}", "muted")],
-            ]
         at, total = shown.place
         knob, effect, measured = shown.name.knob, shown.effect, shown.measured
         title: Line = [("Knob ", "title b"), (f"{at} of {total}, {knob.group.upper()}", "muted")]
