@@ -14,6 +14,7 @@ from bench.figure import Figure, ratio_figure
 from bench.paired import LIMIT_S, QUICK_LIMIT_S
 from replexplorer.adapters.docker.client import connect
 from replexplorer.core.dialect.dialect import MYSQL_TIMED
+from replexplorer.core.dialect.question import listed
 from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
 from tests.turning import turn as turn_knobs
@@ -44,9 +45,13 @@ class ServerCpu:
         self._docker.close()
 
 
+def _is_on_by_default(instrument: str) -> bool:
+    return instrument == "idle" or instrument.startswith("wait/io/")
+
+
 async def switch(session: Session, *, on: bool) -> None:
     """Turn the instruments and their polling on or off."""
-    names = ", ".join(f"'{name}'" for name in MYSQL_TIMED.instruments)
+    names = listed(name for name in (*MYSQL_TIMED.waits, *MYSQL_TIMED.stages) if not _is_on_by_default(name))
     word = "YES" if on else "NO"
     await session.fleet.source.control.query(
         "UPDATE performance_schema.setup_instruments"

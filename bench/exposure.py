@@ -27,7 +27,7 @@ from bench.figure import Figure, Wanted, ratio_figure, tell
 from bench.paired import LIMIT_S, QUICK_LIMIT_S
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.exposure import Loss
-from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
+from replexplorer.engine.observe.exposure_watch import EVERY_S
 from replexplorer.engine.session import Session
 from tests.turning import turn
 
@@ -100,7 +100,7 @@ async def looking(session: Session) -> AsyncIterator[None]:
     async def look() -> None:
         while True:
             await exposures.look()
-            await asyncio.sleep(exposures.every_s)
+            await asyncio.sleep(EVERY_S)
 
     task = asyncio.create_task(look(), name="looking")
     try:
@@ -257,13 +257,13 @@ async def cpu_of_looks(session: Session) -> Figure:
             idle_server_s, idle_own_s = cpu.seconds(), time.process_time()
             await asyncio.sleep(took_s)
             idle_s = cpu.seconds() - idle_server_s + time.process_time() - idle_own_s
-            shares.append((used_s - idle_s) / LOOKS / BUSY_EVERY_S / (os.cpu_count() or 1))
+            shares.append((used_s - idle_s) / LOOKS / EVERY_S / (os.cpu_count() or 1))
     finally:
         cpu.close()
     share = statistics.median(shares)
     return Figure(
         "P13",
-        f"the machine's CPU that {1 / BUSY_EVERY_S:.0f} looks a second take",
+        f"the machine's CPU that {1 / EVERY_S:.0f} looks a second take",
         f"<= {MOST_COST:.0%}",
         f"{share:.2%} ({min(shares):.2%} to {max(shares):.2%})",
         share <= MOST_COST,

@@ -18,7 +18,7 @@ from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, for
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import transactions
-from replexplorer.core.server.node_view import MemberWatch, NodeView, ThreadWatch
+from replexplorer.core.server.node_view import Membership, NodeView, ThreadWatch, member_news
 from replexplorer.core.text import command
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import probe
@@ -28,6 +28,7 @@ from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.load import Driving, Heartbeat, LoadDriver
+from replexplorer.engine.observe.exposure_watch import EVERY_S as EXPOSURE_EVERY_S
 from replexplorer.engine.observe.samples import NodeSample, watch_links
 from replexplorer.engine.tasks import Patience
 from replexplorer.ports import NodeAddress
@@ -88,8 +89,8 @@ class Monitor:
         """Nodes that differ from the source until they are copied."""
         self._threads: dict[str, ThreadWatch] = {}
         """By replica."""
-        self._members: dict[str, MemberWatch] = {}
-        """By node of a group."""
+        self._members: dict[str, Membership] = {}
+        """By node of a group, what it said last."""
         self._takes_writes: str | None = None
         """The node of a group that did when it was last told."""
 
@@ -164,7 +165,7 @@ class Monitor:
             if is_news and not self._only_watches:
                 with contextlib.suppress(ReplexplorerError):  # tried again with the next look
                     await self._keep_alone(alone)
-            await self._clock.sleep(exposures.every_s)
+            await self._clock.sleep(EXPOSURE_EVERY_S)
 
     async def _keep_alone(self, alone: Alone | None) -> None:
         await self._state.write(lambda now: replace(now, alone=alone))
@@ -214,8 +215,9 @@ class Monitor:
         if view.member is not None:
             if self._takes_writes is None and view.is_source:
                 self._takes_writes = view.name
-            for told in self._members.setdefault(view.name, MemberWatch(view.name)).seen(view.member):
+            for told in member_news(view.name, self._members.get(view.name), view.member):
                 self._tell(*told)
+            self._members[view.name] = view.member
         elif view.is_source or view.role is Role.DETACHED or self._event_log.unchanged_since_s == inf:
             return
         elif news := self._threads.setdefault(view.name, ThreadWatch()).seen(view):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replexplorer.core.dialect.flavours import flavour_of
@@ -9,7 +11,7 @@ from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.server.node_view import Membership, MemberWatch
+from replexplorer.core.server.node_view import Membership, member_news
 from replexplorer.core.system import GROUP
 from replexplorer.core.topology import Belonging
 
@@ -116,16 +118,17 @@ def test_joining_ends_what_was_before_and_founding_is_switched_off(dialect: Grou
 
 
 def test_a_change_of_members_is_told_once() -> None:
-    watch = MemberWatch("db2")
-
-    def seen(belongs: Belonging, state: str, size: int, answering: int) -> list[tuple[Severity, str]]:
-        return watch.seen(Membership(belongs, state, size=size, answering=answering))
-
-    assert seen(Belonging.MEMBER, "ONLINE", 3, 3) == []
-    assert seen(Belonging.MEMBER, "ONLINE", 3, 3) == []
-    assert seen(Belonging.MEMBER, "ONLINE", 2, 2) == [(Severity.WARN, "db2 sees a group of 2")]
-    cut = seen(Belonging.CUT_OFF, "ONLINE", 2, 1)
-    assert cut == [(Severity.BAD, "db2: ONLINE, and no majority answers: 1 of 2")]
-    assert watch.seen(None) == []
-    assert seen(Belonging.JOINING, "RECOVERING", 3, 3) == [(Severity.INFO, "db2: RECOVERING")]
-    assert seen(Belonging.MEMBER, "ONLINE", 3, 3) == [(Severity.GOOD, "db2: ONLINE")]
+    whole = Membership(Belonging.MEMBER, "ONLINE", size=3, answering=3)
+    fewer = replace(whole, size=2, answering=2)
+    cut = Membership(Belonging.CUT_OFF, "ONLINE", size=2, answering=1)
+    joins = replace(whole, belongs=Belonging.JOINING, state="RECOVERING")
+    for before, now, told in (
+        (None, whole, []),
+        (whole, None, []),
+        (whole, whole, []),
+        (whole, fewer, [(Severity.WARN, "db2 sees a group of 2")]),
+        (fewer, cut, [(Severity.BAD, "db2: ONLINE, and no majority answers: 1 of 2")]),
+        (cut, joins, [(Severity.INFO, "db2: RECOVERING")]),
+        (joins, whole, [(Severity.GOOD, "db2: ONLINE")]),
+    ):
+        assert member_news("db2", before, now) == told

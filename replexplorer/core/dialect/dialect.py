@@ -290,11 +290,6 @@ class Timed:
     waits: Mapping[str, Source]
     stages: Mapping[str, Source]
 
-    @property
-    def instruments(self) -> tuple[str, ...]:
-        """Those that a server has off unless its start says otherwise; the rest is on by default."""
-        return tuple(name for name in (*self.waits, *self.stages) if name not in (_IDLE, _REDO))
-
     def question(self, account: str | None) -> Question[Totals]:
         """A few names by index, no table of events. Files have no account; all else is asked for the
         account alone, so that the poller, the acknowledgement receiver and dump threads are not in it.

@@ -62,8 +62,6 @@ class MariaDb(MySql):
     refuses: ClassVar = "read_only"
     counters: ClassVar = "information_schema.global_status"
     timed: ClassVar = MARIADB_TIMED
-    hidden_index: ClassVar = "ignored = 'YES'"
-    """Since 10.6."""
     tablespaces: ClassVar = "innodb_sys_tablespaces"
     lsns: ClassVar = {"current_lsn": "Innodb_lsn_current", "flushed_lsn": "Innodb_lsn_flushed"}
 

@@ -136,8 +136,6 @@ class MySql:
     """The channel by which a replica receives."""
     timed: ClassVar[Timed] = MYSQL_TIMED
     """What its performance schema times of commits."""
-    hidden_index: ClassVar = "is_visible = 'NO'"
-    """Says in SQL of a row of STATISTICS that no query uses the index."""
     tablespaces: ClassVar = "innodb_tablespaces"
     """The table of the tables' files in information_schema."""
     lsns: ClassVar[dict[str, str]] = {
@@ -640,7 +638,7 @@ class MySql:
 
     def schema_questions(self, databases: Sequence[str]) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
         """What of the tables of these databases hurts replication, one a kind of finding."""
-        return schema_questions(databases, self.hidden_index)
+        return schema_questions(databases)
 
     def table_bytes(self, database: str, table: str) -> Question[int]:
         """Size of a table's file; 0 where there is none. Of a table with a file of its own."""

@@ -1,9 +1,8 @@
 """What of a server's tables hurts row-based replication: one question a finding, and the statement that
 repairs it.
 
-Engines, keys and indexes: MySQL manual, "Replication and Storage Engines" and "InnoDB Indexes". The columns
-that are read are the same on both flavors (manual and MariaDB knowledge base, "INFORMATION_SCHEMA STATISTICS
-Table"), but for the one that hides an index from queries.
+Engines and keys: MySQL manual, "Replication and Storage Engines" and "InnoDB Indexes". The columns that are
+read are the same on both flavors (manual and MariaDB knowledge base, "INFORMATION_SCHEMA STATISTICS Table").
 
 Tables asked of information_schema, which has the same four views on both flavours.
 
@@ -21,8 +20,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.dialect.question import Question, Row, listed, whole
@@ -45,14 +44,11 @@ _SCANS: Final = (
 _NAMES: Final = "GROUP_CONCAT(CONCAT('`', REPLACE(column_name, '`', '``'), '`') ORDER BY seq_in_index)"
 
 
-FindingKind = Literal["no-primary-key", "engine", "duplicate-index", "redundant-index"]
-
-
 @dataclass(frozen=True, slots=True)
 class SchemaFinding:
     """One thing that was found of one table."""
 
-    kind: FindingKind
+    kind: Literal["no-primary-key", "engine"]
     severity: Literal["problem", "note"]
     """problem: it stalls a replica or loses rows; note: it costs something."""
     database: str
@@ -65,20 +61,17 @@ class SchemaFinding:
     """What repairs it."""
 
 
-def schema_questions(
-    databases: Sequence[str], hidden: str
-) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
-    """One a kind of finding; `hidden` says in SQL of a row of STATISTICS that no query uses the index."""
-
-    def question(
-        statement: str, read: Callable[[Row], SchemaFinding], hidden: str = ""
-    ) -> Question[tuple[SchemaFinding, ...]]:
-        text = statement.format(marks=", ".join(["%s"] * len(databases)), hidden=hidden)
-        return Question(text, lambda rows: tuple(map(read, rows)), (*databases, *databases))
-
-    # A server that hides no index from queries has no column for it.
-    indexes = replace(question(_INDEXES, _needless, hidden), instead=question(_INDEXES, _needless, "0"))
-    return question(_ENGINES, _engine), question(_KEYLESS, _keyless), indexes
+def schema_questions(databases: Sequence[str]) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
+    """One a kind of finding."""
+    marks = ", ".join(["%s"] * len(databases))
+    return tuple(
+        Question(
+            statement.format(marks=marks),
+            lambda rows, read=read: tuple(map(read, rows)),  # type: ignore[misc]
+            (*databases, *databases),
+        )
+        for statement, read in ((_ENGINES, _engine), (_KEYLESS, _keyless))
+    )
 
 
 _ENGINES: Final = f"""SELECT table_schema AS db, table_name AS tab, engine AS engine
@@ -103,26 +96,6 @@ WHERE t.table_schema IN ({{marks}}) AND t.table_type IN ('BASE TABLE', 'SYSTEM V
     WHERE p.table_schema = t.table_schema AND p.table_name = t.table_name AND p.index_name = 'PRIMARY'
   )
 ORDER BY 1, 2, u.parts"""
-_WHOLE: Final = """SELECT table_schema, table_name, index_name, index_type, MAX(non_unique) AS plain,
-    GROUP_CONCAT(column_name ORDER BY seq_in_index) AS names
-  FROM information_schema.statistics WHERE table_schema IN ({marks})
-  GROUP BY table_schema, table_name, index_name, index_type
-  HAVING SUM(column_name IS NULL OR sub_part IS NOT NULL OR collation = 'D' OR {hidden}) = 0"""
-"""Indexes of whole ascending columns that queries use: others are compared with none."""
-_INDEXES: Final = f"""SELECT i.table_schema AS db, i.table_name AS tab, i.index_name AS name,
-  o.index_name AS other, i.names = o.names AS same
-FROM ({_WHOLE}) i JOIN ({_WHOLE}) o
-  ON o.table_schema = i.table_schema AND o.table_name = i.table_name AND o.index_name <> i.index_name
-  AND o.index_type = i.index_type
-WHERE i.index_name <> 'PRIMARY' AND (
-  i.names = o.names AND (
-    i.plain > o.plain OR i.plain = o.plain AND (o.index_name = 'PRIMARY' OR o.index_name < i.index_name)
-  )
-  OR i.plain AND i.index_type = 'BTREE'
-    AND LEFT(o.names, CHAR_LENGTH(i.names) + 1) = CONCAT(i.names, ',')
-)
-ORDER BY 1, 2, 3, same DESC"""
-"""An index that another one has the same columns as, or begins with. Of two equal ones the later by name."""
 
 
 def added_key(database: str, table: str) -> str:
@@ -154,17 +127,8 @@ def _keyless(row: Row) -> SchemaFinding:
     return _finding(row, "no-primary-key", _SCANS, statement)
 
 
-def _needless(row: Row) -> SchemaFinding:
-    name, other, same = str(row["name"]), str(row["other"]), int(row["same"])
-    words = "the primary key" if other == "PRIMARY" else f"index {other}"
-    begins = f"has the same columns as {words}" if same else f"is how {words} begins"
-    why = f"index {name} {begins}: each write keeps both, on the source and on every replica"
-    statement = f"{_altered(row)} DROP INDEX {_quoted(name)}"
-    return _finding(row, "duplicate-index" if same else "redundant-index", why, statement, name)
-
-
 def _finding(
-    row: Row, kind: FindingKind, why: str, statement: str, index: str | None = None
+    row: Row, kind: Literal["no-primary-key", "engine"], why: str, statement: str, index: str | None = None
 ) -> SchemaFinding:
     """A note where an index is what it is about."""
     severity: Literal["problem", "note"] = "problem" if index is None else "note"

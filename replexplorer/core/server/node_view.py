@@ -194,44 +194,25 @@ def judge_group(
     )
 
 
-class MemberWatch:
-    """Follows what one node says of its group, look by look."""
+_SEVERITIES: Final = {Belonging.MEMBER: Severity.GOOD, Belonging.JOINING: Severity.INFO}
+"""Of how a member stands to its group now; else it is bad."""
 
-    def __init__(self, node: str) -> None:
-        self._node = node
-        self._last: Membership | None = None
 
-    def seen(self, now: Membership | None) -> list[tuple[Severity, str]]:
-        """What is new since the last look, in words; nothing at the first, and while the node is away."""
-        if now is None:
-            return []
-        last, self._last = self._last, now
-        if last is None:
-            return []
-        told: list[tuple[Severity, str]] = []
-        if now.state != last.state or now.belongs is not last.belongs:
-            told.append((_severity(now.belongs), f"{self._node}: {_words(now)}"))
-        if now.is_ready and last.size != now.size and now.size is not None:
-            severity = Severity.WARN if now.size < (last.size or 0) else Severity.INFO
-            told.append((severity, f"{self._node} sees a group of {now.size}"))
+def member_news(node: str, before: Membership | None, now: Membership | None) -> list[tuple[Severity, str]]:
+    """What a node says of its group that it did not say when it last said anything, in words."""
+    told: list[tuple[Severity, str]] = []
+    if now is None or before is None:
         return told
-
-
-def _severity(belongs: Belonging) -> Severity:
-    match belongs:
-        case Belonging.MEMBER:
-            return Severity.GOOD
-        case Belonging.JOINING:
-            return Severity.INFO
-        case _:
-            return Severity.BAD
-
-
-def _words(now: Membership) -> str:
-    if now.belongs is Belonging.CUT_OFF:
-        heard = "" if now.answering is None else f": {now.answering} of {now.size}"
-        return f"{now.state}, and no majority answers{heard}"
-    return now.state
+    if now.state != before.state or now.belongs is not before.belongs:
+        words = now.state
+        if now.belongs is Belonging.CUT_OFF:
+            heard = "" if now.answering is None else f": {now.answering} of {now.size}"
+            words += f", and no majority answers{heard}"
+        told.append((_SEVERITIES.get(now.belongs, Severity.BAD), f"{node}: {words}"))
+    if now.is_ready and before.size != now.size and now.size is not None:
+        severity = Severity.WARN if now.size < (before.size or 0) else Severity.INFO
+        told.append((severity, f"{node} sees a group of {now.size}"))
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from replexplorer.core.load.interval import Measurement
 from replexplorer.core.server.comeback import waits_for_both
 from replexplorer.core.server.counters import CostSample
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.server.node_view import MemberWatch
+from replexplorer.core.server.node_view import Membership, member_news
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE
@@ -146,7 +146,7 @@ class _DrillUnderWay:
     """When the mending of the last fault began."""
     _fallbacks: int | None = None
     """By the server's own count, at the look before."""
-    _members: dict[str, MemberWatch] = field(default_factory=dict)
+    _members: dict[str, Membership] = field(default_factory=dict)
     """Of a group: what each says of itself, one that is cut off too."""
 
     @property
@@ -257,8 +257,10 @@ class _DrillUnderWay:
             self._note(f"protection: {state}")
             result.timeline.append(StateAt(self.now_s(), state))
         for node in seen.nodes:
-            for _, text in self._members.setdefault(node.name, MemberWatch(node.name)).seen(node.member):
+            for _, text in member_news(node.name, self._members.get(node.name), node.member):
                 self._note(text)
+            if node.member is not None:
+                self._members[node.name] = node.member
         count, before = seen.protection.fallbacks, self._fallbacks
         if count is not None:
             # A restart counts from 0.

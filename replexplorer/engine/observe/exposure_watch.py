@@ -28,10 +28,8 @@ from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 
-BUSY_EVERY_S: Final = 0.2
-"""Between two looks while commits are made or not flushed yet: what lies between two looks is what `low` and
-`high` are apart."""
-IDLE_EVERY_S: Final = 0.3
+EVERY_S: Final = 0.2
+"""Between two looks: what lies between two looks is what `low` and `high` are apart."""
 KNOWN_WITHIN_S: Final = 1.5
 _AT_FIRST_EVERY_S: Final = 0.03
 _SOURCE_WITHIN_S: Final = 2.0
@@ -54,7 +52,6 @@ class ExposureWatch:
         self._again_s: dict[str, float] = {}
         """By replica that did not answer: when it is asked again."""
         self._one = asyncio.Lock()
-        self._is_idle = False
         self.kept: Alone | None = None
         """Since when no replica answers, as the stack keeps it."""
         self._checked: Alone | None = None
@@ -92,11 +89,6 @@ class ExposureWatch:
     def is_answered(self) -> bool:
         """Whether a replica answered at the last look."""
         return self._meter.is_answered
-
-    @property
-    def every_s(self) -> float:
-        """How soon to look again."""
-        return IDLE_EVERY_S if self._is_idle or self._fault is not None else BUSY_EVERY_S
 
     def exposure(self) -> Exposure | None:
         """As of the last look; Unknown where the source does not answer, None before the first look."""
@@ -198,7 +190,6 @@ class ExposureWatch:
             received[replica.name] = known
         await self._check_kept()
         self._meter.take(look, received, self._held)
-        self._is_idle = first == after and log.current_lsn == log.flushed_lsn
 
     async def _check_kept(self) -> None:
         """See whether what is kept holds: of this source, and no replica's server has started since. One that

@@ -33,8 +33,7 @@ async def schema_findings(member: Member, databases: Sequence[str] = ()) -> tupl
     found: dict[tuple[str, ...], SchemaFinding] = {}
     for question in dialect.schema_questions(looked) if looked else ():
         for each in await ask(sql, question, deadline_s=_DESCRIBED_WITHIN_S):
-            of = (each.index or "") if each.kind.endswith("index") else each.kind
-            found.setdefault((each.database, each.table, of), each)
+            found.setdefault((each.database, each.table, each.kind), each)
     return tuple(sorted(found.values(), key=lambda each: each.severity == "note"))
 
 

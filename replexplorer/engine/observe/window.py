@@ -173,11 +173,6 @@ class SampleWindow:
 
     # -- what it says
 
-    @property
-    def newest(self) -> NodeSample | None:
-        """The primary's last sample; None while it does not answer."""
-        return self._samples[-1] if self._samples else None
-
     def stretch(self, since_s: float) -> SamplePair | None:
         """The last FIGURES_S, or more for want of commits, but nothing before `since_s`."""
         for seconds in (FIGURES_S, FIGURES_MOST_S):
