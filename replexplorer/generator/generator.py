@@ -20,7 +20,7 @@ from typing import Any, Final
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, LoadShare, Pace, Schedule
-from replexplorer.core.load.workload import LEDGER, Workload
+from replexplorer.core.load.workload import LEDGER, Table, Workload
 from replexplorer.generator.client_log import ClientLog, LogHealth, Reader, readers_of
 from replexplorer.generator.clients import Alarm, Clients
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher, check_script, course_of, workload_of
@@ -286,11 +286,9 @@ class Generator:
             return
         self._preparing += 1
         try:
+            self._rows = await tables.prepare(workload, settings.table_size, self._hold)
             if settings.script is not None:
-                await tables.prepare_file(workload, self._hold)
                 await check_script(workload, target, settings, self._random)
-            elif workload.table is not None:
-                self._rows = await tables.prepare(workload.table, settings.table_size, self._hold)
         finally:
             self._preparing -= 1
 
@@ -362,8 +360,8 @@ class Generator:
 
     def _watch_growth(self, interval: Interval, job: ClientJob, settings: LoadSettings) -> None:
         """Truncate a table that grew to its bound; other generators' rows are as many as their clients."""
-        table = job.workload.table
-        if table is None or not table.grows or self._tables is None:
+        table = job.workload.grown
+        if table is None or self._tables is None:
             return
         others = settings.clients / self._part.clients if self._part.clients else 1.0
         self._rows += interval.commits * others
@@ -371,13 +369,12 @@ class Generator:
         if settings.payload_bytes:
             bound = min(bound, _GROWN_BYTES // settings.payload_bytes)
         if self._rows >= bound and self._truncation is None:
-            self._truncation = asyncio.create_task(self._truncate(self._tables, job))
+            self._truncation = asyncio.create_task(self._truncate(self._tables, table, job))
 
-    async def _truncate(self, tables: Tables, job: ClientJob) -> None:
+    async def _truncate(self, tables: Tables, table: Table, job: ClientJob) -> None:
         """Empty the table that reached its bound."""
         try:
-            if job.workload.table is not None:
-                await tables.truncate(job.workload.table)
+            await tables.truncate(table)
             if job.log is not None:
                 job.log.reset()
             if self._dispatcher is not None and self._dispatcher.job is job:

@@ -1,13 +1,13 @@
-"""The load's tables: reused when they fit, else recreated in a few large transactions.
+"""The load's tables, those of the built-in workloads and those of a user's file: reused when they fit, else
+made again in a few large transactions.
 
 A commit may cost a round trip of the semi-synchronous link, so rows go in by thousands and over a
 few connections at once, and the index comes after them, which costs both servers a third less; a table
-that fits costs no write at all. The index is the last thing made: what lacks it was never finished.
+that fits costs no write at all.
 
-The tables of a user's file: made and filled where they are missing, and never another's table instead.
-
-Law: a table is dropped only if it carries the mark of this program, which its making left in its comment.
-It is reused while it was made from the same text and has about the rows that it started with.
+Law: a table's comment marks from which text it was made, and is written last: what was never finished has
+another mark. It fits while it has that mark and about the rows that it started with. Outside of our own
+database a table is dropped only if it carries a mark of this program.
 """
 
 from __future__ import annotations
@@ -17,42 +17,29 @@ import hashlib
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.dialect.schema import described, description
 from replexplorer.core.errors import ServerRefused, UsageError
-from replexplorer.core.load.workload import (
-    DATABASE,
-    PAYLOAD,
-    PAYLOAD_COLUMN,
-    FilledTable,
-    Table,
-    Workload,
-    fill_source,
-)
+from replexplorer.core.load.workload import DATABASE, PAYLOAD_COLUMN, Table, Workload, fill_source
 from replexplorer.core.tables import FilledShape, domains_of, fill_statement
-from replexplorer.ports import LoadTarget
+from replexplorer.ports import LoadTarget, Report
 
-MADE_ROWS_A_STATEMENT: Final = 2000
+_ROWS_A_STATEMENT: Final = 5000
 _STATEMENT_BYTES: Final = 1 << 20
 """Below every default of max_allowed_packet since 5.6 (4 MiB)."""
 _MARK: Final = "replexplorer "
 _FITS: Final = 0.1
 """So far the number of rows may be off, as a share of what it was."""
 _CONNECTIONS: Final = 4
-ROWS_A_STATEMENT: Final = 5000
-"""About 1 MB: below every default of max_allowed_packet since 5.6 (4 MiB)."""
 _DEADLINE_S: Final = 86_400.0
 """A statement may wait for an acknowledgement for as long as the semi-sync timeout says."""
-_NO_SUCH: Final = frozenset({1049, 1146})
-"""Unknown database, unknown table."""
 _LOCK: Final = "replexplorer.prepare"
-
-Report = Callable[[str, float | None], None]
 
 
 class _Session(ControlConnection):
@@ -68,143 +55,55 @@ class _Session(ControlConnection):
         """The rows of a statement with these arguments."""
         return await self.query(statement, args, deadline_s=_DEADLINE_S)
 
-    async def make_database(self, name: str) -> None:
-        """Make a database, unless it is there."""
-        [found] = await self.ask(
-            "SELECT COUNT(*) AS n FROM information_schema.schemata WHERE schema_name = %s", name
-        )
-        if not found["n"]:
-            await self.ask(f"CREATE DATABASE `{name}`")
 
-
-def mark_of(table: FilledTable) -> str:
+def mark_of(table: Table) -> str:
     """What says that a table was made from this text."""
-    text = f"{table.body}\0{table.rows}\0{table.row_bytes}"
+    text = f"{table.body}\0{table.rows}\0{table.row_bytes}\0{table.index}"
     return f"{_MARK}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-async def _missing(session: _Session, workload: Workload) -> list[FilledTable]:
-    """The tables that are to be made; raises UsageError where one would take another's place."""
-    missing = []
-    for table in workload.filled:
-        found = await session.ask(
-            "SELECT table_comment AS mark FROM information_schema.tables"
-            " WHERE table_schema = %s AND table_name = %s",
-            *(table.database, table.name),
+async def _mark(session: _Session, table: Table) -> str:
+    """The mark of the table that is there; empty without one. Raises UsageError where no workload made it."""
+    found = await session.ask(
+        "SELECT table_comment AS mark FROM information_schema.tables"
+        " WHERE table_schema = %s AND table_name = %s",
+        *(table.database, table.name),
+    )
+    mark = str(found[0]["mark"]) if found else ""
+    if found and table.database != DATABASE and not mark.startswith(_MARK):
+        raise UsageError(
+            f"{table.place}: {table.database}.{table.name} is there, and no workload made it",
+            r"name another database with \database, or rename that table",
         )
-        if not found:
-            missing.append(table)
-            continue
-        mark = str(found[0]["mark"])
-        if not mark.startswith(_MARK):
-            raise UsageError(
-                f"{table.place}: {table.database}.{table.name} is there, and no workload made it",
-                r"name another database with \database, or rename that table",
-            )
-        if mark != mark_of(table) or not await _fits(session, table):
-            missing.append(table)
-    return missing
+    return mark
 
 
-async def _fits(session: _Session, table: FilledTable) -> bool:
+async def _missing(session: _Session, tables: Sequence[Table]) -> list[Table]:
+    """The tables that are to be made; raises UsageError where one would take another's place."""
+    return [
+        each
+        for each in tables
+        if await _mark(session, each) != mark_of(each) or not await _has_its_rows(session, each)
+    ]
+
+
+async def _has_its_rows(session: _Session, table: Table) -> bool:
+    """Whether a table that is there has about the rows that it starts with; one that grows has any number."""
+    if table.grows or table.rows is None:
+        return True
     [row] = await session.ask(f"SELECT COUNT(*) AS n FROM {table.quoted}")
     return abs(int(row["n"]) - table.rows) <= _FITS * table.rows
 
 
-async def _make_filled(
-    session: _Session,
-    tables: Sequence[FilledTable],
-    workload: Workload,
-    target: LoadTarget,
-    random: Random,
-    report: Report,
-) -> None:
-    """Make tables, all of them before the first one's rows, which may name rows of another; raises UsageError
-    where the server refuses one's text or a row."""
-    if not tables:
-        return
-    for table in tables:
-        await session.ask(f"DROP TABLE IF EXISTS {table.quoted}")
-        with _refusals_of(table):
-            # The mark comes when the rows are there: what was never finished has another one.
-            await session.ask(
-                f"CREATE TABLE {table.quoted} {table.body.rstrip()} COMMENT = '{_MARK}unfinished'"
-            )
-    shapes = await _shapes(session, workload)
-    domains = domains_of(list(shapes.values()))
-    for table in tables:
-        what = f"preparing table {table.database}.{table.name}"
-        report(what, 0.0)
-        shape = shapes.get(_key(table.database, table.name))
-        if shape is None:
-            raise UsageError(f"{table.place}: {table.name} is not there", "the table was dropped meanwhile")
-        with _refusals_of(table):
-            fill = partial(fill_statement, shape, domains[shape.shape.name], random=random)
-            step = max(1, min(MADE_ROWS_A_STATEMENT, _STATEMENT_BYTES // len(fill(1, 1))))
-            await _fill(target, fill, shape.rows, step, partial(report, what))
-            # By itself the server counts the rows 10 s later, and scans a table that it takes for empty.
-            await session.ask(f"ANALYZE TABLE {table.quoted}")
-            await session.ask(f"ALTER TABLE {table.quoted} COMMENT = '{mark_of(table)}'")
-        report(what, 1.0)
-
-
 @contextmanager
-def _refusals_of(table: FilledTable) -> Iterator[None]:
+def _refusals_of(table: Table) -> Iterator[None]:
+    """What the server says of a user's table names its place in the file."""
     try:
         yield
     except ServerRefused as refused:
+        if not table.place:
+            raise
         raise UsageError(f"{table.place}: {refused.message}", "the server refuses this table") from None
-
-
-def _key(database: str, table: str) -> tuple[str, str]:
-    """Some servers keep names in lower case."""
-    return database.lower(), table.lower()
-
-
-async def _shapes(session: _Session, workload: Workload) -> dict[tuple[str, str], FilledShape]:
-    """The file's tables that are there, as the server describes them, with the rows that each is to have."""
-    databases = sorted({each.database for each in workload.filled})
-    tables, columns, indexes = [
-        each.read(await session.ask(each.statement, *databases)) for each in description(databases)[:3]
-    ]
-    found = described(tables, columns, indexes, ())
-    wanted = {_key(each.database, each.name): each for each in workload.filled}
-    return {
-        key: FilledShape(shape, wanted[key].rows, wanted[key].row_bytes)
-        for shape in found
-        if (key := _key(*shape.name)) in wanted
-    }
-
-
-async def _fill(
-    target: LoadTarget, fill: Callable[[int, int], str], rows: int, step: int, report: Callable[[float], None]
-) -> None:
-    """Insert rows 1 to `rows` over a few connections; `fill` makes a statement of a first and a last row."""
-    firsts = iter(range(1, rows + 1, step))
-    done, statements = itertools.count(1), -(-rows // step)
-
-    async def work() -> None:
-        session = _Session(target)
-        try:
-            for first in firsts:
-                await session.ask(fill(first, min(first + step - 1, rows)))
-                report(next(done) / (statements + 1))  # the index is one more step
-        finally:
-            await session.close()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(_CONNECTIONS, statements)):
-                group.create_task(work())
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from None
-
-
-class _Shape(NamedTuple):
-    """What a table has beside its rows."""
-
-    payload: bool
-    indexed: bool
 
 
 class Tables:
@@ -220,120 +119,148 @@ class Tables:
         self._target = target
 
     async def prepare(
-        self, table: Table, table_size: int, before_making: Callable[[], Awaitable[None]] | None = None
+        self, workload: Workload, table_size: int, before_making: Callable[[], Awaitable[None]]
     ) -> int:
-        """Make a table fit; answers how many rows it has. Raises ReplexplorerError.
+        """Make a workload's tables fit; answers how many rows the one that grows has. Raises
+        ReplexplorerError, and UsageError where a table that no workload made has the name of a user's.
 
-        Whoever works on the table is asked to stop `before_making` it again. Two loads that prepare at
+        Whoever works on the tables is asked to stop `before_making` one again. Two loads that prepare at
         once wait for each other.
         """
+        sized = {each: table_size if each.rows is None else each.rows for each in workload.tables}
+        tables = [replace(each, rows=rows) for each, rows in sized.items()]
         session = _Session(self._target)
         try:
-            rows = await self._rows(session, table, table_size)
-            if rows is not None:
-                return rows
-            await session.ask("SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
-            rows = await self._rows(session, table, table_size)
-            if rows is None and not await self._widened(session, table, table_size):
-                if before_making is not None:
+            await self._make_databases(session, {workload.database, *(each.database for each in tables)})
+            if await _missing(session, tables):
+                await session.ask("SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
+                missing = [
+                    each for each in await _missing(session, tables) if not await self._widened(session, each)
+                ]
+                if missing:
                     await before_making()
-                await self._make(session, table, table_size)
-            return await self._rows(session, table, table_size) or 0
-        finally:
-            await session.close()
-
-    async def prepare_file(
-        self, workload: Workload, before_making: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
-        """Make the tables of a user's file that are missing or do not fit; raises ReplexplorerError, and
-        UsageError where a table that no workload made has the name of one."""
-        if not workload.filled and not workload.makes_database:
-            return
-        session = _Session(self._target)
-        try:
-            await session.ask("SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
-            names = {table.database for table in workload.filled}
-            for name in sorted(names | ({workload.database} if workload.makes_database else set())):
-                await session.make_database(name)
-            missing = await _missing(session, workload)
-            if missing and before_making is not None:
-                await before_making()
-            await _make_filled(session, missing, workload, self._target, self._random, self._report)
-        finally:
-            await session.close()
-
-    async def _rows(self, session: _Session, table: Table, table_size: int) -> int | None:
-        """How many rows the table has; None when it does not fit."""
-        shape = await self._shape(session, table)
-        if shape != _Shape(PAYLOAD in table.ddl, bool(table.index)):
-            return None
-        return await self._counted(session, table, table_size)
-
-    async def _counted(self, session: _Session, table: Table, table_size: int) -> int | None:
-        """How many rows the table has; None when they are not the ones that it starts with."""
-        name = f"{DATABASE}.{table.name}"
-        if table.grows:
-            statement = f"SELECT COALESCE({table.size}, 0) AS n FROM {name}"
-        else:
-            statement = f"SELECT COUNT(*) AS n, MIN(id) AS low, MAX(id) AS high FROM {name}"
-        try:
-            [row] = await session.ask(statement)
-        except ServerRefused as refused:
-            if refused.number in _NO_SUCH:
-                return None
-            raise
-        if table.grows:
+                    await self._make(session, missing, workload)
+            if (grown := workload.grown) is None:
+                return 0
+            [row] = await session.ask(f"SELECT COALESCE({grown.size}, 0) AS n FROM {grown.quoted}")
             return int(row["n"])
-        return table_size if (row["n"], row["low"], row["high"]) == (table_size, 1, table_size) else None
+        finally:
+            await session.close()
 
-    async def _shape(self, session: _Session, table: Table) -> _Shape:
-        """What the table there has; nothing when there is none."""
-        of_table = "table_schema = %s AND table_name = %s"
-        [found] = await session.ask(
-            f"SELECT (SELECT COUNT(*) FROM information_schema.columns WHERE {of_table} "
-            f"AND column_name = %s) AS payload, (SELECT COUNT(*) FROM information_schema.statistics "
-            f"WHERE {of_table} AND index_name = %s) AS indexed",
-            *(DATABASE, table.name, PAYLOAD),
-            *(DATABASE, table.name, table.index.partition(" ")[0]),
-        )
-        return _Shape(bool(found["payload"]), bool(found["indexed"]))
+    async def _make_databases(self, session: _Session, names: set[str]) -> None:
+        """Make those that are missing."""
+        for name in sorted(names):
+            [found] = await session.ask(
+                "SELECT COUNT(*) AS n FROM information_schema.schemata WHERE schema_name = %s", name
+            )
+            if not found["n"]:
+                await session.ask(f"CREATE DATABASE IF NOT EXISTS `{name}`")
 
-    async def _widened(self, session: _Session, table: Table, table_size: int) -> bool:
+    async def _widened(self, session: _Session, table: Table) -> bool:
         """Whether all that a table lacked was the payload's column and the server added it in no time.
 
         The load goes on meanwhile. A server without instant DDL, or one that had its fill of it on this
         table, refuses. The way back is no such: the rows would keep what was written into the column.
         """
-        if PAYLOAD not in table.ddl or await self._shape(session, table) != (False, bool(table.index)):
+        plain = table.without_payload()
+        if plain == table or await _missing(session, [plain]):
             return False
-        if await self._counted(session, table, table_size) is None:
-            return False
-        add = f"ALTER TABLE {DATABASE}.{table.name} ADD COLUMN {PAYLOAD_COLUMN}, ALGORITHM=INSTANT"
         try:
-            await session.ask(add)
+            await session.ask(f"ALTER TABLE {table.quoted} ADD COLUMN {PAYLOAD_COLUMN}, ALGORITHM=INSTANT")
         except ServerRefused:
             return False
+        await self._finish(session, table)
         return True
 
-    async def _make(self, session: _Session, table: Table, table_size: int) -> None:
-        """Create the table again and fill it."""
-        what = f"preparing table {table.name}"
-        self._report(what, 0.0)
-        await session.make_database(DATABASE)
-        await session.ask(f"DROP TABLE IF EXISTS {DATABASE}.{table.name}")
-        await session.ask(table.ddl.replace("CREATE TABLE ", f"CREATE TABLE {DATABASE}.", 1))
-        if not table.grows:
-            fill = fill_source(f"{DATABASE}.{table.name}", table_size, self._random)
-            await _fill(self._target, fill, table_size, ROWS_A_STATEMENT, partial(self._report, what))
-        if table.index:
-            name, _, columns = table.index.partition(" ")
-            await session.ask(f"CREATE INDEX {name} ON {DATABASE}.{table.name} {columns}")
-        self._report(what, 1.0)
+    async def _finish(self, session: _Session, table: Table) -> None:
+        """Mark a table as whole."""
+        await session.ask(f"ALTER TABLE {table.quoted} COMMENT = '{mark_of(table)}'")
+
+    async def _make(self, session: _Session, tables: Sequence[Table], workload: Workload) -> None:
+        """Make tables, all of them before the first one's rows, which may name rows of another; raises
+        UsageError where the server refuses a user's table or a row."""
+        for table in tables:
+            await session.ask(f"DROP TABLE IF EXISTS {table.quoted}")
+            with _refusals_of(table):
+                await session.ask(
+                    f"CREATE TABLE {table.quoted} {table.body.rstrip()} COMMENT = '{_MARK}unfinished'"
+                )
+        made_up = await self._made_up(session, [each for each in workload.tables if each.place])
+        for table in tables:
+            report = partial(self._report, f"preparing table {table.name}")
+            report(0.0)
+            with _refusals_of(table):
+                if table.rows:
+                    made = made_up.get(_key(table.database, table.name))
+                    fill = made or fill_source(table, table.rows, self._random)
+                    await self._fill(fill, table.rows, report)
+                if table.index:
+                    name, _, columns = table.index.partition(" ")
+                    await session.ask(f"CREATE INDEX {name} ON {table.quoted} {columns}")
+                if table.rows:
+                    # The server counts by itself only 10 s later, and scans a table that it takes for empty.
+                    await session.ask(f"ANALYZE TABLE {table.quoted}")
+                await self._finish(session, table)
+            report(1.0)
+
+    async def _made_up(
+        self, session: _Session, tables: Sequence[Table]
+    ) -> dict[tuple[str, str], Callable[[int, int], str]]:
+        """What makes the rows of a user's tables, by the columns that the server says they have."""
+        if not tables:
+            return {}
+        databases = sorted({each.database for each in tables})
+        tables_there, columns, indexes = [
+            each.read(await session.ask(each.statement, *databases)) for each in description(databases)[:3]
+        ]
+        found = described(tables_there, columns, indexes, ())
+        wanted = {_key(each.database, each.name): each for each in tables}
+        shapes = [
+            FilledShape(shape, each.rows or 0, each.row_bytes)
+            for shape in found
+            if (each := wanted.get(_key(*shape.name))) is not None
+        ]
+        domains = domains_of(shapes)
+        return {
+            _key(*each.shape.name): partial(
+                fill_statement, each, domains[each.shape.name], random=self._random
+            )
+            for each in shapes
+        }
+
+    async def _fill(
+        self, fill: Callable[[int, int], str], rows: int, report: Callable[[float], None]
+    ) -> None:
+        """Insert rows 1 to `rows` over a few connections; `fill` makes a statement of the first and last."""
+        step = max(1, min(_ROWS_A_STATEMENT, _STATEMENT_BYTES // len(fill(1, 1))))
+        firsts = iter(range(1, rows + 1, step))
+        done, statements = itertools.count(1), -(-rows // step)
+
+        async def work() -> None:
+            session = _Session(self._target)
+            try:
+                for first in firsts:
+                    await session.ask(fill(first, min(first + step - 1, rows)))
+                    report(next(done) / (statements + 1))  # the index is one more step
+            finally:
+                await session.close()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_CONNECTIONS, statements)):
+                    group.create_task(work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
 
     async def truncate(self, table: Table) -> None:
         """Empty the table; clients wait meanwhile."""
         session = _Session(self._target)
         try:
-            await session.ask(f"TRUNCATE TABLE {DATABASE}.{table.name}")
+            await session.ask(f"TRUNCATE TABLE {table.quoted}")
         finally:
             await session.close()
+
+
+def _key(database: str, table: str) -> tuple[str, str]:
+    """Some servers keep names in lower case."""
+    return database.lower(), table.lower()

@@ -540,7 +540,7 @@ def test_every_statement_is_in_the_file_or_in_what_is_left_out() -> None:
     }
     assert (found.statements, found.imitated) == (1126, 1100)
     script = read_script((found.workload or ""), "captured.sql")
-    [table] = script.workload.filled
+    [table] = script.workload.tables
     assert (table.database, table.name, table.rows) == ("sandbox_imitation", "sbtest1", 10_000)
     assert len(script.workload.statements) == 2
     assert "boundaries of transactions are a guess for 100% of them" in found.notes[0]

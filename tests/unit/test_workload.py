@@ -47,10 +47,10 @@ def every(pattern: str, statements: Iterable[str]) -> list[re.Match[str]]:
 
 def test_sysbench_tables_have_sysbench_columns_and_index() -> None:
     for name, number in (("update_index", 1), ("insert", 2)):
-        table = WORKLOADS[name].table
-        assert table is not None
-        assert table.ddl == (
-            f"CREATE TABLE sbtest{number} (id INTEGER NOT NULL AUTO_INCREMENT, "
+        [table] = WORKLOADS[name].tables
+        assert table.name == f"sbtest{number}"
+        assert table.body == (
+            "(id INTEGER NOT NULL AUTO_INCREMENT, "
             "k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, "
             "pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)) ENGINE=InnoDB"
         )
@@ -172,11 +172,10 @@ def test_a_ledger_s_rows_are_numbered_for_each_client() -> None:
 @pytest.mark.parametrize("size", [1, 100, 200_000])
 def test_a_payload_is_one_more_column_that_every_write_fills(name: str, size: int) -> None:
     plain, loaded = WORKLOADS[name], WORKLOADS[name].with_payload()
-    assert plain.table is not None
-    assert loaded.table is not None
-    assert "payload" not in plain.table.ddl
-    assert loaded.table.ddl.count(" payload MEDIUMTEXT,") == 1
-    assert loaded.table.name == plain.table.name
+    [bare], [table] = plain.tables, loaded.tables
+    assert "payload" not in bare.body
+    assert table.body.count(" payload MEDIUMTEXT,") == 1
+    assert table.without_payload() == bare
     for transaction in drawn(name, 3, payload_bytes=size):
         for statement in transaction:
             wrote = (
@@ -223,10 +222,10 @@ def test_keys_follow_the_special_distribution() -> None:
 
 
 def test_a_filling_statement_holds_the_rows_asked_for() -> None:
-    fill = fill_source("replexplorer.sbtest1", 10_000, Random(1))
+    fill = fill_source(WORKLOADS["update_index"].tables[0], 10_000, Random(1))
     for first, last in ((2001, 2100), (9_901, 10_000)):
         head, _, values = fill(first, last).partition(" VALUES ")
-        assert head == "INSERT INTO replexplorer.sbtest1 (id, k, c, pad)"
+        assert head == "INSERT INTO `replexplorer`.`sbtest1` (id, k, c, pad)"
         rows = re.findall(rf"\((\d+),(\d+),'{C}','{PAD}'\)", values)
         assert [int(row[0]) for row in rows] == list(range(first, last + 1))
         assert all(1 <= int(row[1]) <= 10_000 for row in rows)
@@ -234,7 +233,7 @@ def test_a_filling_statement_holds_the_rows_asked_for() -> None:
 
 def test_texts_repeat_as_seldom_as_drawn_ones() -> None:
     # `SELECT DISTINCT c` over a range of a hundred rows must find a hundred.
-    values = fill_source("t", 10_000, Random(5))(1, 10_000)
+    values = fill_source(WORKLOADS["update_index"].tables[0], 10_000, Random(5))(1, 10_000)
     texts = re.findall(rf"'({C})'", values)
     assert len(texts) == 10_000
     assert len(set(texts)) >= 9_990

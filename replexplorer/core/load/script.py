@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.load.workload import (
@@ -36,8 +36,8 @@ from replexplorer.core.load.workload import (
     READ,
     WRITE,
     Draw,
-    FilledTable,
     Statement,
+    Table,
     Values,
     Workload,
 )
@@ -49,7 +49,6 @@ MOST_STATEMENTS: Final = 10_000
 DATABASE: Final = "sandbox"
 """Where a user's statements run: the user's own database."""
 _LONGEST_TEXT: Final = 1 << 16
-_DIGITS: Final = "0123456789"
 _ONE_NUMBER: Final = 512
 _LARGEST_NUMBER: Final = 2**63 - 1
 _MOST_WEIGHT: Final = 10**12
@@ -91,11 +90,11 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _WORDS: Final = re.compile(
-    r"""/\*.*?\*/|--\ [^\n]*|\#[^\n]*|(?P<word>[A-Za-z_]+)|(?P<quote>['"`])|.""", re.DOTALL
+    r"(?:\s|/\*.*?\*/|-- [^\n]*|#[^\n]*)*(?P<first>[A-Za-z_]*)(?:\s+(?P<second>[A-Za-z_]+))?", re.DOTALL
 )
-_SET: Final = re.compile(r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+(?P<call>[A-Za-z_]\w*)\s*(?P<arguments>\(.*\))")
-_SHIFTED: Final = re.compile(
-    r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+:(?P<other>[A-Za-z_]\w*)\s*(?P<sign>[+-])\s*(?P<number>[0-9]{1,18})"
+_SET: Final = re.compile(
+    r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+(?:(?P<call>[A-Za-z_]\w*)\s*(?P<arguments>\(.*\))"
+    r"|:(?P<other>[A-Za-z_]\w*)\s*(?P<sign>[+-])\s*(?P<number>[0-9]{1,18}))"
 )
 _NAME: Final = r"(?:`[^`]{1,64}`|[A-Za-z_$][\w$]{0,63})"
 _TABLE: Final = re.compile(
@@ -105,23 +104,19 @@ _KNOWN: Final = "known: :rand(low,high), :text(n), :next(low)"
 _MARK: Final = "\0"
 """Stands for a parameter: the one character that no file has."""
 
-_Make = Callable[[Random], int | bytes]
+_Held = Mapping[str, int | bytes]
+"""What was drawn for the transaction, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """What makes a parameter's value: a drawing of its own, or a name set for the transaction."""
+class _Value(NamedTuple):
+    """A parameter: its letter, and what makes its value."""
 
     kind: str
-    """`l` or `s`."""
-    make: _Make | None
-    name: str = ""
-    plus: int = 0
-    """How far a number is from the one of that name."""
+    """`l` a number or `s` a text (`Statement.parameters`)."""
+    make: Callable[[Random, _Held], int | bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """One statement as the file has it, `_MARK` for each parameter."""
 
     line: int
@@ -129,26 +124,21 @@ class _Found:
     values: tuple[_Value, ...] = ()
 
     @property
-    def words(self) -> list[str]:
-        """Its first two words before any quote, in lower case, comments left out."""
-        words: list[str] = []
-        for match in _WORDS.finditer(self.text):
-            if match["word"]:
-                words.append(match["word"].lower())
-            if match["quote"] or len(words) == 2:
-                break
-        return words
+    def words(self) -> tuple[str, str]:
+        """Its first two words in lower case, comments left out; empty where it has none."""
+        match = _WORDS.match(self.text)
+        return ((match["first"] or "").lower(), (match["second"] or "").lower()) if match else ("", "")
 
 
 @dataclass(slots=True)
 class _Block:
-    """One transaction of the file."""
+    """One transaction of the file, or a table."""
 
     line: int
     sets: dict[str, _Value] = field(default_factory=dict)
     found: list[_Found] = field(default_factory=list)
     statements: list[tuple[int, tuple[_Value, ...]]] = field(default_factory=list)
-    """An index into the script's statements, and what makes its parameters."""
+    """An index into the script's statements, and their parameters."""
     weight: int = 1
     is_prepared: bool = False
     rows: tuple[int, int | None] | None = None
@@ -174,9 +164,9 @@ class Script:
             block = blocks[bisect(reach, int(uniform() * total))]
             held: dict[str, int | bytes] = {}
             for name, value in block.sets.items():
-                held[name] = value.make(random) if value.make else int(held[value.name]) + value.plus
+                held[name] = value.make(random, held)
             return [
-                (index, tuple(value.make(random) if value.make else held[value.name] for value in values))
+                (index, tuple([value.make(random, held) for value in values]))
                 for index, values in block.statements
             ]
 
@@ -196,7 +186,7 @@ class _Reader:
         self._statements: list[Statement] = []
         self._blocks: list[_Block] = []
         self._database: str | None = None
-        self._tables: list[FilledTable] = []
+        self._tables: list[Table] = []
         self._block: _Block | None = None
         self._parts: list[str] = []
         self._values: list[_Value] = []
@@ -222,10 +212,8 @@ class _Reader:
             self._name,
             f"{len(self._blocks)} transaction{'s' * (len(self._blocks) > 1)} of {self._name}",
             tuple(self._statements),
-            None,
+            tuple(replace(each, database=each.database or database) for each in self._tables),
             database,
-            tuple(each if each.database else each.within(database) for each in self._tables),
-            makes_database=self._database is not None,
         )
         return Script(workload, tuple(self._blocks))
 
@@ -280,17 +268,19 @@ class _Reader:
         elif block.rows is not None:
             self._add_table(block, *block.rows)
         else:
-            self._wrap(block)
-            self._blocks.append(block)
+            self._add_transaction(block)
+
+    # -- lines that begin with a backslash
 
     def _read_line(self, block: _Block, line: int, text: str) -> None:
-        """One line that begins with a backslash."""
         word, *rest = text.split()
-        if word == "\\database" and len(rest) == 1:
-            self._read_database(line, rest[0])
-            return
-        block.is_described = True
+        block.is_described = block.is_described or word != "\\database"
         match (word, rest):
+            case ("\\database", [name]):
+                database = self._named(line, name)
+                if self._database not in (None, database):
+                    raise self._fail(line, f"{text} is the second one", "a file has one")
+                self._database = database
             case ("\\weight", [weight]):
                 block.weight = self._whole(line, text, weight, 1, _MOST_WEIGHT)
             case ("\\rows", [rows, *size]) if len(size) < 2:
@@ -307,49 +297,28 @@ class _Reader:
             raise self._fail(line, f"{text} is not understood", f"a whole number from {least} to {most}")
         return int(number)
 
-    def _read_database(self, line: int, name: str) -> None:
-        r"""A `\database` line."""
-        if self._database not in (None, _bare(name)):
-            raise self._fail(line, f"\\database {name} is the second one", "a file has one")
-        if re.fullmatch(_NAME, name) is None:
-            raise self._fail(line, f"\\database {name} is not understood", r"as \database shop")
-        if _bare(name).lower() in _SERVERS_OWN:
-            raise self._fail(line, f"\\database {name} is not for workloads", "give another name")
-        self._database = _bare(name)
-
-    def _add_table(self, block: _Block, rows: int, row_bytes: int | None) -> None:
-        """A block that makes a table."""
-        found, *more = block.found
-        match = _TABLE.match(found.text)
-        if match is None or more or found.values or block.sets:
-            raise self._fail(
-                found.line, r"a block with \rows is one CREATE TABLE name (...)", "and no parameter"
-            )
-        database, table = _bare(match["database"] or ""), _bare(match["table"])
-        if database.lower() in _SERVERS_OWN:
-            raise self._fail(found.line, f"database {database} is not for workloads", "give another name")
-        if any((each.database, each.name) == (database, table) for each in self._tables):
-            raise self._fail(found.line, f"table {table} is there twice", "one block makes one table")
-        body, place = found.text[match.end() - 1 :], f"{self._name}:{found.line}"
-        self._tables.append(FilledTable(database, table, body, rows, row_bytes, place))
+    def _named(self, line: int, name: str) -> str:
+        """A database that a file may use, without backticks."""
+        database = name.strip("`")
+        if re.fullmatch(_NAME, name) is None or database.lower() in _SERVERS_OWN:
+            raise self._fail(line, f"database {database} is not for workloads", "give another name")
+        return database
 
     def _read_set(self, block: _Block, line: int, text: str) -> None:
         r"""One `\set` line."""
-        if shifted := _SHIFTED.fullmatch(text):
-            other = block.sets.get(shifted["other"])
-            if other is None or other.kind != "l" or shifted["other"] == shifted["name"]:
-                raise self._fail(
-                    line, f":{shifted['other']} is no number that was set before", r"as \set id rand(1,1000)"
-                )
-            plus = int(shifted["sign"] + shifted["number"])
-            block.sets[shifted["name"]] = _Value("l", None, shifted["other"], plus)
-            return
         match = _SET.fullmatch(text)
         if match is None:
             raise self._fail(line, f"{text.split()[0]} is not understood", r"as \set id rand(1,1000)")
-        if any(each.name == match["name"] for each in block.sets.values()):
-            raise self._fail(line, f":{match['name']} is set again after a number was taken from it")
-        block.sets[match["name"]] = self._value(block, line, match["call"], match["arguments"])
+        name, other = match["name"], match["other"]
+        if name in block.sets:
+            raise self._fail(line, f":{name} is set again", "one block sets a name once")
+        if other is None:
+            block.sets[name] = self._value(block, line, match["call"], match["arguments"])
+            return
+        if other not in block.sets or block.sets[other].kind != "l":
+            raise self._fail(line, f":{other} is no number that was set before", r"as \set id rand(1,1000)")
+        plus = int(match["sign"] + match["number"])
+        block.sets[name] = _Value("l", lambda _, held: int(held[other]) + plus)
 
     def _value(self, block: _Block, line: int, name: str, arguments: str | None) -> _Value:
         """What a parameter stands for."""
@@ -357,7 +326,7 @@ class _Reader:
             if name not in block.sets:
                 known = "".join(f", :{each}" for each in block.sets)
                 raise self._fail(line, f"no parameter :{name} here", f"{_KNOWN}{known}")
-            return _Value(block.sets[name].kind, None, name)
+            return _Value(block.sets[name].kind, lambda _, held: held[name])
         said = f":{name}{arguments}"
         try:
             numbers = [int(each) for each in arguments[1:-1].split(",")]
@@ -367,7 +336,7 @@ class _Reader:
             case ("rand" | "random", [low, high]):
                 if not -_LARGEST_NUMBER <= low <= high <= _LARGEST_NUMBER:
                     raise self._fail(line, f"{said} is an empty range", "the lower number comes first")
-                return _Value("l", lambda random: random.randint(low, high))
+                return _Value("l", lambda random, _: random.randint(low, high))
             case ("text", [length]):
                 if not 0 <= length <= _LONGEST_TEXT:
                     raise self._fail(line, f"{said} is out of range", f"0 to {_LONGEST_TEXT} digits")
@@ -378,29 +347,48 @@ class _Reader:
                 return _Value("l", _numbered(low))
         raise self._fail(line, f"no parameter {said}", _KNOWN)
 
-    def _wrap(self, block: _Block) -> None:
-        """Put the statements of a block into a transaction."""
+    # -- blocks
+
+    def _add_table(self, block: _Block, rows: int, row_bytes: int | None) -> None:
+        """A block that makes a table."""
+        found, *more = block.found
+        match = _TABLE.match(found.text)
+        if match is None or more or found.values or block.sets:
+            raise self._fail(
+                found.line, r"a block with \rows is one CREATE TABLE name (...)", "and no parameter"
+            )
+        database = "" if match["database"] is None else self._named(found.line, match["database"])
+        table = match["table"].strip("`")
+        if any((each.database, each.name) == (database, table) for each in self._tables):
+            raise self._fail(found.line, f"table {table} is there twice", "one block makes one table")
+        body, place = found.text[match.end() - 1 :], f"{self._name}:{found.line}"
+        self._tables.append(Table(database, table, body, rows, row_bytes, place))
+
+    def _add_transaction(self, block: _Block) -> None:
+        """A block of statements, wrapped in BEGIN and COMMIT where it is several without them."""
         found = block.found
-        opens = [each.words[:1] == ["begin"] or each.words == ["start", "transaction"] for each in found]
+        opens = [each.words[0] == "begin" or each.words == ("start", "transaction") for each in found]
+        ends = [each.words[0] in ("commit", "rollback") and each.words[1] != "to" for each in found]
         for index, each in enumerate(found):
-            word = each.words[0] if each.words else ""
+            word = each.words[0]
             if word in _REFUSED:
                 raise self._fail(each.line, f"{word.upper()} cannot stand here", _REFUSED[word])
             if opens[index] and index:
                 raise self._fail(each.line, f"{word.upper()} in the middle of a transaction", _FORM)
-            if _ends(each) and (not opens[0] or index + 1 < len(found)):
+            if ends[index] and (not opens[0] or index + 1 < len(found)):
                 raise self._fail(each.line, f"{word.upper()} without the BEGIN of its block", _FORM)
-        if opens[0] and not _ends(found[-1]):
+        if opens[0] and not ends[-1]:
             raise self._fail(found[0].line, "a BEGIN without a COMMIT in its block", _FORM)
         if len(found) > 1 and not opens[0]:
             found = [_Found(block.line, "BEGIN"), *found, _Found(found[-1].line, "COMMIT")]
         for each in found:
             block.statements.append((len(self._statements), each.values))
             self._statements.append(self._statement(block, each, is_own=each in block.found))
+        self._blocks.append(block)
 
     def _statement(self, block: _Block, found: _Found, *, is_own: bool) -> Statement:
         """A statement of the file, or one that we put around a block."""
-        word = found.words[0] if found.words else ""
+        word = found.words[0]
         kind = _KINDS.get(word, OTHER)
         return Statement(
             name=f"line {found.line}" if is_own else word,
@@ -415,29 +403,19 @@ class _Reader:
         )
 
 
-def _ends(found: _Found) -> bool:
-    """Whether a statement ends its transaction."""
-    return found.words[:1] in (["commit"], ["rollback"]) and found.words[1:] != ["to"]
-
-
-def _bare(name: str) -> str:
-    """A name without its backticks."""
-    return name.strip("`")
-
-
-def _digits(length: int) -> _Make:
+def _digits(length: int) -> Callable[[Random, _Held], bytes]:
     """Texts of digits; as one number up to a length where making it is faster than drawing each digit."""
     if length > _ONE_NUMBER:
-        return lambda random: "".join(random.choices(_DIGITS, k=length)).encode()
+        return lambda random, _: "".join(random.choices("0123456789", k=length)).encode()
     beyond = 10**length
-    return lambda random: b"%0*d" % (length, random.randrange(beyond)) if length else b""
+    return lambda random, _: b"%0*d" % (length, random.randrange(beyond)) if length else b""
 
 
-def _numbered(low: int) -> _Make:
+def _numbered(low: int) -> Callable[[Random, _Held], int]:
     """Numbers from a place of this process on, each once."""
     numbers: list[Iterator[int]] = []
 
-    def make(random: Random) -> int:
+    def make(random: Random, _: _Held) -> int:
         if not numbers:
             numbers.append(count(low + _APART * random.randrange(_PROCESSES)))
         return next(numbers[0])

@@ -107,43 +107,39 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that a workload needs."""
-
-    name: str
-    ddl: str
-    """Creates it in the current database."""
-    index: str = ""
-    """Name and columns of a secondary index, which is made when the rows are there: `k_1 (k)`."""
-    grows: bool = False
-    """Each commit adds a row: it starts empty and is truncated at a bound. Otherwise it starts with
-    table_size rows of sysbench's and keeps their number."""
-    size: str = "MAX(id)"
-    """An expression that tells the rows of one that grows: counting millions of them would take a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilledTable:
-    """A table that a user's file makes, with rows of its columns' kinds (core/tables.py)."""
+    """A table that a workload needs, and has made where it is missing."""
 
     database: str
-    """Empty: where the file's sessions are."""
+    """Of a user's file empty until all of it is read: where the file's sessions are."""
     name: str
     body: str
     """What stands behind its name in CREATE TABLE, from the bracket on."""
-    rows: int
+    rows: int | None = None
+    """That it starts with, of its columns' kinds (core/tables.py); None: the load's `table_size` rows of
+    sysbench's."""
     row_bytes: int | None = None
     """On average: what texts without a length of their own are made to fit; None: not known."""
     place: str = ""
-    """`file.sql:12`."""
-
-    def within(self, database: str) -> FilledTable:
-        """The same in this database."""
-        return replace(self, database=database)
+    """Where a user's file has it: `file.sql:12`."""
+    index: str = ""
+    """Name and columns of a secondary index, which is made when the rows are there: `k_1 (k)`."""
+    grows: bool = False
+    """Each commit adds a row: it starts empty and is truncated at a bound."""
+    size: str = "MAX(id)"
+    """An expression that tells the rows of one that grows: counting millions of them would take a second."""
 
     @property
     def quoted(self) -> str:
         """Its whole name, as a statement has it."""
         return f"`{self.database}`.`{self.name}`"
+
+    def with_payload(self) -> Table:
+        """The same with one more column."""
+        return replace(self, body=self.body.replace(", PRIMARY KEY", f", {PAYLOAD_COLUMN}, PRIMARY KEY", 1))
+
+    def without_payload(self) -> Table:
+        """The same as it was before `with_payload`."""
+        return replace(self, body=self.body.replace(f", {PAYLOAD_COLUMN}", "", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +151,21 @@ class Workload:
     title: str
     """One line for people."""
     statements: tuple[Statement, ...]
-    table: Table | None = None
-    """None for a user's file, whose tables are the user's."""
+    tables: tuple[Table, ...] = ()
+    """Those that are made for it."""
     database: str = DATABASE
-    """Where its sessions are."""
-    filled: tuple[FilledTable, ...] = ()
-    """Tables that a user's file makes."""
-    makes_database: bool = False
-    """Where the database is missing, it is made."""
+    """Where its sessions are; made where it is missing."""
+
+    @property
+    def grown(self) -> Table | None:
+        """The table to which each commit adds a row; None for a workload without one."""
+        return next((each for each in self.tables if each.grows), None)
 
     def with_payload(self) -> Workload:
         """The same with one more column, which every INSERT and UPDATE writes."""
-        if self.table is None:
-            return self
-        ddl = self.table.ddl.replace(", PRIMARY KEY", f", {PAYLOAD_COLUMN}, PRIMARY KEY", 1)
         return replace(
             self,
-            table=replace(self.table, ddl=ddl),
+            tables=tuple(each.with_payload() for each in self.tables),
             statements=tuple(_with_payload(statement) for statement in self.statements),
         )
 
@@ -199,16 +193,25 @@ def _with_payload(statement: Statement) -> Statement:
     return replace(statement, text=text, parameters=parameters, draws=draws)
 
 
-def _sbtest(number: int, *, grows: bool = False) -> Table:
+def _sbtest(number: int, *, grows: bool = False) -> tuple[Table, ...]:
     """The table of sysbench 1.0's oltp_common, which makes the index after the rows, too."""
-    return Table(
-        f"sbtest{number}",
-        f"CREATE TABLE sbtest{number} (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, "
-        "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, "
-        "PRIMARY KEY (id)) ENGINE=InnoDB",
-        f"k_{number} (k)",
-        grows,
+    return (
+        Table(
+            DATABASE,
+            f"sbtest{number}",
+            "(id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, "
+            "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, "
+            "PRIMARY KEY (id)) ENGINE=InnoDB",
+            rows=0 if grows else None,
+            index=f"k_{number} (k)",
+            grows=grows,
+        ),
     )
+
+
+def _grown(name: str, body: str, size: str = "COUNT(*)") -> tuple[Table, ...]:
+    """A table that starts empty and grows."""
+    return (Table(DATABASE, name, f"{body} ENGINE=InnoDB", rows=0, grows=True, size=size),)
 
 
 _ROWS: Final = _sbtest(1)
@@ -276,12 +279,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
             "foo",
             "wan-insert's row of eight letters",
             _inserts("foo (text)", "?", "letters"),
-            Table(
-                "foo",
-                "CREATE TABLE foo (id INT UNSIGNED AUTO_INCREMENT, text VARCHAR(8), PRIMARY KEY (id)) "
-                "ENGINE=InnoDB",
-                grows=True,
-            ),
+            _grown("foo", "(id INT UNSIGNED AUTO_INCREMENT, text VARCHAR(8), PRIMARY KEY (id))", "MAX(id)"),
         ),
         Workload(
             "employees",
@@ -291,26 +289,21 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
                 "?, ?, ?, ?, ?, ?",
                 "number birth_date first_name last_name gender hire_date",
             ),
-            Table(
+            _grown(
                 "employees",
-                "CREATE TABLE employees (emp_no INT NOT NULL, birth_date DATE NOT NULL, "
-                "first_name VARCHAR(14) NOT NULL, last_name VARCHAR(16) NOT NULL, "
-                "gender ENUM('M','F') NOT NULL, hire_date DATE NOT NULL, PRIMARY KEY (emp_no)) ENGINE=InnoDB",
-                grows=True,
-                size="COUNT(*)",
+                "(emp_no INT NOT NULL, birth_date DATE NOT NULL, first_name VARCHAR(14) NOT NULL, "
+                "last_name VARCHAR(16) NOT NULL, gender ENUM('M','F') NOT NULL, hire_date DATE NOT NULL, "
+                "PRIMARY KEY (emp_no))",
             ),
         ),
         Workload(
             LEDGER,
             "numbered rows of each client, which it also notes on its own disk: a lost one can be named",
             _inserts("ledger (client, seq)", "?, ?", "client seq"),
-            Table(
+            _grown(
                 "ledger",
-                "CREATE TABLE ledger (client BIGINT UNSIGNED NOT NULL, seq BIGINT UNSIGNED NOT NULL, "
-                "noted TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), "
-                "PRIMARY KEY (client, seq)) ENGINE=InnoDB",
-                grows=True,
-                size="COUNT(*)",
+                "(client BIGINT UNSIGNED NOT NULL, seq BIGINT UNSIGNED NOT NULL, "
+                "noted TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), PRIMARY KEY (client, seq))",
             ),
         ),
     )
@@ -433,11 +426,11 @@ def statements_in(name: str) -> int:
     return sum(each.times for each in WORKLOADS[name].statements) if name in WORKLOADS else 1
 
 
-def fill_source(table: str, table_size: int, random: Random) -> Callable[[int, int], str]:
+def fill_source(table: Table, table_size: int, random: Random) -> Callable[[int, int], str]:
     """Makes multi-row inserts into a sysbench table, each of the rows with ids first..last."""
     key = key_source(table_size, random)
     texts = _text_source(random)
-    head, row = f"INSERT INTO {table} (id, k, c, pad) VALUES ".encode(), b"(%d,%d,'%b','%b')"
+    head, row = f"INSERT INTO {table.quoted} (id, k, c, pad) VALUES ".encode(), b"(%d,%d,'%b','%b')"
 
     def fill(first: int, last: int) -> str:
         return (head + b",".join(row % (id, key(), *texts()) for id in range(first, last + 1))).decode()
