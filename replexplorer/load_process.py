@@ -7,7 +7,6 @@ no load outlives its app. The password comes over stdin, never in the arguments 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
 import signal
@@ -18,7 +17,6 @@ from typing import Any, Final
 from replexplorer.generator.generator import Generator
 from replexplorer.generator.tally import Outbox
 
-_PR_SET_PDEATHSIG: Final = 1
 _LINE_BYTES: Final = 1 << 23
 """A command may carry a user's file."""
 
@@ -26,19 +24,8 @@ _LINE_BYTES: Final = 1 << 23
 def main() -> int:
     """Serve one app until its pipe closes; answers the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the app, which then ends us
-    _die_with_parent()
     _run(_serve())
     return 0
-
-
-def _die_with_parent() -> None:
-    """Ask Linux for SIGTERM when the parent dies; elsewhere the closed pipe alone shows it."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

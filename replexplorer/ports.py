@@ -462,8 +462,6 @@ class LoadSettings:
     """Written beside sysbench's own columns by each INSERT and UPDATE."""
     script: str | None = None
     """The text of a user's file instead of a built-in workload."""
-    by_statement: bool = False
-    """Time each statement, by class, as well."""
     ledger: str | None = None
     """The directory of a run's client logs (`ClientLogs.new_run`), for the workload `ledger` alone. Who
     keeps it goes on in that run."""

@@ -118,7 +118,7 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
     clients = args.clients if args.clients is not None else wanted.clients
     if clients < 1:
         raise UsageError("a load in the foreground needs a client", "give --clients N, or set clients=N")
-    settings = replace(wanted, clients=clients, by_statement=args.statements)
+    settings = replace(wanted, clients=clients)
     if args.processes is not None:
         settings = replace(settings, processes=args.processes)
         if args.processes > clients:
@@ -144,4 +144,4 @@ def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
     words += ["--table-size", str(settings.table_size), "--duration", f"{args.duration:g}"]
     if args.warmup:
         words += ["--warmup", f"{args.warmup:g}"]
-    return [*words, *(["--statements"] if args.statements else ())]
+    return words

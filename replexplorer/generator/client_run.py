@@ -54,7 +54,6 @@ class ClientRun:
         "_leaving",
         "_log",
         "_send",
-        "_sent_s",
         "_step",
         "_target",
         "_transaction",
@@ -84,7 +83,7 @@ class ClientRun:
         self._end: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
         self._transaction: Transaction = ()
         self._step = 0
-        self._begun_s = self._sent_s = self._intended_s = 0.0
+        self._begun_s = self._intended_s = 0.0
         self._is_first = True
         self._is_recovering = False
         self._is_noting = False
@@ -164,8 +163,6 @@ class ClientRun:
         self._step = step
         index, values = self._transaction[step]
         packets = self._builds[index](values)
-        if self._job.by_statement:
-            self._sent_s = time.monotonic()
         if not self._send(packets):
             self._lose(was_sent=False)
 
@@ -177,8 +174,6 @@ class ClientRun:
             return
         tally, transaction, step = self._dispatcher.tally, self._transaction, self._step
         tally.queries[self._kinds[transaction[step][0]]] += 1
-        if self._job.by_statement:
-            self._note_statement()
         if step + 1 < len(transaction):
             self._send_step(step + 1)
             return
@@ -198,12 +193,6 @@ class ClientRun:
     def has_committed(self) -> bool:
         """A transaction went through."""
         return not self._is_first
-
-    def _note_statement(self) -> None:
-        """Count this statement's time in its class."""
-        name = self._job.workload.statements[self._transaction[self._step][0]].name
-        took_s = time.monotonic() - self._sent_s
-        self._dispatcher.tally.statements_s.setdefault(name, []).append(took_s)
 
     def _on_refused(self, refusal: Refusal) -> None:
         """The server refused a statement: retry the transaction, or give it up."""

@@ -37,8 +37,6 @@ class ClientJob:
     draws: Callable[[], Draw]
     """Makes what draws one client's transactions."""
     fresh_sessions: int = 0
-    by_statement: bool = False
-    """Time each statement, too."""
     log: ClientLog | None = None
     """Where each transaction, which is one row then, is noted before it is sent and after its reply."""
 
@@ -167,9 +165,7 @@ def course_of(settings: LoadSettings, random: Random, log: ClientLog | None = No
     workload = workload_of(settings)
     if settings.script is not None:
         script = read_script(settings.script, settings.workload)
-        return ClientJob(
-            script.workload, lambda: script.draws(random), settings.fresh_sessions, settings.by_statement
-        )
+        return ClientJob(script.workload, lambda: script.draws(random), settings.fresh_sessions)
     sources = Sources.of(
         settings.table_size,
         random,
@@ -177,9 +173,7 @@ def course_of(settings: LoadSettings, random: Random, log: ClientLog | None = No
         payload_bytes=settings.payload_bytes,
         writer=None if log is None else log.writer,
     )
-    return ClientJob(
-        workload, lambda: draw_of(workload, sources), settings.fresh_sessions, settings.by_statement, log
-    )
+    return ClientJob(workload, lambda: draw_of(workload, sources), settings.fresh_sessions, log)
 
 
 async def check_script(

@@ -57,8 +57,6 @@ class Tally:
         """How long each sync of the client log took."""
         self.log_waits_s: list[float] = []
         """How long each transaction waited until it was noted."""
-        self.statements_s: dict[str, list[float]] = {}
-        """By class, while that is asked for."""
         self.queries = [0, 0, 0]
         """Statements answered: reads, writes, others."""
         self.acknowledged: list[bytes] = []
@@ -127,7 +125,6 @@ class Tally:
             conflicts=self.retried[CONFLICT] + self.retried[CHANGED],
             errors_by_number={str(number): times for number, times in self.refused.items()},
             cpu_busiest_percent=cpu_percent,
-            statements={name: _taken(found) for name, found in self.statements_s.items()},
             acknowledged_gtids=acknowledged_gtids(self.acknowledged),
         )
         self.acknowledged.clear()  # in place: connections hold its append

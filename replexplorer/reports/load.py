@@ -78,15 +78,6 @@ class LoadInterval:
 
 
 @dataclass(slots=True)
-class StatementLatency:
-    """One class of statements of the workload."""
-
-    name: str
-    n: int
-    latency_ms: Latency
-
-
-@dataclass(slots=True)
 class CourseEvent:
     """Something that happened in a measurement: a knob turned, a fault, a change of state."""
 
@@ -136,7 +127,6 @@ class LoadReport:
     """Transactions that were retried because another changed a row first: a group's certification refused
     them, or MariaDB's snapshot isolation did."""
     errors_by_number: dict[str, int]
-    statements: list[StatementLatency] | None
     anatomy: Anatomy | None
     """Where the time of the mean commit went, by the server's counters."""
     commit_cost: CommitCost | None
@@ -196,9 +186,6 @@ def load_report(
     if measured.total is not None:
         limit = limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
     ends_s = accumulate(each.duration_s for each in measured.intervals)
-    statements = [
-        StatementLatency(name, found.count, found.latency) for name, found in total.statements.items()
-    ]
     counts: dict[str, Any] = {name: getattr(total, name) for name in _COUNTS}
     return LoadReport(
         **counts,
@@ -227,7 +214,6 @@ def load_report(
         qps=_rate(total.queries, measured.duration_s),
         queries={"read": total.reads, "write": total.writes, "other": total.others},
         errors_by_number=dict(total.errors_by_number),
-        statements=statements if settings.by_statement else None,
         anatomy=anatomy,
         commit_cost=cost,
         hides=HIDES[settings.mode],
@@ -361,8 +347,6 @@ def _rows(report: LoadReport) -> Iterator[tuple[str, str]]:
     yield "latency ms", _spread(report.latency_ms)
     if report.response_ms is not None:
         yield "response ms", f"{_spread(report.response_ms)}  (from the intended start)"
-    for each in report.statements or ():
-        yield f"  {each.name} ms", f"{_spread(each.latency_ms)}  n {each.n:,}"
     if report.anatomy is not None:
         yield "commit ms", _taken_apart(report.anatomy, report.commits)
     if report.commit_cost is not None:

@@ -149,7 +149,7 @@ STEPS: Final = {
     ),
     "load": (
         "load --clients 2 --duration 2",
-        "load --clients 2 --duration 1 --workload write_only --statements --json",
+        "load --clients 2 --duration 1 --workload write_only --json",
         "load --clients 2 --duration 1 --rate 50 --json",
         "load --clients 1 --duration 1 --workload ledger --json",
     ),

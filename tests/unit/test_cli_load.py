@@ -91,7 +91,6 @@ def an_open_interval(start_s: float) -> Interval:
         deadlocks=2,
         lock_timeouts=1,
         errors_by_number={"1290": 4},
-        statements={"commit": response},
     )
 
 
@@ -105,7 +104,7 @@ def test_an_open_interval_tells_response_and_queue() -> None:
 
 
 def test_an_open_report_tells_what_was_asked_and_what_became_of_it() -> None:
-    settings = LoadSettings(8, "read_write", mode="open", rate_tps=500.0, by_statement=True)
+    settings = LoadSettings(8, "read_write", mode="open", rate_tps=500.0)
     report = load_report(measured(an_open_interval(0.0)), settings, path="direct")
     assert (report.mode, report.rate_asked_tps) == ("open", 500.0)
     assert report.response_ms is not None
@@ -113,7 +112,6 @@ def test_an_open_report_tells_what_was_asked_and_what_became_of_it() -> None:
     assert (report.generator.arrivals, report.generator.dropped, report.generator.backlog_max) == (20, 3, 9)
     assert (report.qps, report.queries) == (200.0, {"read": 140, "write": 40, "other": 20})
     assert (report.deadlocks, report.lock_timeouts, report.errors_by_number) == (2, 1, {"1290": 4})
-    assert [each.name for each in report.statements or []] == ["commit"]
     text = render(report)
     for words in (
         "open loop at 500.0 TPS",
@@ -187,7 +185,6 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "lock_timeouts",
         "conflicts",
         "errors_by_number",
-        "statements",
         "anatomy",
         "commit_cost",
         "hides",
@@ -309,12 +306,12 @@ def test_a_load_that_was_ended_says_so() -> None:
 
 
 def test_the_same_can_be_run_again_elsewhere() -> None:
-    args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2", "--statements"])
+    args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2"])
     command = command_of(args, LoadSettings(8, "insert", mode="open", rate_tps=500.0))
     assert again(UNDER, command, varied=("clients",)) == [
         "replexplorer up --replicas 2",
         "replexplorer reset",
         "replexplorer set semi_sync=on rtt@db2=85.0",
         "replexplorer load --clients 8 --workload insert --rate 500 --arrivals poisson --table-size 10000"
-        " --duration 30 --warmup 2 --statements",
+        " --duration 30 --warmup 2",
     ]

@@ -150,8 +150,6 @@ class Interval:
     """Generator processes."""
     cpu_busiest_percent: float = 0.0
     """Of one core, the busiest generator process."""
-    statements: Mapping[str, Histogram] = field(default_factory=dict)
-    """Send to reply of each statement by its class; only while that is asked for."""
     acknowledged_gtids: str = ""
     """Of the commits that clients were answered, where replies carry GTIDs; a driver takes it out."""
     work: tuple[ProcessWork, ...] = ()
@@ -212,11 +210,7 @@ class Interval:
 
     def outline(self) -> Interval:
         """Itself with outlines for histograms: what is kept of it where only sums are asked for."""
-        return replace(
-            self,
-            **{name: getattr(self, name).outline() for name in _HISTOGRAMS},
-            statements={name: each.outline() for name, each in self.statements.items()},
-        )
+        return replace(self, **{name: getattr(self, name).outline() for name in _HISTOGRAMS})
 
     def followed_by(self, later: Interval) -> Interval:
         """Both intervals as one: counts added, gauges of the later, the CPU weighted by time."""
@@ -257,16 +251,14 @@ class Interval:
         """A JSON-ready form that `from_wire` reads back exactly."""
         wire: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         wire |= {name: getattr(self, name).to_wire() for name in _HISTOGRAMS}
-        wire["work"] = [asdict(each) for each in self.work]
-        return wire | {"statements": {name: each.to_wire() for name, each in self.statements.items()}}
+        return wire | {"work": [asdict(each) for each in self.work]}
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
         """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
         read: dict[str, Any] = {name: Histogram.from_wire(wire[name]) for name in _HISTOGRAMS if name in wire}
-        classes = {name: Histogram.from_wire(each) for name, each in wire.get("statements", {}).items()}
         work = tuple(ProcessWork(**each) for each in wire.get("work", ()))
-        return cls(**{**wire, **read, "statements": classes, "work": work})
+        return cls(**{**wire, **read, "work": work})
 
 
 _SUMMED_GAUGES: Final = (
@@ -294,10 +286,6 @@ def _added(one: Interval, other: Interval) -> dict[str, Any]:
     for name in _HISTOGRAMS:
         added[name] = Histogram.merged((getattr(one, name), getattr(other, name)))
     added["errors_by_number"] = _joined(one.errors_by_number, other.errors_by_number)
-    added["statements"] = {
-        name: Histogram.merged(each.statements[name] for each in (one, other) if name in each.statements)
-        for name in (*one.statements, *other.statements)
-    }
     added["work"] = added_work(one.work, other.work)
     added["acknowledged_gtids"] = ",".join(filter(None, (one.acknowledged_gtids, other.acknowledged_gtids)))
     late_ms = added["lateness"].percentile_ms(99)
