@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -36,13 +37,12 @@ from replexplorer.core.experiment.relations import (
     SummaryPlan,
     check_terms,
     judge_by,
-    round_trips,
 )
 from replexplorer.core.fault import kind_of, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Place, desired_of, find, parse_assignment
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import SYSTEMS, system_of
+from replexplorer.core.system import system_of
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster, new_roster
 from replexplorer.formats.files import TomlFile, closest, opened
 
@@ -55,7 +55,6 @@ Count = Annotated[int, Field(ge=1)]
 _Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
 _Clients = Annotated[int, Field(ge=0, le=1024)]
 _SystemName = Literal["async", "group", "galera"]
-_STATES: Final = tuple(state.value for state in ProtectionState)
 _SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 _QUICK_SHARE: Final = 4
 _QUICK_COMMITS_SHARE: Final = 10
@@ -103,7 +102,7 @@ class PhaseTable(_Table):
     """In place of `set` on a server that lacks one of those."""
     script: str | None = None
     """What it does instead of letting the load run, of a lab that ships."""
-    system: str | None = None
+    system: _SystemName | None = None
     """The system of which the lab makes a stack of its own for it."""
 
 
@@ -152,13 +151,6 @@ class StepTable(_Table):
     shows: str = ""
 
 
-class PrecheckTable(_Table):
-    """One `[[precheck]]`."""
-
-    state: str
-    within: Seconds = 15.0
-
-
 class DrillTables(_Table):
     """The file of a drill."""
 
@@ -169,30 +161,26 @@ class DrillTables(_Table):
     replicas: _Replicas = 1
     survivor: str = ""
     set: Knobs = {}
-    precheck: list[PrecheckTable] = []
+    precheck: list[Precheck] = []
     step: Annotated[list[StepTable], Field(min_length=1)]
     expect: list[Claim] = []
     rollback: list[StepTable] = []
 
 
-T = TypeVar("T", bound=BaseModel)
 R = TypeVar("R")
 
 
-class _Reader(Generic[T]):
+class _Reader:
     """Reads a file, and says where a part of it cannot be."""
 
-    roster: Roster
-    """The nodes that it may name."""
-
-    def __init__(self, file: Path, what: str, model: type[T]) -> None:
-        self._file = TomlFile(file, what)
-        self.tables = self._file.read(model)
-        self.name = file.stem
+    def __init__(self, file: Path, what: str) -> None:
+        self.file = TomlFile(file, what)
+        self.roster: Roster = new_roster()
+        """The nodes that it may name."""
 
     def wrong(self, where: Where, words: str, hint: str = "") -> UsageError:
         """The error with its place: `mine.toml:12: relation 1.left: ...`."""
-        return self._file.wrong(where, words, hint)
+        return self.file.wrong(where, words, hint)
 
     def at(self, where: Where, read: Callable[..., R], *arguments: object) -> R:
         """What `read` reads; what is wrong with it with its place."""
@@ -242,9 +230,6 @@ class _Reader(Generic[T]):
                 raise self.wrong((*where, "name"), "is missing", "say what must hold")
             if claim.left is not None:
                 self._check_sides(claim, where, term)
-            else:
-                state = claim.passes or claim.never or ""
-                self.one_of(state, _STATES, (*where, claim.kind), "is no state")
 
     def _check_sides(self, claim: Claim, where: Where, term: Callable[[str], None]) -> None:
         """Two sides, and how they are compared."""
@@ -275,79 +260,70 @@ def _canonical(key: str) -> str:
 def read_lab(file: Path, scripts: Mapping[str, Play] | None = None) -> Lab:
     """Read and check a lab whose phases may do what these scripts do; raises UsageError naming file, line and
     key."""
-    reader = _LabReader(file, "lab file", LabTables)
-    reader.roster, reader.scripts = new_roster(reader.tables.replicas), scripts or {}
-    return reader.lab()
+    reader = _Reader(file, "lab file")
+    tables = reader.file.read(LabTables)
+    reader.roster = new_roster(tables.replicas)
+    names = [phase.name for phase in tables.phase]
+    common = reader.settings(tables.set, ("set",))
+    phases, waits = list[Phase](), False
+    for at, table in enumerate(tables.phase):
+        where = ("phase", at)
+        if names.index(table.name) != at:
+            raise reader.wrong((*where, "name"), f"{table.name!r} is another phase's name")
+        phase = _phase(reader, table, where, common, scripts or {})
+        turned = desired_of(parse_assignment(text, reader.roster) for text in phase.settings)
+        waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
+        state = table.state or ("protected" if waits else "off")
+        phases.append(replace(phase, state=ProtectionState(state)))
+    scripted = [phase.name for phase in phases if phase.play]
+    term = partial(check_terms, phases=names, scripted=scripted)
+    reader.check_claims(tables.relation, "relation", KINDS[:1], term)
+    for at, each in enumerate(tables.reference):
+        reader.one_of(each.one_a_round_trip, names, ("reference", at, "one_a_round_trip"), "names no phase")
+    return Lab(
+        name=file.stem,
+        title=tables.title or file.stem,
+        teaches=tables.teaches,
+        phases=tuple(phases),
+        judge=judge_by(tables.relation, names),
+        source=tables.source,
+        replicas=tables.replicas,
+        references={each.name: each.one_a_round_trip for each in tables.reference},
+        summary=tables.summary.made if tables.summary else lambda _: None,
+        failure=tables.failure,
+    )
 
 
-class _LabReader(_Reader[LabTables]):
-    """Turns a file's tables into a lab."""
-
-    scripts: Mapping[str, Play]
-
-    def lab(self) -> Lab:
-        """The lab; raises UsageError."""
-        tables = self.tables
-        names = [phase.name for phase in tables.phase]
-        common = self.settings(tables.set, ("set",))
-        phases, waits = list[Phase](), False
-        for at, phase in enumerate(tables.phase):
-            where = ("phase", at)
-            if names.index(phase.name) != at:
-                raise self.wrong((*where, "name"), f"{phase.name!r} is another phase's name")
-            settings = (*common, *self.settings(phase.set, (*where, "set")))
-            turned = desired_of(parse_assignment(text, self.roster) for text in settings)
-            waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
-            phases.append(self._phase(phase, where, common, settings, "protected" if waits else "off"))
-        scripted = [phase.name for phase in phases if phase.play]
-        term = partial(check_terms, phases=names, scripted=scripted)
-        self.check_claims(tables.relation, "relation", KINDS[:1], term)
-        for at, each in enumerate(tables.reference):
-            self.one_of(each.one_a_round_trip, names, ("reference", at, "one_a_round_trip"), "names no phase")
-        return Lab(
-            name=self.name,
-            title=tables.title or self.name,
-            teaches=tables.teaches,
-            phases=tuple(phases),
-            judge=judge_by(tables.relation, names),
-            source=tables.source,
-            replicas=tables.replicas,
-            references=round_trips({each.name: each.one_a_round_trip for each in tables.reference}),
-            summary=tables.summary.made if tables.summary else lambda _: None,
-            failure=tables.failure,
-        )
-
-    def _phase(
-        self, table: PhaseTable, where: Where, common: Sequence[str], settings: tuple[str, ...], state: str
-    ) -> Phase:
-        quick_s = table.quick_seconds or max(_LEAST_S, table.seconds / _QUICK_SHARE)
-        quick_commits = table.quick_commits
-        if table.commits is not None and quick_commits is None:
-            quick_commits = max(1, table.commits // _QUICK_COMMITS_SHARE)
-        for at, fault in enumerate(table.faults):
-            self.at((*where, "faults", at), parse_fault, fault, self.roster)
-        otherwise = self.settings(table.otherwise, (*where, "otherwise"))
-        if table.script is not None:
-            self.one_of(table.script, self.scripts, (*where, "script"), "is no script")
-        if table.system is not None:
-            self.one_of(table.system, SYSTEMS, (*where, "system"), "is no system")
-        return Phase(
-            table.name,
-            settings,
-            full=Length(table.seconds, table.commits),
-            quick=Length(quick_s, quick_commits),
-            state=ProtectionState(table.state or state),
-            shows=table.shows,
-            published=table.published,
-            replicas=table.replicas,
-            faults=table.faults,
-            published_figures=table.published_figures,
-            table_size=table.table_size,
-            play=self.scripts[table.script] if table.script else None,
-            is_optional=table.optional,
-            otherwise=(*common, *otherwise) if otherwise else (),
-            system=table.system,
-        )
+def _phase(
+    reader: _Reader, table: PhaseTable, where: Where, common: Sequence[str], scripts: Mapping[str, Play]
+) -> Phase:
+    """One phase; its protection state is not known yet."""
+    quick_s = table.quick_seconds or max(_LEAST_S, table.seconds / _QUICK_SHARE)
+    quick_commits = table.quick_commits
+    if table.commits is not None and quick_commits is None:
+        quick_commits = max(1, table.commits // _QUICK_COMMITS_SHARE)
+    for at, fault in enumerate(table.faults):
+        reader.at((*where, "faults", at), parse_fault, fault, reader.roster)
+    otherwise = reader.settings(table.otherwise, (*where, "otherwise"))
+    if table.script is not None:
+        reader.one_of(table.script, scripts, (*where, "script"), "is no script")
+    return Phase(
+        table.name,
+        (*common, *reader.settings(table.set, (*where, "set"))),
+        full=Length(table.seconds, table.commits),
+        quick=Length(quick_s, quick_commits),
+        state=ProtectionState.OFF,
+        shows=table.shows,
+        published=table.published,
+        replicas=table.replicas,
+        faults=table.faults,
+        published_figures=table.published_figures,
+        table_size=table.table_size,
+        play=scripts[table.script] if table.script else None,
+        is_optional=table.optional,
+        otherwise=(*common, *otherwise) if otherwise else (),
+        system=table.system,
+    )
 
 
 # -- drills
@@ -355,83 +331,70 @@ class _LabReader(_Reader[LabTables]):
 
 def read_drill(file: Path) -> Drill:
     """Read and check a drill; raises UsageError naming file, line and key."""
-    return _DrillReader(file, "drill file", DrillTables).drill()
+    reader = _Reader(file, "drill file")
+    tables = reader.file.read(DrillTables)
+    systems = (tables.system,) if isinstance(tables.system, str) else tuple(tables.system)
+    reader.roster = new_roster(tables.replicas, mesh=system_of(systems[0]).mesh)
+    if tables.survivor:
+        reader.node(tables.survivor, ("survivor",))
+    steps, rollback = (
+        tuple(_step(reader, each, (name, at)) for at, each in enumerate(found))
+        for name, found in (("step", tables.step), ("rollback", tables.rollback))
+    )
+    if (misplaced := checked_steps(steps)) is not None:
+        raise reader.wrong(("step", misplaced[0], "clear"), misplaced[1].message, misplaced[1].hint)
+    reader.check_claims(tables.expect, "expect", KINDS, _check_figure)
+    return Drill(
+        name=file.stem,
+        title=tables.title,
+        teaches=tables.teaches,
+        settings=reader.settings(tables.set, ("set",)),
+        systems=systems,
+        clients=tables.clients,
+        replicas=tables.replicas,
+        survivor=tables.survivor,
+        prechecks=tuple(tables.precheck),
+        steps=steps,
+        expects=tuple(tables.expect),
+        rollback=rollback,
+    )
 
 
-class _DrillReader(_Reader[DrillTables]):
-    """Turns a file's tables into a drill."""
+_TIMES: Final = {Doing.INJECT: {"for", "quick"}, Doing.UNTIL: {"within"}, Doing.WAIT: {"quick"}}
+"""The times that a step may say."""
 
-    def drill(self) -> Drill:
-        """The drill; raises UsageError."""
-        tables = self.tables
-        systems = (tables.system,) if isinstance(tables.system, str) else tuple(tables.system)
-        self.roster = new_roster(tables.replicas, mesh=system_of(systems[0]).mesh)
-        if tables.survivor:
-            self.node(tables.survivor, ("survivor",))
-        steps, rollback = (
-            tuple(self._step(each, (name, at)) for at, each in enumerate(found))
-            for name, found in (("step", tables.step), ("rollback", tables.rollback))
-        )
-        if (misplaced := checked_steps(steps)) is not None:
-            raise self.wrong(("step", misplaced[0], "clear"), misplaced[1].message, misplaced[1].hint)
-        self.check_claims(tables.expect, "expect", KINDS, _check_figure)
-        for at, check in enumerate(tables.precheck):
-            self.one_of(check.state, _STATES, ("precheck", at, "state"), "is no state")
-        return Drill(
-            name=self.name,
-            title=tables.title,
-            teaches=tables.teaches,
-            settings=self.settings(tables.set, ("set",)),
-            systems=systems,
-            clients=tables.clients,
-            replicas=tables.replicas,
-            survivor=tables.survivor,
-            prechecks=tuple(Precheck(each.state, each.within) for each in tables.precheck),
-            steps=steps,
-            expects=tuple(tables.expect),
-            rollback=rollback,
-        )
 
-    def _step(self, table: StepTable, where: Where) -> DrillStep:
-        asked = [doing for doing in Doing if getattr(table, doing) is not None]
-        if len(asked) != 1:
-            found = f"has {' and '.join(asked)}" if asked else "says nothing to do"
-            raise self.wrong((*where, *asked[1:2]), found, f"one of {', '.join(Doing)} in each table")
-        doing = asked[0]
-        value: Any = getattr(table, doing)
-        here, what = (*where, doing.value), "" if value is True else str(value)
-        settings: tuple[str, ...] = ()
-        match doing:
-            case Doing.SET:
-                what, settings = "", self.settings(value, here)
-            case Doing.WAIT:
-                what = ""
-            case Doing.INJECT:
-                self.at(here, parse_fault, what, self.roster)
-            case Doing.CLEAR if what:
-                kind, _, node = what.partition("@")
-                self.at(here, kind_of, kind)
-                if node:
-                    self.node(node, here)
-            case Doing.UNTIL:
-                self.one_of(what, (*_STATES, WRITING, CAUGHT_UP), here, "is no state")
-            case Doing.FAILOVER | Doing.SWITCHOVER | Doing.REJOIN if what:
-                self.node(what, here)
-        return DrillStep(doing, what, settings, self._lasts(table, doing, where), table.shows)
-
-    def _lasts(self, table: StepTable, doing: Doing, where: Where) -> Span | None:
-        """How long a step lasts, or waits at most; raises UsageError for a time that it does not use."""
-        used = {Doing.INJECT: ("lasts", "quick"), Doing.UNTIL: ("within",), Doing.WAIT: ("quick",)}.get(
-            doing, ()
-        )
-        for name in ("lasts", "within", "quick"):
-            if getattr(table, name) is not None and name not in used:
-                key = "for" if name == "lasts" else name
-                raise self.wrong((*where, key), f"{doing} has no '{key}'", "leave it out")
-        if doing is Doing.UNTIL:
-            return Span(table.within or _WITHIN_S, table.within or _WITHIN_S)
-        full_s = table.wait if doing is Doing.WAIT else table.lasts
-        return None if full_s is None else span(full_s, table.quick)
+def _step(reader: _Reader, table: StepTable, where: Where) -> DrillStep:
+    asked = [doing for doing in Doing if getattr(table, doing) is not None]
+    if len(asked) != 1:
+        found = f"has {' and '.join(asked)}" if asked else "says nothing to do"
+        raise reader.wrong((*where, *asked[1:2]), found, f"one of {', '.join(Doing)} in each table")
+    doing = asked[0]
+    value: Any = getattr(table, doing)
+    here, what = (*where, doing.value), "" if value is True else str(value)
+    settings: tuple[str, ...] = ()
+    lasts = None if table.lasts is None else span(table.lasts, table.quick)
+    match doing:
+        case Doing.SET:
+            what, settings = "", reader.settings(value, here)
+        case Doing.WAIT:
+            what, lasts = "", span(value, table.quick)
+        case Doing.INJECT:
+            reader.at(here, parse_fault, what, reader.roster)
+        case Doing.CLEAR if what:
+            kind, _, node = what.partition("@")
+            reader.at(here, kind_of, kind)
+            if node:
+                reader.node(node, here)
+        case Doing.UNTIL:
+            reader.one_of(what, (*ProtectionState, WRITING, CAUGHT_UP), here, "is no state")
+            lasts = Span(table.within or _WITHIN_S, table.within or _WITHIN_S)
+        case Doing.FAILOVER | Doing.SWITCHOVER | Doing.REJOIN if what:
+            reader.node(what, here)
+    for key, given in (("for", table.lasts), ("within", table.within), ("quick", table.quick)):
+        if given is not None and key not in _TIMES.get(doing, ()):
+            raise reader.wrong((*where, key), f"{doing} has no '{key}'", "leave it out")
+    return DrillStep(doing, what, settings, lasts, table.shows)
 
 
 def _check_figure(name: str) -> None:

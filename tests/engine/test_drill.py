@@ -28,6 +28,7 @@ from replexplorer.core.server.comeback import compare
 from replexplorer.core.server.counters import CostSample, CpuUsed, Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import Membership
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.drill import DrillRun
@@ -58,7 +59,7 @@ KILL = Drill(
     ),
     expects=(
         Claim("nothing is lost", "lost", 0.0, "=="),
-        Claim("it is protected in the end", passes="protected"),
+        Claim("it is protected in the end", passes=ProtectionState.PROTECTED),
     ),
     rollback=(DrillStep(Doing.SET, settings=("fsync_delay=0",)),),
 )
@@ -213,7 +214,7 @@ async def test_what_is_waited_for_in_vain_aborts_it(step: DrillStep, why: str) -
 @virtual
 async def test_a_precheck_that_fails_breaks_nothing() -> None:
     rig = FakeRig()
-    result = await run(rig, replace(KILL, prechecks=(Precheck("protected", 1.0),)))
+    result = await run(rig, replace(KILL, prechecks=(Precheck(ProtectionState.PROTECTED, 1.0),)))
     assert result.verdict == "aborted"
     assert not [step for step in rig.steps if step.startswith("inject")]
 

@@ -17,6 +17,7 @@ from replexplorer.core.experiment.drill import (
     Span,
 )
 from replexplorer.core.experiment.relations import Claim
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.formats import paths
 from replexplorer.formats.experiment_file import read_drill
 
@@ -78,7 +79,7 @@ def test_a_file_is_a_drill(file: Path) -> None:
     drill = DRILLS.named(str(file))
     assert (drill.name, drill.clients, drill.replicas) == ("mine", 4, 2)
     assert drill.settings == ("semi_sync=on", "rtt=20ms")
-    assert drill.prechecks == (Precheck("protected", 30),)
+    assert drill.prechecks == (Precheck(ProtectionState.PROTECTED, 30),)
     assert drill.steps == (
         DrillStep(Doing.WAIT, lasts=Span(9, 3), shows="all is well"),
         DrillStep(Doing.INJECT, "pause", lasts=Span(12, 3)),
@@ -87,7 +88,7 @@ def test_a_file_is_a_drill(file: Path) -> None:
     )
     assert drill.expects == (
         Claim("nothing is lost", "lost", "clients", "<=", 2, 1),
-        Claim("the freeze is seen", passes="down"),
+        Claim("the freeze is seen", passes=ProtectionState.DOWN),
     )
     assert drill.rollback == (DrillStep(Doing.SET, settings=("rtt=0ms",)),)
     assert drill.turns == ("semi_sync", "rtt", "rtt@db3")
@@ -104,7 +105,7 @@ def test_a_file_is_a_drill(file: Path) -> None:
         (
             'state = "protected"',
             'state = "protectd"',
-            "mine.toml:11: precheck 1.state: 'protectd' is no state",
+            "mine.toml:11: precheck 1.state: must be 'protected', 'armed'",
         ),
         ("wait = 9", "wait = -9", "mine.toml:15: step 1.wait: "),
         ("wait = 9", 'wait = 9\ninject = "kill"', "mine.toml:16: step 1.inject: has wait and inject"),
@@ -127,7 +128,7 @@ def test_a_file_is_a_drill(file: Path) -> None:
             "mine.toml:32: expect 1.passes: says left and passes",
         ),
         ('left = "lost"\n', "", "mine.toml:31: expect 1.name: says nothing that must hold"),
-        ('passes = "down"', 'passes = "dwon"', "mine.toml:40: expect 2.passes: 'dwon' is no state"),
+        ('passes = "down"', 'passes = "dwon"', "mine.toml:40: expect 2.passes: must be 'protected', 'armed'"),
         ('set = { rtt = "0ms" }', 'set = { rtt = "-1ms" }', "mine.toml:43: rollback 1.set.rtt: "),
     ],
 )

@@ -16,6 +16,7 @@ from replexplorer.core.experiment.drill_result import (
     stretches_of,
 )
 from replexplorer.core.experiment.relations import SIGNS, Claim
+from replexplorer.core.server.protection import ProtectionState
 
 FIGURES = {"lost": 5.0, "clients": 8.0, "tps_during": 12.5}
 TIMELINE = (StateAt(0.0, "protected"), StateAt(2.0, "blocked"), StateAt(5.0, "degraded"))
@@ -35,10 +36,10 @@ def compared(left: str, sign: str, right: str | float, times: float = 1.0, plus:
         (compared("tps_during", "<", 12.0), False, "found 12.50; less than 12.00 would hold"),
         (compared("phantom_reads", "==", 0.0), False, "phantom_reads was not measured"),
         (compared("lost", "<", "rpo_ms"), False, "rpo_ms was not measured"),
-        (Claim("x", passes="degraded"), True, "protected > blocked > degraded"),
-        (Claim("x", passes="down"), False, "protected > blocked > degraded"),
-        (Claim("x", never="down"), True, "protected > blocked > degraded"),
-        (Claim("x", never="blocked"), False, "protected > blocked > degraded"),
+        (Claim("x", passes=ProtectionState.DEGRADED), True, "protected > blocked > degraded"),
+        (Claim("x", passes=ProtectionState.DOWN), False, "protected > blocked > degraded"),
+        (Claim("x", never=ProtectionState.DOWN), True, "protected > blocked > degraded"),
+        (Claim("x", never=ProtectionState.BLOCKED), False, "protected > blocked > degraded"),
     ],
 )
 def test_an_expectation_holds_or_says_what_was_found(expected: Claim, holds: bool, evidence: str) -> None:

@@ -17,6 +17,7 @@ from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import kind_of
 from replexplorer.core.knobs import keys
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT
 
 DEFAULT_CLIENTS: Final = 8
@@ -125,9 +126,13 @@ _BACK_S: Final = 20.0
 class Precheck:
     """What must be so before anything is broken."""
 
-    state: str
-    """The protection state."""
+    state: ProtectionState
     within_s: float = 15.0
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "allow_inf_nan": False,
+        "alias_generator": lambda name: name.removesuffix("_s"),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,8 +379,8 @@ class Lab:
     source: Publication | None = None
     replicas: int = 1
     """Replicas that it needs; those that are missing are brought up for it and removed again."""
-    references: Callable[[Phases], Sequence[Reference]] = lambda _: ()
-    """Lines that are drawn across its phases."""
+    references: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Lines that are drawn across its phases, by name: at one commit a round trip of this phase."""
     summary: Callable[[Phases], Summary | None] = lambda _: None
     """Its phases in one table; of a run that ended early, of those that were measured."""
     failure: str = ""

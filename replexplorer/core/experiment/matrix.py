@@ -28,6 +28,7 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.exposure import Loss
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import number
 from replexplorer.core.topology import new_roster
@@ -296,7 +297,7 @@ def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
         clients=clients,
         replicas=_OTHER_MEMBERS if is_group else 1,
         survivor=_REPLICA if is_lost and not is_group else "",
-        prechecks=() if cell.mode is Mode.ASYNC else (Precheck("protected", 30.0),),
+        prechecks=() if cell.mode is Mode.ASYNC else (Precheck(ProtectionState.PROTECTED, 30.0),),
         steps=(
             DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why),
             *_steps(cell, is_group=is_group),

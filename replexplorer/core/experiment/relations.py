@@ -21,7 +21,6 @@ from replexplorer.core.experiment.lab import (
     Judge,
     PhaseResult,
     Phases,
-    Reference,
     Relation,
     Summary,
     SummaryRow,
@@ -153,9 +152,9 @@ class Claim:
     `{right}`, `{ratio}` and `{change}` (ratio less one) in them; without bounds it is only shown."""
     least: float = 0.0
     most: float = inf
-    passes: str | None = None
+    passes: ProtectionState | None = None
     """A protection state that must be passed through."""
-    never: str | None = None
+    never: ProtectionState | None = None
     """One that must not be seen."""
     __pydantic_config__: ClassVar = {
         "extra": "forbid",
@@ -271,16 +270,6 @@ def judge_by(claims: Sequence[Claim], names: Collection[str]) -> Judge:
         return [_as_asked(phases), *(claim.judge(Found(phases)) for claim in measured)]
 
     return judge
-
-
-def round_trips(names: Mapping[str, str]) -> Callable[[Phases], Sequence[Reference]]:
-    """Lines at one commit a round trip of a phase, by their names."""
-
-    def references(phases: Phases) -> Sequence[Reference]:
-        rtts_ms = {name: phases[phase].rtt_measured_ms for name, phase in names.items()}
-        return [Reference(name, 1000 / rtt_ms) for name, rtt_ms in rtts_ms.items() if rtt_ms]
-
-    return references
 
 
 @dataclass(frozen=True, slots=True)

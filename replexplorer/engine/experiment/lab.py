@@ -29,6 +29,7 @@ from replexplorer.core.experiment.lab import (
     LabResult,
     PhaseResult,
     Phases,
+    Reference,
     Relation,
     Rtt,
 )
@@ -266,7 +267,8 @@ def concluded(result: LabResult, rounds: Sequence[Sequence[PhaseResult]]) -> Lab
     by_name = [{each.name: each for each in found} for found in (result.phases, *rounds)]
     if result.aborted is None:
         result.relations = judged(result.lab, by_name[1:], by_name[0])
-        result.references = tuple(result.lab.references(by_name[0]))
+        rtts_ms = {name: by_name[0][phase].rtt_measured_ms for name, phase in result.lab.references.items()}
+        result.references = tuple(Reference(name, 1000 / rtt) for name, rtt in rtts_ms.items() if rtt)
     result.summary = result.lab.summary(by_name[0])
     return result
 
