@@ -39,7 +39,7 @@ from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of, settings_words
 from replexplorer.reports.experiment_report import experiment_report
-from replexplorer.reports.report import plain_text, report_directory, write_report
+from replexplorer.reports.report import Report, plain_text, report_directory, write_report
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -192,11 +192,13 @@ class Narration:
         left = f", {duration_text(now.left_s)} left" if now.left_s else ""
         self._console.progress(now.doing, now.done, left)
 
-    def tell_the_rest(self) -> None:
-        """How one that ended early can be continued."""
-        kept = 0 if self._last is None else self._last.kept
-        if kept:
-            self._console.narrate(f"{kept} of this run kept: the same command continues")
+    def __enter__(self) -> Narration:
+        """Say of a run that ends early how it can be continued."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._last is not None and self._last.kept:
+            self._console.narrate(f"{self._last.kept} of this run kept: the same command continues")
 
 
 # -- listing
@@ -387,14 +389,12 @@ async def _carried_out(
             console.recount(run.drill.sets)
         console.narrate(f"starts from: {settings_words(conditions)}")
         async with session.observed(*(() if is_matrix else (console.hear,))):
-            try:
+            with narration:
                 result: ExperimentResult = await session.console.run(run)
-            except BaseException:
-                narration.tell_the_rest()
-                raise
     result.conditions, result.again = conditions, again(conditions, command_of(files, args))
-    ticks = [] if directory is None or is_matrix else _recorded_ticks([session.file])
-    return _delivered(console, result, ticks, directory, session.file, own)
+    drawn = [] if is_matrix or session.file is None else [session.file]
+    write = partial(write_report, session=session.file, own=own)
+    return _delivered(console, result, directory, drawn, write)
 
 
 def _turned(session: Session, lab: Lab) -> list[Value]:
@@ -404,33 +404,27 @@ def _turned(session: Session, lab: Lab) -> list[Value]:
     return [each.value for each in assignments(fitted, session.console.parse, replicas)]
 
 
-def _recorded_ticks(sessions: Iterable[str | None]) -> list[Tick]:
-    """All ticks of the session files at these paths; none of what is no file, or cannot be read."""
-    from replexplorer.adapters.recording import SessionReader
-
-    found: list[Tick] = []
-    for file in filter(None, sessions):
-        with suppress(UsageError), closing(SessionReader(Path(file))) as reader:
-            found += reader.ticks()
-    return found
-
-
 def _delivered(
     console: Output,
     result: ExperimentResult,
-    ticks: Sequence[Tick],
     directory: Path | None,
-    session: str | None = None,
-    own: Path | None = None,
-    parts: Mapping[str, str] | None = None,
+    sessions: Iterable[str],
+    write: Callable[[Path, Report, ExperimentResult], str],
 ) -> int:
-    """Print a result, its report written first; answers the exit code of what is wrong with the report, else
-    that of the verdict."""
+    """Print a result, its report written first, with charts of what was recorded in these session files;
+    answers the exit code of what is wrong with the report, else that of the verdict."""
+    from replexplorer.adapters.recording import SessionReader
+
+    ticks: list[Tick] = []
+    for file in () if directory is None else sessions:
+        with suppress(UsageError), closing(SessionReader(Path(file))) as reader:
+            ticks += reader.ticks()
     report = experiment_report(result, ticks)
-    write = None
-    if directory is not None:
-        write = partial(write_report, directory, report, result, session, own, parts=parts or {})
-    code = console.deliver(result, lambda: plain_text(report, console.columns), write)
+    code = console.deliver(
+        result,
+        lambda: plain_text(report, console.columns),
+        None if directory is None else partial(write, directory, report, result),
+    )
     return code or _EXIT_CODES[result.verdict]
 
 
@@ -459,5 +453,4 @@ async def _run_on_systems(call: Call, lab: Lab) -> int:
     result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeats).run(on_stack)
     result.conditions = replace(found[0], server=result.server, settings={}, systems=list(lab.systems))
     result.again = [shlex.join(command_of(LABS, args))]
-    ticks = [] if directory is None else _recorded_ticks(sessions.values())
-    return _delivered(console, result, ticks, directory, parts=sessions)
+    return _delivered(console, result, directory, sessions.values(), partial(write_report, parts=sessions))

@@ -47,12 +47,8 @@ async def run(call: Call) -> int:
         conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
         console.narrate(f"starts from: {settings_words(conditions)}")
         console.narrate(f"{wanted.words}: {grid.text}")
-        narration = Narration(console)
-        try:
+        with Narration(console) as narration:
             swept = await session.console.run(SweepRun(wanted, narration, args.fresh))
-        except BaseException:
-            narration.tell_the_rest()
-            raise
     under(swept, conditions)
     swept.calibration = learned(swept).told
     report = sweep_report(swept)

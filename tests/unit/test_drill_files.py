@@ -207,17 +207,15 @@ def test_a_drill_under_semi_sync_says_where_a_commit_waits(drill: Drill) -> None
 
 def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_drill_s_own() -> None:
     shipped = DRILLS.named("power-cut").narrated
-    assert shipped.steps[0].shows == "the binlog is fsynced at each commit, the redo log once a second"
+    assert shipped.steps[0].shows == "sync_binlog=1, innodb_flush_log_at_trx_commit=2"
     asked_for = DRILLS.named("power-cut").with_settings(["sync_binlog=1000"])
-    assert asked_for.narrated.steps[0].shows == (
-        "the binlog is fsynced once every 1000 groups of commits, the redo log once a second"
-    )
+    assert asked_for.narrated.steps[0].shows == "sync_binlog=1000, innodb_flush_log_at_trx_commit=2"
     assert asked_for.sets == (
         "power-cut sets semi_sync=off innodb_flush_log_at_trx_commit=2 undo_journal=on by itself;"
         " asked for: sync_binlog=1000"
     )
     lost = DRILLS.named("source-lost").with_settings(["semi_sync=on"]).narrated
-    assert lost.steps[0].shows == "each commit waits for the replica's acknowledgement"
+    assert lost.steps[0].shows == "semi_sync=on, 85ms from the replica"
 
 
 def test_no_drill_that_ships_shows_the_name_of_a_setting_in_place_of_it() -> None:

@@ -16,7 +16,6 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import kind_of
-from replexplorer.core.knobs import keys
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT
 
@@ -183,9 +182,8 @@ class Drill:
 
     @property
     def narrated(self) -> Drill:
-        """The same with the settings in what its steps show: `{durability}`, `{waits}`, `{KEY}`."""
-        values = _values(self.settings)
-        words = {**values, "durability": _durability(values), "waits": _waits(values)}
+        """The same with the settings in what its steps show, in place of each `{KEY}`."""
+        words = _values(self.settings)
 
         def narrated(step: DrillStep) -> DrillStep:
             shows = re.sub(r"{(\w+)}", lambda found: words.get(found[1], found[0]), step.shows)
@@ -234,25 +232,6 @@ def _values(settings: Iterable[str]) -> dict[str, str]:
 
 def _texts(values: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{key}={value}" for key, value in values.items())
-
-
-def _durability(values: Mapping[str, str]) -> str:
-    """When the logs reach the disk under these settings."""
-    binlog = values.get(keys.SYNC_BINLOG, "1")
-    flush = values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, "1")
-    each = "at each commit"
-    when = {"1": each, "0": "when the system likes"}.get(binlog, f"once every {binlog} groups of commits")
-    redo = {"0": "written and fsynced once a second", "2": "once a second"}.get(flush, each)
-    if when == redo:
-        return f"binlog and redo log are fsynced {each}"
-    return f"the binlog is fsynced {when}, the redo log {redo}"
-
-
-def _waits(values: Mapping[str, str]) -> str:
-    """Whether a commit waits for a replica under these settings."""
-    if values.get(keys.SEMI_SYNC) == "on":
-        return "each commit waits for the replica's acknowledgement"
-    return "commits do not wait for the link; the replica is half a round trip behind"
 
 
 FIGURES: Final[Mapping[str, str]] = {
