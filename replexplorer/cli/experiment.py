@@ -193,10 +193,11 @@ class Narration:
         self._console.progress(now.doing, now.done, left)
 
     def __enter__(self) -> Narration:
-        """Say of a run that ends early how it can be continued."""
+        """Narrate a run."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Say of one that ended early how it can be continued."""
         if kind is not None and self._last is not None and self._last.kept:
             self._console.narrate(f"{self._last.kept} of this run kept: the same command continues")
 

@@ -224,7 +224,7 @@ async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more
     }
     bad = next(each for each in figures_of(swept.sweep.grid, swept.runs) if each.cell.labels == ("2",))
     assert bad.why is not None
-    assert bad.log_tps is None
+    assert not bad.good
     as_before(world)
 
 

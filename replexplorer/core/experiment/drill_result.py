@@ -26,24 +26,9 @@ from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import BinlogLost, Comeback, Replication
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, Loss
-from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.tick import Tick
-
-
-@dataclass(frozen=True, slots=True)
-class Glimpse:
-    """The primary at a moment."""
-
-    at_s: float
-    """Seconds since the session began."""
-    from_s: float
-    """From when on its state held; before the look where commits had waited for a while."""
-    state: str
-    fallbacks: int | None
-    """Of the server, since it started."""
-    unprotected: int | None
-    """Commits confirmed to clients without an acknowledgement, since the session began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,49 +46,48 @@ class Passage:
 
 @dataclass(slots=True)
 class Course:
-    """The glimpses and events of one session."""
+    """What the ticks of one session say of protection, and their events."""
 
-    glimpses: list[Glimpse] = field(default_factory=list)
+    looks: list[tuple[float, Protection]] = field(default_factory=list)
+    """Each at its second since the session began."""
     events: list[Event] = field(default_factory=list)
 
     def add(self, tick: Tick) -> None:
         """Take a tick."""
-        seen = tick.protection
-        waited_s = (seen.oldest_wait_s or 0.0) if seen.state is ProtectionState.BLOCKED else 0.0
-        self.glimpses.append(
-            Glimpse(tick.at_s, tick.at_s - waited_s, seen.state.value, seen.fallbacks, seen.unprotected)
-        )
+        self.looks.append((tick.at_s, tick.protection))
         self.events += [event for event in tick.events if event.severity is not Severity.INFO]
 
     def between(self, from_s: float, to_s: float) -> Passage:
         """What happened from one moment to another."""
+        events = [event for event in self.events if from_s <= event.at_s <= to_s]
         return Passage(
             seconds=self._seconds(from_s, to_s),
-            fallbacks=self._grown(from_s, lambda glimpse: glimpse.fallbacks),
-            unprotected=self._grown(from_s, lambda glimpse: glimpse.unprotected),
-            events=tuple(
-                sorted(
-                    (event for event in self.events if from_s <= event.at_s <= to_s),
-                    key=lambda event: event.at_s,
-                )
-            ),
+            fallbacks=self._grown(from_s, lambda seen: seen.fallbacks),
+            unprotected=self._grown(from_s, lambda seen: seen.unprotected),
+            events=tuple(sorted(events, key=lambda event: event.at_s)),
         )
 
     def _seconds(self, from_s: float, to_s: float) -> dict[str, float]:
         seconds: dict[str, float] = {}
-        begins_s = [*accumulate((glimpse.from_s for glimpse in self.glimpses[1:]), max, initial=from_s), to_s]
-        for glimpse, (begin_s, end_s) in zip(self.glimpses, pairwise(begins_s), strict=False):
+        held_from_s = (at_s - _waited_s(seen) for at_s, seen in self.looks[1:])
+        begins_s = [*accumulate(held_from_s, max, initial=from_s), to_s]
+        for (_, seen), (begin_s, end_s) in zip(self.looks, pairwise(begins_s), strict=False):
             held_s = min(end_s, to_s) - max(begin_s, from_s)
             if held_s > 0:
-                seconds[glimpse.state] = seconds.get(glimpse.state, 0.0) + held_s
+                seconds[seen.state.value] = seconds.get(seen.state.value, 0.0) + held_s
         return seconds
 
-    def _grown(self, from_s: float, counter: Callable[[Glimpse], int | None]) -> int | None:
+    def _grown(self, from_s: float, counter: Callable[[Protection], int | None]) -> int | None:
         """How far a counter came since a moment."""
-        before = [counter(each) for each in self.glimpses if each.at_s <= from_s]
-        after = [counter(each) for each in self.glimpses if each.at_s > from_s]
+        before = [counter(seen) for at_s, seen in self.looks if at_s <= from_s]
+        after = [counter(seen) for at_s, seen in self.looks if at_s > from_s]
         counts = [count for count in (*before[-1:], *after) if count is not None]
         return _growth(counts) if len(counts) > 1 else None
+
+
+def _waited_s(seen: Protection) -> float:
+    """How long before the look BLOCKED began: commits had waited for a while."""
+    return (seen.oldest_wait_s or 0.0) if seen.state is ProtectionState.BLOCKED else 0.0
 
 
 def _growth(counts: Sequence[int]) -> int:

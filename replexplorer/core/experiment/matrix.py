@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import product
 from typing import ClassVar, Final, Self
 
 from replexplorer.core.errors import UsageError
@@ -200,40 +199,22 @@ MODES: Final = tuple(mode for mode in Mode if mode.system == DEFAULT)
 FAILURES: Final = (FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST)
 """Of a source; a group has all of them."""
 _GROUP_DURABILITIES: Final = ((1, 1), (0, 0))
-_QUICK_IN_A_GROUP: Final = {
-    FailureKind.PROCESS_DIES: (0, 0),
-    FailureKind.POWER_CUT: (0, 0),
-    FailureKind.SOURCE_LOST: (0, 0),
-    FailureKind.ISOLATED: (1, 1),
-    FailureKind.MAJORITY_LOST: (1, 1),
-}
-"""Under --quick a group meets each failure once, with what would lose most on a source alone."""
-_QUICK: Final = {
-    FailureKind.PROCESS_DIES: ((0, 0), (1, 1), (1, 2), (0, 1)),
-    FailureKind.POWER_CUT: ((1, 2), (1, 1), (0, 0), (0, 1)),
-    FailureKind.SOURCE_LOST: ((1, 1), (0, 0), (1, 2), (0, 1)),
-}
-"""Under --quick each mode meets each failure once, and each durability once in each failure."""
+"""Under --quick the last one alone: with it a source by itself would lose most."""
 
 
 def matrix_cells(*, quick: bool, system: str = DEFAULT) -> Sequence[MatrixCell]:
     """All cells of a system's matrix, in order: 48 of a source and its replicas, under --quick twelve of
-    them; ten of a group, under --quick five."""
+    them, in which each mode meets each failure once and each durability once in each failure; ten of a
+    group, under --quick five."""
     if system != DEFAULT:
-        return [
-            MatrixCell(Mode(system), *durability, failure)
-            for failure in FailureKind
-            for durability in ([_QUICK_IN_A_GROUP[failure]] if quick else _GROUP_DURABILITIES)
-        ]
-    if not quick:
-        return [
-            MatrixCell(mode, *durability, failure)
-            for failure, mode, durability in product(FAILURES, MODES, DURABILITIES)
-        ]
+        durabilities = _GROUP_DURABILITIES[-1:] if quick else _GROUP_DURABILITIES
+        return [MatrixCell(Mode(system), *each, failure) for failure in FailureKind for each in durabilities]
     return [
-        MatrixCell(mode, *durability, failure)
-        for failure in FAILURES
-        for mode, durability in zip(MODES, _QUICK[failure], strict=True)
+        MatrixCell(mode, *each, failure)
+        for row, failure in enumerate(FAILURES)
+        for column, mode in enumerate(MODES)
+        for at, each in enumerate(DURABILITIES)
+        if not quick or at == (column - row - 1) % len(DURABILITIES)
     ]
 
 

@@ -4,20 +4,20 @@ Laws. A cell's TPS has a 95 % interval: of one run from the batch means within i
 from how they differ (t), on a logarithmic scale in both: a rate is never below 0. A run that failed counts
 for nothing; what is not known is None. Histograms of repeats are merged.
 
-Two neighbouring values of a knob are compared in pairs of cells that are equal in all else:
-the difference of log TPS of each pair, their mean as a ratio (a geometric mean), and Student's t
-interval over the pairs (a paired comparison; Box, Hunter & Hunter, Statistics for Experimenters,
-3.2). One pair alone has the interval of its two cells (Welch). An interval that holds 1 shows no
-difference, unless each of several pairs shows one of the same direction by itself: then the effect
-depends on the other knobs, and the range over the pairs is shown instead. Effects are not corrected
-for each other: of twenty idle knobs one may be claimed.
+Two neighbouring values of a knob are compared in pairs of cells that are equal in all else: the
+geometric mean of the ratios of their TPS, with Student's t interval over the pairs' logarithms (a paired
+comparison; Box, Hunter & Hunter, Statistics for Experimenters, 3.2). One pair alone lies between the ends
+of its two cells' intervals, which is wider than 95 %. An interval that holds 1 shows no difference, unless
+each of several pairs shows one of the same direction by itself: then the effect depends on the other knobs,
+and the range over the pairs is shown instead. Effects are not corrected for each other: of twenty idle
+knobs one may be claimed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from math import log, sqrt
 from statistics import fmean, geometric_mean, variance
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate, bounds_of, t_quantile_975
-from replexplorer.core.stats.ratio import interval_text, ratio_text, times_text
+from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text, repeated, times_text
 from replexplorer.core.text import number, table, utc
 
 _KNOWN_WITHIN: Final = 1.3
@@ -144,29 +144,6 @@ def scatter(estimate: Estimate) -> str:
     return f"±{percent:.2g} %" if percent < 10 else f"±{percent:.0f} %"
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean with its scatter; `variance` None: unknown."""
-
-    value: float
-    variance: float | None
-    freedom: float
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """95 %; None when the scatter is unknown."""
-        if self.variance is None:
-            return None
-        half = t_quantile_975(self.freedom) * sqrt(self.variance)
-        return self.value - half, self.value + half
-
-
-def mean_of(values: Sequence[float]) -> Mean:
-    """Of these, their own differences being the scatter."""
-    count, middle = len(values), fmean(values)
-    return Mean(middle, None, 0.0) if count < 2 else Mean(middle, variance(values) / count, count - 1)
-
-
 @json_keys(
     hide="cell",
     show="settings=cell.values labels=cell.labelled tps latency_ms=service.latency n=service.count errors"
@@ -219,14 +196,11 @@ class CellFigures:
     def tps(self) -> Estimate:
         """With its 95 % interval."""
         runs = self.shown
-        if not runs:
-            return Estimate()
-        if len(runs) == 1:
-            return runs[0].interval
-        mean = mean_of([run.tps or 0.0 for run in runs])
-        errors = t_quantile_975(mean.freedom)
-        length_s = sum(run.duration_s for run in runs)
-        return Estimate(mean.value, *bounds_of(mean.value, mean.variance or 0.0, errors, length_s))
+        if len(runs) < 2:
+            return runs[0].interval if runs else Estimate()
+        rates = [run.tps or 0.0 for run in runs]
+        found = repeated(rates)
+        return Estimate(fmean(rates)) if found is None else Estimate(found.value, found.low, found.high)
 
     @property
     def service(self) -> Histogram:
@@ -247,18 +221,6 @@ class CellFigures:
     def cost(self) -> CommitCost | None:
         """What a commit of the last run that knows it cost the servers; None where none does."""
         return next((run.cost for run in reversed(self.shown) if run.cost is not None), None)
-
-    @property
-    def log_tps(self) -> Mean | None:
-        """Log of the TPS with its scatter; None when no run counts or nothing was committed."""
-        rates = [run.tps for run in self.good if run.tps]
-        if not rates or len(rates) < len(self.good):
-            return None
-        if len(rates) > 1:
-            return mean_of([log(rate) for rate in rates])
-        run = self.good[0]
-        relative = None if run.variance is None else run.variance / rates[0] ** 2
-        return Mean(log(rates[0]), relative, run.freedom)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -361,61 +323,51 @@ def effects_of(grid: Grid, figures: Sequence[CellFigures]) -> tuple[Effect, ...]
 
 
 def _effect(dimension: Dimension, step: int, pairs: Sequence[tuple[CellFigures, CellFigures]]) -> Effect:
-    before, after = dimension.choices[step].label, dimension.choices[step + 1].label
-    logs = [(old.log_tps, new.log_tps) for old, new in pairs]
-    known = [_difference(old, new) for old, new in logs if old is not None and new is not None]
+    before, after = dimension.labels[step : step + 2]
+    ratios = [ratio for old, new in pairs if (ratio := _ratio(old, new)) is not None]
     passes = min((len(each.good) for pair in pairs for each in pair if each.good), default=0)
-    left_out = len(pairs) - len(known)
-    if not known:
+    left_out = len(pairs) - len(ratios)
+    each = [ratio.value for ratio in ratios if ratio.value is not None]
+    whole = ratios[0] if len(ratios) == 1 else repeated(each)
+    if whole is None:
         return Effect(dimension.key, before, after, 0, passes, left_out)
-    each = [pair.value for pair in known]
-    whole = known[0] if len(known) == 1 else mean_of(each)
-    interval = whole.interval
     return Effect(
         dimension.key,
         before,
         after,
-        len(known),
+        len(ratios),
         passes,
         left_out,
-        exp(whole.value),
-        None if interval is None else _ratio(interval[0]),
-        None if interval is None else _ratio(interval[1]),
-        exp(min(each)),
-        exp(max(each)),
-        _verdict(interval, known),
+        whole.value,
+        whole.low,
+        whole.high,
+        min(each),
+        max(each),
+        _verdict(whole, ratios),
     )
 
 
-def _difference(old: Mean, new: Mean) -> Mean:
-    """Of a pair, with Welch's degrees of freedom."""
-    value = new.value - old.value
-    if old.variance is None or new.variance is None:
-        return Mean(value, None, 0.0)
-    total = old.variance + new.variance
-    if not total:
-        return Mean(value, 0.0, min(old.freedom, new.freedom))
-    freedom = total**2 / (old.variance**2 / old.freedom + new.variance**2 / new.freedom)
-    return Mean(value, total, freedom)
+def _ratio(old: CellFigures, new: CellFigures) -> Ratio | None:
+    """TPS of a cell over that of another, between what the ends of their intervals allow; None where no run
+    of one counts, or nothing was committed."""
+    before, after = old.tps, new.tps
+    if not (old.good and new.good and before.value and after.value):
+        return None
+    low = after.low / before.high if after.low is not None and before.high else None
+    high = after.high / before.low if after.high is not None and before.low else None
+    return Ratio(after.value / before.value, low, high)
 
 
-def _verdict(interval: tuple[float, float] | None, pairs: Sequence[Mean]) -> str:
-    if interval is not None and interval[0] > 0:
-        return "faster"
-    if interval is not None and interval[1] < 0:
-        return "slower"
-    if len(pairs) > 1:
-        own = [pair.interval for pair in pairs]
-        if all(each is not None and each[0] > 0 for each in own):
-            return "faster in every pair"
-        if all(each is not None and each[1] < 0 for each in own):
-            return "slower in every pair"
-    return "no interval" if interval is None else NO_DIFFERENCE
+_DIRECTIONS: Final = {1: "faster", -1: "slower"}
 
 
-def _ratio(difference: float) -> float | None:
-    """Of a difference of logs; None where it is beyond any meaning."""
-    return exp(difference) if abs(difference) < 50 else None
+def _verdict(whole: Ratio, pairs: Sequence[Ratio]) -> str:
+    if whole.sign:
+        return _DIRECTIONS[whole.sign]
+    signs = {pair.sign for pair in pairs}
+    if len(pairs) > 1 and len(signs) == 1 and 0 not in signs:
+        return f"{_DIRECTIONS[signs.pop()]} in every pair"
+    return "no interval" if whole.low is None and whole.high is None else NO_DIFFERENCE
 
 
 def _change(before: str, after: str) -> str:

@@ -224,17 +224,23 @@ _VISIT_KEYS: Final = {
 async def missing_key(act: Act) -> PhaseResult:
     """Fill the table, delete a fifth of it by one statement, and wait for what comes after on the replica."""
     stack, rows = act.stack, 10_000 if act.quick else 20_000
-    source, replica = stack.sql(stack.seen.source), stack.sql(stack.seen.replicas[0])
+    name = stack.seen.replicas[0]
+    source, replica = stack.sql(stack.seen.source), stack.sql(name)
+
+    async def until_applied() -> None:
+        if not await stack.caught_up(_WITHIN_S, [name]):
+            raise StackUnavailable(f"{name} did not apply it within {_WITHIN_S:g} s", "`replexplorer status`")
+
     try:
         act.tell("filling the table", None)
         await _fill_visits(source, act.phase.name, rows)
-        await _until_applied(act, source, replica)
+        await until_applied()
         act.tell("deleting", None)
         began_s = stack.clock.monotonic()
         await _do(source, f"DELETE FROM {_VISITS} WHERE visitor % {_EVERY} = 0")
         done_s = stack.clock.monotonic()
         act.tell("the replica applies it", None)
-        await _until_applied(act, source, replica)
+        await until_applied()
         applied_s = stack.clock.monotonic() - done_s
         figures = {
             "on the source, s": done_s - began_s,
@@ -261,17 +267,6 @@ async def _fill_visits(sql: Sql, phase: str, rows: int) -> None:
         await _do(sql, f"INSERT INTO {_VISITS} (visitor, page, seen, note) VALUES {values}")
     if phase == "a key added, invisible":
         await _do(sql, added_key(*_VISITS.split(".")))
-
-
-async def _until_applied(act: Act, at_source: Sql, at_replica: Sql) -> None:
-    """Until the replica has executed all that the source has; raises StackUnavailable when it does not."""
-    stack = act.stack
-    executed = await ask(at_source, stack.dialect(stack.seen.source).executed())
-    reached = stack.dialect(stack.seen.replicas[0]).reached(executed, _WITHIN_S)
-    if not await ask(at_replica, reached, deadline_s=_WITHIN_S + 5):
-        raise StackUnavailable(
-            f"{stack.seen.replicas[0]} did not apply it within {_WITHIN_S:g} s", "`replexplorer status`"
-        )
 
 
 _DUMP: Final = f"{_DATABASE}.employees_dump"
