@@ -108,14 +108,13 @@ def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = Fa
     """Several intervals of the load as one window of that length, the newest last; one alone where it
     brings no histogram."""
     newest = parts[-1]
-    counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTED}
-    if newest.latency is None:
-        figures = {name: newest.latency_ms(name) for name in (*ENOUGH, "max")}
-        n, tps = newest.n, newest.tps
-    else:
+    n, tps = newest.n, newest.tps
+    latencies = [newest.latency_ms(name) for name in (*ENOUGH, "max")]
+    if newest.latency is not None:
         merged = Histogram.merged(part.latency for part in parts if part.latency is not None)
-        figures = {name: merged.percentile_ms(float(name[1:])) for name in ENOUGH} | {"max": merged.max_ms}
         n, tps = merged.count, merged.count / length_s if length_s > 0 else newest.tps
+        latencies = [*(merged.percentile_ms(float(name[1:])) for name in ENOUGH), merged.max_ms]
+    p50, p95, p99, highest = latencies
     asked = [part for part in parts if part.qps is not None and part.duration_s > 0]
     asked_s = sum(part.duration_s for part in asked)
     return Recent(
@@ -123,15 +122,15 @@ def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = Fa
         n,
         tps,
         sum((part.qps or 0.0) * part.duration_s for part in asked) / asked_s if asked else newest.qps,
-        p50_ms=figures["p50"],
-        p95_ms=figures["p95"],
-        p99_ms=figures["p99"],
-        max_ms=figures["max"],
+        p50,
+        p95,
+        p99,
+        highest,
         mean_ms=newest.mean_ms if newest.is_by_server else None,
         is_by_server=newest.is_by_server,
         is_mixed=is_mixed,
         is_told=newest.latency is None,
-        counts=counts,
+        counts={name: sum(getattr(part, name) for part in parts) for name in _COUNTED},
     )
 
 
@@ -143,13 +142,10 @@ _CAPACITY: Final = 7200
 """An hour at two ticks a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """One tick that a later point may still take back."""
 
     start_s: float
-    length_s: float
-    """Of the load's interval; 0 when unknown."""
     load: LoadView
 
     @property
@@ -182,11 +178,15 @@ class History:
         for event in tick.events:
             if event.mark is not None and event.at_s > self._mark_s:
                 self._mark_s = event.at_s
-                self._parts.clear()
-                self._stalls = False
-        ceiling = tick.ceiling.tps if tick.ceiling else None
-        point = self._point(tick.at_s, last_s, tick.load, ceiling)
-        self.points.append(_with_outlook(point, tick))
+                self._forget()
+        figures: dict[str, Any] = {"predicted_tps": tick.predicted.tps if tick.predicted else None}
+        for name in EXPOSURES if tick.exposure is not None else ():
+            loss = getattr(tick.exposure, name)
+            figures[name] = loss.commits if isinstance(loss, Loss) else loss.low or None
+        figures["slowest_ms"] = self._take(tick.at_s, last_s, tick.load)
+        self.points.append(
+            self.recent.point(tick.at_s, tick.ceiling.tps if tick.ceiling else None, **figures)
+        )
         if len(self.points) > self.capacity:
             del self.points[: max(1, self.capacity // 8)]
 
@@ -196,34 +196,36 @@ class History:
         high = bisect_right(self.points, to_s, key=lambda point: point.at_s)
         return self.points[low:high]
 
-    def _point(
-        self, at_s: float, last_s: float | None, load: LoadView | None, ceiling: float | None
-    ) -> Point:
-        if load is None or load.latency is None or _rests(load):
-            self._parts.clear()
-            self._stalls = False
-            self.recent = Recent() if load is None or _rests(load) else recent_of([load], load.duration_s)
-            return self.recent.point(at_s, ceiling, slowest_ms=None if load is None else load.max_ms)
+    def _forget(self) -> None:
+        """Nothing before this moment is taken back any more."""
+        self._parts.clear()
+        self._stalls = False
+
+    def _take(self, at_s: float, last_s: float | None, load: LoadView | None) -> float | None:
+        """Take the load of a tick into the window; its slowest commit in ms."""
+        # No clients, as between a lab's phases: that is no stall but no measurement.
+        rests = load is not None and load.clients == 0 and load.state == "running"
+        if load is None or load.latency is None or rests:
+            self._forget()
+            self.recent = Recent() if load is None or rests else recent_of([load], load.duration_s)
+            return None if load is None else load.max_ms
         start_s = at_s if last_s is None else last_s
-        is_newer = load.latency is not self._newest
-        if is_newer:
-            self._newest = load.latency
+        is_newer, self._newest = load.latency is not self._newest, load.latency
         if start_s < self._mark_s:  # a tick on both sides of a mark belongs to neither
             self.recent = recent_of([load], load.duration_s, is_mixed=True)
         else:
             if is_newer:
-                self._take(_Part(start_s, load.duration_s, load))
+                self._add(_Part(start_s, load))
             self.recent = self._window(at_s, load)
-        return self.recent.point(at_s, ceiling, slowest_ms=load.latency.max_ms)
+        return load.latency.max_ms
 
-    def _take(self, part: _Part) -> None:
+    def _add(self, part: _Part) -> None:
         """Add the newest part; what lies before a stall, and the stall once it is over, are dropped."""
         if self._stalls and part.commits:
-            self._parts.clear()
-            self._stalls = False
+            self._forget()
         self._parts.append(part)
         empty = list(takewhile(lambda each: not each.commits, reversed(self._parts)))
-        if empty and sum(each.length_s for each in empty) >= self._stall_s():
+        if empty and sum(each.load.duration_s for each in empty) >= self._stall_s():
             self._stalls = True
             self._parts = deque(reversed(empty))
 
@@ -249,26 +251,7 @@ class History:
                 break
         if not taken:  # nothing newer than the mark yet
             return recent_of([load], load.duration_s, is_mixed=True)
-        return recent_of([part.load for part in taken], sum(part.length_s for part in taken))
-
-
-def _with_outlook(point: Point, tick: Tick) -> Point:
-    """The point with the prediction and what failures would lose, as far as they are known."""
-    found: dict[str, Any] = {}
-    if tick.predicted is not None:
-        found["predicted_tps"] = tick.predicted.tps
-    if tick.exposure is not None:
-        losses = {name: getattr(tick.exposure, name) for name in EXPOSURES}
-        found |= {
-            name: loss.commits if isinstance(loss, Loss) else loss.low or None
-            for name, loss in losses.items()
-        }
-    return point._replace(**found) if found else point
-
-
-def _rests(load: LoadView) -> bool:
-    """Whether our load has no clients, as between a lab's phases: that is no stall but no measurement."""
-    return load.clients == 0 and load.state == "running"
+        return recent_of([part.load for part in taken], sum(part.load.duration_s for part in taken))
 
 
 def page_of(now_s: float, origin_s: float, length_s: float) -> tuple[float, float]:

@@ -39,42 +39,40 @@ class ValueStrip(Lines[Picture]):
         tick, recent = shown.tick, shown.recent
         if tick is None or tick.load is None:
             return []
-        load = tick.load
-        risks = _risks(tick)
-        if recent.is_by_server:
-            mean = [("commit mean ", "muted"), percentile(recent, "mean")]
-            told: Line = [(" ", "text"), *mean, (" ms by the server's counters", "muted")]
-            return [spread(told, [*apart(risks, "  "), (" ", "text")], width)]
-        state = load.mode if load.state in ("running", "viewer") else load.state
-        who = f"×{load.clients}" if state == load.mode else f"{state} ×{load.clients}"
-        window = f"{window_words(recent):<{_WINDOW_CELLS}} "
-        percentiles = [pair(name, *percentile(recent, name)) for name in ("p50", "p95", "p99", "max")]
-        lefts = [
-            [(" ", "text"), *apart(percentiles, gap), (unit, "muted"), (drives, "text")]
-            for gap, unit, drives in (
-                ("  ", f"  ms {window} ", f"{state} ×{load.clients}"), (" ", f" ms {window} ", who),
-                (" ", f" {window}", who), (" ", " ", who),
-            )
-        ]  # fmt: skip
-        for end, left in product(([*_fsync(tick), *risks], risks), lefts):
-            row = spread(left, [*apart(end, "  "), (" ", "text")], width)
-            if width_of(left) + width_of(apart(end, "  ")) + 2 < width:
-                break
-        return [row]
+        load, risks, blank = tick.load, _risks(tick), (" ", "text")
+        lefts: list[Line] = [
+            [
+                blank,
+                ("commit mean ", "muted"),
+                percentile(recent, "mean"),
+                (" ms by the server's counters", "muted"),
+            ]
+        ]
+        if not recent.is_by_server:
+            state = load.mode if load.state in ("running", "viewer") else load.state
+            who = f"×{load.clients}" if state == load.mode else f"{state} ×{load.clients}"
+            window = f"{window_words(recent):<{_WINDOW_CELLS}} "
+            found = [pair(name, *percentile(recent, name)) for name in ("p50", "p95", "p99", "max")]
+            lefts = [
+                [blank, *apart(found, gap), (unit, "muted"), (drives, "text")]
+                for gap, unit, drives in (
+                    ("  ", f"  ms {window} ", f"{state} ×{load.clients}"), (" ", f" {window}", who),
+                    (" ", " ", who),
+                )
+            ]  # fmt: skip
+        ends = [apart(end, "  ") for end in ([*_fsync(tick), *risks], risks)]
+        fitting = (pair for pair in product(ends, lefts) if sum(map(width_of, pair)) + 2 < width)
+        end, left = next(fitting, (ends[-1], lefts[-1]))
+        return [spread(left, [*end, blank], width)]
 
 
 def _risks(tick: Tick) -> list[list[Run]]:
     """The primary's knobs that let a power cut lose commits, and the others of that heading with a risk."""
-    lax = dict(lax_knobs(tick.knobs))
-    others = [
-        (name, view.requested)
-        for name, view in tick.knobs.items()
-        if name.node == SOURCE
-        and name.knob.group == "durability"
-        and name not in lax
-        and risky(name, view.requested)
-    ]
-    return [[(f"{name.knob.label} {value}", "warn")] for name, value in [*lax.items(), *others][:2]]
+    found = dict(lax_knobs(tick.knobs))
+    for name, view in tick.knobs.items():
+        if name.node == SOURCE and name.knob.group == "durability" and risky(name, view.requested):
+            found.setdefault(name, view.requested)
+    return [[(f"{name.knob.label} {value}", "warn")] for name, value in [*found.items()][:2]]
 
 
 def _fsync(tick: Tick) -> list[list[Run]]:
@@ -197,21 +195,17 @@ class ReplicaStrip(Lines[Sequence[Trouble]]):
         if any(trouble.can_be_repaired for trouble in shown):
             hints.insert(0, hint(self.key("stack.repair"), "repair"))
         keys = [*apart(hints, "  "), (" ", "text")]
-        rows = [
-            apart([_trouble(each, len(each.words), with_why=True) for each in shown], "   "),
-            apart([_trouble(each, len(each.words)) for each in shown], "   "),
-            apart([_trouble(each, 1) for each in shown], "   "),
-        ]
-        room = width - width_of(keys) - 2
-        return [spread([(" ", "text"), *fit(rows, room - 1)], keys, width)]
-
-
-def _trouble(trouble: Trouble, words: int, *, with_why: bool = False) -> list[Run]:
-    """A replica with the first `words` words of its trouble."""
-    symbol, ink = ("✖", "bad") if trouble.is_failure else ("▲", "warn")
-    told = ", ".join(trouble.words[:words])
-    why: list[Run] = [(f": {trouble.why}", ink)] if with_why and trouble.why else []
-    return [(f"{symbol} {trouble.replica}: {told}", f"{ink} b"), *why]
+        rows: list[Line] = []
+        for brief in (False, True):
+            found = []
+            for each in shown:
+                symbol, ink = ("✖", "bad") if each.is_failure else ("▲", "warn")
+                words, why = (
+                    (each.words[:1], "") if brief else (each.words, f": {each.why}" if each.why else "")
+                )
+                found.append([(f"{symbol} {each.replica}: {', '.join(words)}", f"{ink} b"), (why, ink)])
+            rows.append(apart(found, "   "))
+        return [spread([(" ", "text"), *fit(rows, width - width_of(keys) - 3)], keys, width)]
 
 
 class ExposureLine(Lines[Tick]):
