@@ -88,22 +88,17 @@ def _which(view: RunningExperiment) -> list[Run]:
 def _rest(view: RunningExperiment) -> tuple[Line, Line, Line]:
     """What is done in the phase, how far it is, and about how long until the lab's end."""
     step, rests = view.step, view.hand.waits or view.hand.aborted
-    doing = step.doing if step else "beginning"
-    is_named = step is not None and step.stage is not None and step.stage.name == doing  # a drill's step
+    doing: Line = [(f"  {step.doing if step else 'beginning'}", "muted")]
+    if rests or (step and step.stage and step.stage.name == step.doing):  # a drill's step is named already
+        doing = []
     bar: Line = []
     if step and step.done is not None and not rests:
         done = round(step.done * _BAR)
         bar = [("  ", "text"), ("━" * done, "accent"), ("─" * (_BAR - done), "rule")]
-    has_left = step and step.left_s is not None and step.left_s >= 1 and not view.hand.aborted
-    left = f"  {duration_text(step.left_s or 0)} left" if step and has_left else ""
-    return [] if rests or is_named else [(f"  {doing}", "muted")], bar, [(left, "text")] if left else []
+    left_s = 0 if step is None or view.hand.aborted else step.left_s or 0
+    return doing, bar, [(f"  {duration_text(left_s)} left", "text")] if left_s >= 1 else []
 
 
-WIDE_FROM: Final = 100
-"""Columns from which what happened is said in whole words."""
-_SHORT: Final = (("not seen", "seen"), ("waits", "returned"))
-_SPELLED: Final = (("row not seen", "row seen after"), ("its COMMIT waits", "its COMMIT returned after"))
-"""Of the row and of its COMMIT: not yet, and since when."""
 _BEYOND: Final = 1.15
 """The bars' scale ends that much after the round trip that is asked for."""
 
@@ -120,7 +115,6 @@ class LabTries(Lines[tuple[Sequence[Try], float]]):
         if not tries:
             return []
         end_ms = max(_BEYOND * rtt_ms, *(each.lasts_ms for each in tries))
-        words = _SPELLED if width >= WIDE_FROM else _SHORT
         rows: list[Line] = []
         for phase in dict.fromkeys(each.phase for each in tries):
             here = [each for each in tries if each.phase == phase]
@@ -128,29 +122,28 @@ class LabTries(Lines[tuple[Sequence[Try], float]]):
             early = sum(each.is_early for each in over)
             told = f"  {early} of {len(over)} seen before COMMIT returned" if over else ""
             rows.append([(f" {phase}", "accent b"), (told, "warn b" if early else "good b")])
-            rows += [_row(each, width, end_ms, words) for each in here]
+            rows += [_row(each, width, end_ms) for each in here]
         title: Line = [("Tries ", "title b"), ("when another session sees a new row", "muted")]
-        scale: Line = [(f"bar: 0 to {figures.millis(end_ms)} ms since INSERT", "muted")]
-        return [rule(title, scale if width >= WIDE_FROM else [], width), *rows[-(height - 1) :]]
+        scale: Line = [(f"0 to {figures.millis(end_ms)} ms", "muted")]
+        return [rule(title, scale, width), *rows[-(height - 1) :]]
 
 
-def _row(attempt: Try, width: int, end_ms: float, words: Sequence[Sequence[str]]) -> Line:
-    """`  3 ●━━━━━━━━━━    row seen after 9 ms  COMMIT waits 612 ms`; its columns never move."""
+def _row(attempt: Try, width: int, end_ms: float) -> Line:
+    """`  3 ●━━━━━━━━━━    seen        9 ms  COMMIT waits     612 ms`; its columns never move."""
+    seen_ms, returned_ms = attempt.seen_ms, attempt.returned_ms
     ink = "warn b" if attempt.is_early else "good b"
-    told: list[Run] = []
-    for (pending, done), ms, style in (
-        (words[0], attempt.seen_ms, ink),
-        (words[1], attempt.returned_ms, "text"),
-    ):
-        figure = figures.millis(attempt.lasts_ms if ms is None else ms)
-        figure = "" if ms is None and pending == words[0][0] else f"{figure} ms"
-        text = f"{pending if ms is None else done:<{max(len(pending), len(done))}} {figure:>7}"
-        told.append((f"  {text}", "muted" if ms is None else style))
-    room = width - 6 - sum(len(text) for text, _ in told)
-    bar = round((attempt.returned_ms or attempt.lasts_ms) / end_ms * (room - 1))
+    last_ms = attempt.lasts_ms if returned_ms is None else returned_ms
+    seen = "not seen" if seen_ms is None else f"seen     {figures.millis(seen_ms):>5} ms"
+    waits = f"COMMIT {'waits' if returned_ms is None else 'returned':<8} {figures.millis(last_ms):>5} ms"
+    told: Line = [
+        (f"  {seen:<17}", "muted" if seen_ms is None else ink),
+        (f"  {waits}", "muted" if returned_ms is None else "text"),
+    ]
+    room = width - 6 - width_of(told)
+    bar = round(last_ms / end_ms * (room - 1))
     cells: list[Run] = [("━" if at <= bar else " ", "p99") for at in range(room)]
-    if attempt.returned_ms is not None:
+    if returned_ms is not None:
         cells[bar] = ("┤", "p99")
-    if attempt.seen_ms is not None:
-        cells[min(round(attempt.seen_ms / end_ms * (room - 1)), bar)] = ("●", ink)
+    if seen_ms is not None:
+        cells[min(round(seen_ms / end_ms * (room - 1)), bar)] = ("●", ink)
     return [(f" {attempt.number:>2}  ", "muted"), *cells, *told]

@@ -27,22 +27,25 @@ def group_line(system: System, nodes: Sequence[NodeView], width: int) -> Line:
     last."""
     members = [(node.name, node.member) for node in nodes if node.member is not None]
     lost = conflicts_of(system, (member for _, member in members))
+    queued = [
+        pair(name, f"{count:,}", "warn b" if count > _MUCH else "text")
+        for name, member in members
+        if (member.queued, member.to_apply) != (None, None)
+        for count in [(member.queued or 0) + (member.to_apply or 0)]
+    ]
+    held_ms = max((member.held_ms or 0.0 for _, member in members), default=0.0)
     conflicts, gave_way = (
         [] if count is None else pair(word, f"{count:,}", "warn b" if count else "text")
         for word, count in (("conflicts", lost.refused), ("gave way", lost.gave_way))
     )
-    queues = [
-        pair(name, f"{count:,}", "warn b" if count > _MUCH else "text")
-        for name, member in members
-        if member.queued is not None or member.to_apply is not None
-        for count in [(member.queued or 0) + (member.to_apply or 0)]
-    ]
-    queued = apart([[("queued", "muted")], *queues]) if queues else []
-    held_ms = max((member.held_ms or 0.0 for _, member in members), default=0.0)
-    held = pair("flow control held", f"{held_ms / 1000:.1f} s", "warn b") if held_ms else []
-    parts = [part for part in (conflicts, queued, gave_way, held) if part]
+    parts = (
+        conflicts,
+        apart([[("queued", "muted")], *queued]) if queued else [],
+        gave_way,
+        pair("flow control held", f"{held_ms / 1000:.1f} s", "warn b") if held_ms else [],
+    )
     shorter = ([(" ", "text"), *apart(parts[:count], "  ")] for count in range(len(parts), 0, -1))
-    return fit([*shorter, []], width)
+    return fit(shorter, width)
 
 
 class Topology(Lines[Tick]):
@@ -102,20 +105,20 @@ def _lags(tick: Tick, width: int) -> Line:
 
 def _named(node: NodeView, *, with_server: bool, with_port: bool = False) -> list[Run]:
     """Name, role or what is wrong, server and port."""
-    port = f" :{node.published_port}" if with_port and node.published_port and node.machine is None else ""
-    server: list[Run] = [(f" {_server(node)}{port}", "title b")] if with_server and node.reachable else []
-    name: Run = (f"{node.name} ", "title b")
-    if node.transfer is not None:
-        return [name, (node.transfer.brief, "warn b"), *server]
-    if not node.reachable:
+    if not node.reachable and node.transfer is None:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
-    if node.diverged is not None:
-        return [name, ("✖ diverged", "bad b"), *server]
-    if node.name.startswith(node.role):
-        return [(node.name, "muted"), *server]
-    if node.member is not None and not node.member.is_ready:
-        return [name, (node.member.state, "warn b"), *server]
-    return [name, (node.role, "muted"), *server]
+    port = f" :{node.published_port}" if with_port and node.published_port and node.machine is None else ""
+    state: Run = (node.role, "muted")
+    if node.transfer is not None:
+        state = (node.transfer.brief, "warn b")
+    elif node.diverged is not None:
+        state = ("✖ diverged", "bad b")
+    elif node.member is not None and not node.member.is_ready:
+        state = (node.member.state, "warn b")
+    elif node.name.startswith(node.role):
+        state = ("", "muted")
+    server = f" {_server(node)}{port}" if with_server and node.reachable else ""
+    return [(node.name, "title b"), (" " if state[0] else "", "text"), state, (server, "title b")]
 
 
 def _server(node: NodeView) -> str:
