@@ -118,11 +118,11 @@ async def test_the_fsync_gives_way_to_the_rest_of_a_small_header() -> None:
     async with bench(make_tick(1.0, values={DELAY: 2.0}, fsync_ms=2.2), size=(80, 24)) as app:
         assert "fsync" not in app.text("#header")
         assert "p99" in app.text("#header")
-        assert "fsync +2: 2.2" in app.text("#value-strip")
+        assert "fsync +2 → 2.2" in app.text("#value-strip")
         risk: dict[KnobName, Value] = {KnobName("sync_binlog", SOURCE): 0, DELAY: 2.0}
         await app.play(make_tick(1.5, values=risk, fsync_ms=2.2))
         assert "in 0.5 s ×8" in app.text("#value-strip")
-        assert "fsync +2: 2.2  sync_binlog 0" in app.text("#value-strip")
+        assert "fsync +2 → 2.2  sync_binlog 0" in app.text("#value-strip")
         risk[KnobName("innodb_flush_log_at_trx_commit", SOURCE)] = 2
         await app.play(make_tick(2.0, values=risk, fsync_ms=2.2))
         assert "sync_binlog 0  innodb_flush 2" in app.text("#value-strip")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from replexplorer.core.history.series import ENOUGH, Point, Recent
+from replexplorer.core.history.series import Point, Recent
 from replexplorer.core.load.interval import SERVER, LoadView, processes_that_help
 from replexplorer.core.load.pacing import CLOSED, HIDES
 from replexplorer.core.model.ceiling import Ceiling, beaten_words
@@ -15,7 +15,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Page, Stroke
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.figures import millis, rate, round_trip
-from replexplorer.ui.words.states import DANGERS, loss_of, loss_text
+from replexplorer.ui.words.states import DANGERS, loss_of, loss_text, window_words
 
 PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
@@ -184,18 +184,3 @@ def latency_notes(load: LoadView | None, recent: Recent) -> Notes:
         return hidden, "muted"
     text = " · ".join(found)
     return (*(f"{text} · {words}" for words in hidden), text, found[-1]), "warn"
-
-
-def window_words(recent: Recent, *, titled: bool = False) -> str:
-    """Which stretch the load's figures are of: `in 0.5 s`, in a title `now: the last 0.5 s`; with the number
-    of commits where these are too few for a percentile: `n 11 in 10 s`. Empty while no figure has a
-    stretch."""
-    if recent.length_s <= 0:
-        return ""
-    known = [name for name in ENOUGH if recent.latency_ms(name) is not None]
-    enough = recent.is_mixed or all(recent.is_firm(name) for name in known)
-    few = "" if enough else f"n {figures.count(recent.n)} "
-    span = figures.span(recent.length_s)
-    if not titled:
-        return f"{few}in {span}"
-    return f"now: {f'{few}in ' if few else ''}the last {span}"

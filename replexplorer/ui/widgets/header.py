@@ -15,23 +15,27 @@ from replexplorer.core.history.series import Recent
 from replexplorer.core.link import LinkView, partition_words
 from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.server.comeback import lax_knobs
-from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.contents import window_words
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, Segment, apart, cut, fit, padded, pair, width_of
-from replexplorer.ui.words.states import STATES, contradiction_of, fsync_too_short, rtt_is_apart
+from replexplorer.ui.words.states import (
+    STATES,
+    contradiction_of,
+    fsync_runs,
+    percentile,
+    rtt_is_apart,
+    window_words,
+)
 
 _CHIP: Final = "onstate on partitioned b"
 _NOTE: Final = "onstate on async b"
 _SILENT: Final = (ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 """No acknowledgement comes."""
 _RUNNING: Final = ("running", "viewer")
-_MS_CELLS: Final = 4
 _ERRORS: Final = (
     ("errors", "err/s", "bad b"),
     ("unknown", "unknown/s", "bad b"),
@@ -154,23 +158,6 @@ def _rtt(link: LinkView | None) -> Segment:
     return ([word, (f"{link.rtt_asked_ms:g} → ", "text b"), figure], [word, figure])
 
 
-def _fsync(disk: DiskView | None) -> Segment:
-    """`fsync +2 → 2.2`: the delay asked, if one is, and what an fsync takes; amber when it takes less."""
-    if disk is None:
-        return ([],)
-    asked: Line = [(f"+{disk.delay_asked_ms:g} → ", "text b")] if disk.delay_asked_ms else []
-    ink = "warn b" if disk.delay_asked_ms and fsync_too_short(disk) else "text b"
-    return ([("fsync ", "muted"), *asked, (figures.millis(disk.measured_ms), ink)],)
-
-
-def percentile(recent: Recent, name: str) -> Run:
-    """A percentile of now in ms, or the server's `mean`; faint where too few commits stand behind it."""
-    text = f"{figures.millis(recent.latency_ms(name)):>{_MS_CELLS}}"
-    if name == "mean":
-        return (text, "p50 b")
-    return (text, f"{name} b" if recent.is_firm(name) else "faint")
-
-
 def _latency(recent: Recent) -> Segment:
     """Percentiles in milliseconds with their window, and p99 alone."""
     if recent.is_by_server:
@@ -229,7 +216,7 @@ class Header(Lines[Picture]):
         found: dict[str, Segment] = {
             "ack": _acks(tick),
             "rtt": _rtt(tick.rtt),
-            "fsync": _fsync(tick.source_disk),
+            "fsync": (fsync_runs(tick.source_disk),),
             "load": _load(tick.load),
             "latency": _latency(picture.recent),
             "elapsed": ([(figures.elapsed(picture.elapsed_s), "text")],),

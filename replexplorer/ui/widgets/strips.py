@@ -13,15 +13,13 @@ from replexplorer.core.server.comeback import lax_knobs
 from replexplorer.core.server.node_view import Trouble
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from replexplorer.ui.charts.contents import window_words
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.header import percentile
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, pair, spread, width_of
-from replexplorer.ui.words.states import STATES, exposure_line, fsync_too_short
+from replexplorer.ui.words.states import STATES, exposure_line, fsync_runs, percentile, window_words
 
 _IN_SECONDS_MS: Final = 9_999.5
 _WINDOW_CELLS: Final = len("in 0.5 s")
@@ -60,7 +58,9 @@ class ValueStrip(Lines[Picture]):
                     (" ", " ", who),
                 )
             ]  # fmt: skip
-        ends = [apart(end, "  ") for end in ([*_fsync(tick), *risks], risks)]
+        disk = tick.source_disk
+        delay = fsync_runs(disk) if disk and disk.delay_asked_ms else []
+        ends = [apart(end, "  ") for end in ([delay, *risks], risks)]
         fitting = (pair for pair in product(ends, lefts) if sum(map(width_of, pair)) + 2 < width)
         end, left = next(fitting, (ends[-1], lefts[-1]))
         return [spread(left, [*end, blank], width)]
@@ -73,15 +73,6 @@ def _risks(tick: Tick) -> list[list[Run]]:
         if name.node == SOURCE and name.knob.group == "durability" and risky(name, view.requested):
             found.setdefault(name, view.requested)
     return [[(f"{name.knob.label} {value}", "warn")] for name, value in [*found.items()][:2]]
-
-
-def _fsync(tick: Tick) -> list[list[Run]]:
-    """`fsync +2: 2.2`, where a delay is asked of the primary's disk: there is no room in the header."""
-    disk = tick.source_disk
-    if disk is None or not disk.delay_asked_ms:
-        return []
-    measured: Run = (figures.millis(disk.measured_ms), "warn b" if fsync_too_short(disk) else "text b")
-    return [[*pair("fsync", f"+{disk.delay_asked_ms:g}: ", "text b"), measured]]
 
 
 class BigStrip(Lines[Picture]):

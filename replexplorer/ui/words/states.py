@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import PARTITION_FAULT
+from replexplorer.core.history.series import ENOUGH, Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Backing, KnobName, KnobView, format_value
 from replexplorer.core.link import LinkView, contradiction, partition_words
@@ -115,6 +116,7 @@ def _figure(exposure: Exposure, danger: Danger, detail: str) -> list[Run]:
 
 _LATE_MS = 1000.0
 """From this lag on it is a warning."""
+_MS_CELLS: Final = 4
 
 
 def failed_runs(truth: ServerTruth | None) -> list[Run]:
@@ -267,6 +269,38 @@ def _disk(name: KnobName, tick: Tick | None) -> DiskView | None:
     if name.node == SOURCE:
         return tick.source_disk
     return next((disk for disk in tick.disks if disk.node == name.node), None)
+
+
+def fsync_runs(disk: DiskView | None) -> list[Run]:
+    """`fsync +2 → 2.2`: the delay asked, if one is, and what an fsync takes; amber when it takes less."""
+    if disk is None:
+        return []
+    asked: list[Run] = [(f"+{disk.delay_asked_ms:g} → ", "text b")] if disk.delay_asked_ms else []
+    ink = "warn b" if disk.delay_asked_ms and fsync_too_short(disk) else "text b"
+    return [("fsync ", "muted"), *asked, (figures.millis(disk.measured_ms), ink)]
+
+
+def percentile(recent: Recent, name: str) -> Run:
+    """A percentile of now in ms, or the server's `mean`; faint where too few commits stand behind it."""
+    text = f"{figures.millis(recent.latency_ms(name)):>{_MS_CELLS}}"
+    if name == "mean":
+        return (text, "p50 b")
+    return (text, f"{name} b" if recent.is_firm(name) else "faint")
+
+
+def window_words(recent: Recent, *, titled: bool = False) -> str:
+    """Which stretch the load's figures are of: `in 0.5 s`, in a title `now: the last 0.5 s`; with the number
+    of commits where these are too few for a percentile: `n 11 in 10 s`. Empty while no figure has a
+    stretch."""
+    if recent.length_s <= 0:
+        return ""
+    known = [name for name in ENOUGH if recent.latency_ms(name) is not None]
+    enough = recent.is_mixed or all(recent.is_firm(name) for name in known)
+    few = "" if enough else f"n {figures.count(recent.n)} "
+    span = figures.span(recent.length_s)
+    if not titled:
+        return f"{few}in {span}"
+    return f"now: {f'{few}in ' if few else ''}the last {span}"
 
 
 class StateWord(NamedTuple):
