@@ -140,7 +140,7 @@ RECORDS = (
     (
         "owed",
         PendingRestore(
-            "drill", "x", "db1", {"sync_binlog": 1}, {"sync_binlog": 0}, ("db2",), "drill (pid 7)"
+            "drill", "x", "db1", {"sync_binlog": 1}, {"sync_binlog": 0}, ("db2",), writer="drill (pid 7)"
         ),
     ),
     ("role_change", UnderWay(ChangeKind.FAILOVER, "db1", "db2", "promote", "failover (pid 7)", 1000.5)),

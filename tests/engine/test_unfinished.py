@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -170,3 +171,6 @@ def test_what_somebody_has_asked_since_stays() -> None:
     owed = PendingRestore("drill", "kill-primary", "db1", before, turned, ("db2",), writer="drill (pid 7)")
     assert owed.still({SYNC: 0, RTT: 20.0}.__getitem__, new_roster(1)) == {SYNC: 1, RTT: 0.0}
     assert owed.still({SYNC: 5, RTT: 20.0}.__getitem__, new_roster(1)) == {RTT: 0.0}
+    midway = replace(owed, turning={"rtt@db1:db2": 40.0})  # killed before or after the request was written
+    for requested_ms in (20.0, 40.0):
+        assert midway.still({SYNC: 0, RTT: requested_ms}.__getitem__, new_roster(1))[RTT] == 0.0

@@ -181,17 +181,19 @@ class PendingRestore:
     before: Mapping[str, Value] = field(default_factory=dict)
     """What was requested before of each knob that it turned."""
     turned: Mapping[str, Value] = field(default_factory=dict)
-    """What it asked last of the same knobs."""
+    """What it has asked of the same knobs."""
     differing: tuple[str, ...] = ()
     """Nodes whose rows may not be the source's, and never will be: they get a copy of its data."""
+    turning: Mapping[str, Value] = field(default_factory=dict)
+    """What it asks of some of them now: the request is written down once it is in force."""
     writer: str = ""
     """Whose experiment it is, as faults and requests are signed: `drill kill-primary (pid 12)`."""
 
     def still(self, requested: Callable[[KnobName], Value], roster: Roster) -> dict[KnobName, Value]:
         """What to turn back, given what is requested now."""
-        turned = unkept_all(self.turned, roster)
+        turned, turning = unkept_all(self.turned, roster), unkept_all(self.turning, roster)
         return {
             name: value
             for name, value in unkept_all(self.before, roster).items()
-            if requested(name) == turned.get(name) != value
+            if value != requested(name) in (turned.get(name), turning.get(name))
         }

@@ -68,7 +68,7 @@ class RestoreGuard:
     _lost: Desired = field(default_factory=dict)
     """What a restart took, to be set with the next turn."""
     _turned: dict[KnobName, Value] = field(default_factory=dict)
-    """What was last asked of knobs."""
+    """What was asked of knobs."""
     _faults: dict[int, Fault] = field(default_factory=dict)
     """By number, those that were injected and not cleared."""
     _differing: set[str] = field(default_factory=set)
@@ -98,9 +98,9 @@ class RestoreGuard:
         """Turn knobs; raises what `StackApi.turn` does."""
         self.keep(desired)
         desired = {**self._lost, **desired}
-        self._turned.update(desired)
-        await self._record()
+        await self._record(desired)
         await self.stack.turn(desired)
+        self._turned.update(desired)
         self._lost = {}
         self.baseline.turned(desired, self.stack.seen)
 
@@ -184,8 +184,8 @@ class RestoreGuard:
             self._differing |= added
             await self._record()
 
-    async def _record(self) -> None:
-        """Let the stack keep all that was taken so far and goes with no lease."""
+    async def _record(self, turning: Desired | None = None) -> None:
+        """Let the stack keep all that was taken so far and goes with no lease, and what is turned now."""
         await self.stack.record(
             PendingRestore(
                 self.kind,
@@ -193,6 +193,7 @@ class RestoreGuard:
                 self.source,
                 before=kept_all(self._of_now(self._kept), self.stack.seen.roster),
                 turned=kept_all(self._of_now(self._turned), self.stack.seen.roster),
+                turning=kept_all(self._of_now(turning or {}), self.stack.seen.roster),
                 differing=tuple(in_order(self._differing)),
             )
         )
