@@ -30,11 +30,11 @@ import docker
 from bench.figure import Figure, shift_figure
 from bench.given_stack import print_figures
 from bench.paired import differing
+from replexplorer.adapters.docker.inventory import LABEL
 from replexplorer.adapters.load import LoadGroup
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.session import Session
-from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import LoadSettings, LoadTarget
 from tests.turning import turn
 

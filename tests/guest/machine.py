@@ -19,7 +19,7 @@ from typing import Any, Final
 import replexplorer
 from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.client import client
-from replexplorer.formats.stack_file import LABEL
+from replexplorer.adapters.docker.inventory import LABEL
 from tests.building import building
 from tests.sidecar import DIRECTORY
 from tests.waiting import patience

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -18,12 +17,11 @@ from typing import Any
 import asyncmy
 import pytest
 
-from replexplorer.adapters.docker import provider
+from replexplorer.adapters.docker import build, provider
 from replexplorer.adapters.docker.hosts import Daemons
 from replexplorer.adapters.docker.inventory import remove_everywhere, take
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.documents import document
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
@@ -309,19 +307,14 @@ def rough(docker_client: Any, state_home: Path) -> Iterator[DockerProvider]:
 
 
 async def test_a_stack_that_cannot_grow_is_left_as_it_was(
-    rough: DockerProvider, docker_client: Any, tmp_path: Path
+    rough: DockerProvider, docker_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = await bring_up(rough, UpOptions())
     before = ids(docker_client, rough.name)
     volumes = len(take(docker_client, rough.name).volumes)
-    compose = tmp_path / "compose"
-    shutil.copytree(shipped("compose"), compose)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        file = compose / "stack.yaml"
-        file.write_text(
-            file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{taken.getsockname()[1]}:3306")
-        )
-        stack = DockerProvider(rough.name, compose=compose)
+        monkeypatch.setattr(build, "PUBLISHED", taken.getsockname())
+        stack = DockerProvider(rough.name)
         try:
             with pytest.raises(MissingPiece, match="port is in use"):
                 await stack.up(UpOptions(replicas=2), quiet)
@@ -455,15 +448,11 @@ async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerProvider, do
 
 
 async def test_a_port_in_use_is_one_line_and_leaves_nothing(
-    own_stack: DockerProvider, docker_client: Any, tmp_path: Path
+    own_stack: DockerProvider, docker_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compose = tmp_path / "compose"
-    shutil.copytree(shipped("compose"), compose)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        file = compose / "stack.yaml"
-        file.write_text(file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{port}:3306"))
-        stack = DockerProvider(own_stack.name, compose=compose)
+        monkeypatch.setattr(build, "PUBLISHED", taken.getsockname())
+        stack = DockerProvider(own_stack.name)
         try:
             with pytest.raises(MissingPiece, match="port is in use") as raised:
                 await stack.up(UpOptions(), quiet)

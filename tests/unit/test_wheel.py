@@ -62,7 +62,10 @@ def run(scripts: Path, *words: str) -> str:
 def test_the_wheel_carries_compose_themes_and_scenes(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {"replexplorer/_shipped/compose/stack.yaml", "replexplorer/_shipped/themes/dark.toml"} <= names
+    assert {
+        "replexplorer/_shipped/compose/mysql/start-mysqld",
+        "replexplorer/_shipped/themes/dark.toml",
+    } <= names
     assert "replexplorer/formats/shipped_scenes/network.toml" in names
     assert "replexplorer/formats/shipped_calibration.json" in names
     assert "replexplorer/recordings/tour.rxs" in names
@@ -87,7 +90,7 @@ def test_the_installed_program_finds_what_ships(scripts: Path) -> None:
     program = (
         "import replexplorer, replexplorer.formats.paths as paths, replexplorer.formats.scenes as scenes\n"
         "print(replexplorer.__file__)\n"
-        "print(paths.shipped('compose') / 'stack.yaml')\n"
+        "print(paths.shipped('compose') / 'mysql')\n"
         "print(scenes.shipped_directory() / 'both.toml')\n"
     )
     home = str(scripts.parent)

@@ -27,10 +27,10 @@ from typing import Any, Final
 
 import replexplorer
 from replexplorer.adapters.docker.client import archive, client, one_line
+from replexplorer.adapters.docker.inventory import LABEL
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
 from replexplorer.core.system import DEFAULT
-from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import Report
 
 _PROBE_LIMIT_S: Final = 20

@@ -13,10 +13,17 @@ from replexplorer.adapters.docker.hosts import Daemons
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
-from replexplorer.formats.stack_file import LABEL, limits_in
 from replexplorer.ports import NodeAddress
 
+LABEL: Final = "dev.replexplorer."
+"""The prefix of all our labels."""
 STACK: Final = f"{LABEL}stack"
+VERSION: Final = f"{LABEL}version"
+"""Of the program that made it."""
+CPUS: Final = f"{LABEL}cpus"
+"""On the network: the most cores of each server."""
+MEMORY: Final = f"{LABEL}memory"
+"""On the network: the most memory of each server, in bytes."""
 NODE: Final = f"{LABEL}node"
 ROLE: Final = f"{LABEL}role"
 REPLICAS: Final = f"{LABEL}replicas"
@@ -30,7 +37,7 @@ SYSTEM: Final = f"{LABEL}system"
 HOST: Final = f"{LABEL}host"
 """Of a stack on several hosts: the one that a container or volume is on, as `up --on` was told."""
 
-_MYSQL_PORT: Final = 3306
+MYSQL_PORT: Final = 3306
 
 _HELD_S: Final = 10.0
 """How long what cannot be removed is tried again: another `down` removes it too, or something on it."""
@@ -95,7 +102,8 @@ class Inventory:
 
     def limits(self) -> ServerLimits:
         """What each server may take."""
-        return limits_in(self.noted)
+        cpus, memory = self.noted.get(CPUS), self.noted.get(MEMORY)
+        return ServerLimits(float(cpus) if cpus else None, int(memory) if memory else None)
 
     def system(self) -> str | None:
         """What the stack is; None where nothing of it says so."""
@@ -165,7 +173,7 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
                 server_running=server is not None and server.running,
                 sidecar_running=sidecar is not None and sidecar.running,
                 address=sidecar.address if sidecar else None,
-                port=_MYSQL_PORT,
+                port=MYSQL_PORT,
                 published_host=sidecar.published[0] if sidecar and sidecar.published else None,
                 published_port=sidecar.published[1] if sidecar and sidecar.published else None,
                 identity=sidecar.id if sidecar else "",

@@ -29,12 +29,11 @@ from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.adapters.docker.client import archive
 from replexplorer.adapters.docker.execs import DockerBridge, Exec
 from replexplorer.adapters.docker.images import BUILT_WITH, digest, image_id, run_build
-from replexplorer.adapters.docker.inventory import HOST, ROLE, STACK
+from replexplorer.adapters.docker.inventory import HOST, ROLE, STACK, VERSION
 from replexplorer.adapters.load import LoadPlace
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import RunLog, at_another_clock
 from replexplorer.formats.files import read_bytes, whole_binary_file
-from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import LoadTarget, Report
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def ensure_image(client: Any, stack: str, host: str, report: Report) -> str:
         fileobj=io.BytesIO(content),
         custom_context=True,
         tag=name,
-        labels={ROLE: LOAD, f"{LABEL}version": version("replexplorer")},
+        labels={ROLE: LOAD, VERSION: version("replexplorer")},
     )
     return name
 

@@ -28,7 +28,7 @@ _FREEZES: Final = 4
 the time that the runtime gives them ("unable to freeze"), and then none is frozen."""
 _LOG_LINES: Final = 1000
 _SERVER_USER: Final = "999:999"
-"""Who the files belong to (compose/stack.yaml)."""
+"""Who the files belong to."""
 
 T = TypeVar("T")
 

@@ -358,7 +358,7 @@ class LinkChange:
         if step.settings.loss_percent and not loses:
             warnings.append(
                 f"loss@{step.link}: what a lost packet costs depends on TCP's congestion control, which is"
-                " reno here"  # stack.yaml
+                " reno here"  # build.CONGESTION
             )
         if heals:
             await self._until_stream_moves(replica, before, step.settings, warnings)
