@@ -49,14 +49,8 @@ _MARK: Final = re.compile(
 _FIRST: Final = 900_000_000
 """Stands for the first `?` while a digest is read: it has no other number of nine digits."""
 _NUMBERED: Final = re.compile(r"\b9\d{8}\b")
-_NAME: Final = re.compile(r"(`(?:[^`]|``)*`)")
-_TIDY: Final = (
-    (re.compile(r"(?<=\w)\s+\("), "("),  # COUNT (*) is no call
-    (re.compile(r"\(\s+"), "("),
-    (re.compile(r"\s+([,)])"), r"\1"),
-    (re.compile(r"\s*\.\s*"), "."),
-    (re.compile(r"@\s+"), "@"),
-)
+_SPACE: Final = re.compile(r"(`(?:[^`]|``)*`)|(?<=[(@.])\s+|\s+(?=[(),.])")
+"""Spaces that a digest has around brackets and dots, where COUNT (*) is no call; names are left alone."""
 _ENDS_OR_BEGINS: Final = re.compile(
     r"\s*(?:(?P<begin>BEGIN\b|START\s+TRANSACTION\b)|(?P<commit>COMMIT\b)"
     r"|(?P<rollback>ROLLBACK(?!\s+(?:WORK\s+)?TO\b)\b))",
@@ -156,7 +150,7 @@ def _read(text: str) -> _Read:
     first = _first_word(plain)
     if first not in _READ_OR_WRITE:
         raise NotImitated(_REFUSED.get(first, NO_TABLE))
-    plain = "".join(part if at % 2 else _tidied(part) for at, part in enumerate(_NAME.split(plain)))
+    plain = _SPACE.sub(lambda match: match[1] or "", plain)
     # What is read is as long as what is kept: the places of names are those of both.
     known = _UNKNOWN.sub(lambda match: " " * len(match[0]), plain)
     known = re.sub(r"^REPLACE\b", "INSERT ", known).replace("DISTINCTROW", "DISTINCT   ")
@@ -170,12 +164,6 @@ def _read(text: str) -> _Read:
         is_own = any(f"`{name}`" in plain.lower() for name in _SYSTEM)
         raise NotImitated(SERVERS_OWN if is_own else UNREADABLE)
     return _Read(plain, tuple(marks), tree)
-
-
-def _tidied(part: str) -> str:
-    for pattern, instead in _TIDY:
-        part = pattern.sub(instead, part)
-    return re.sub(r"^\s+\(", "(", part)
 
 
 def _uses(read: _Read, database: str) -> tuple[_TableUse, ...]:

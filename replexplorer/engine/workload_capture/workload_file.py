@@ -28,12 +28,11 @@ from replexplorer.core.load.captured import (
     CapturedWorkload,
 )
 from replexplorer.core.load.script import DATABASE, read_script
-from replexplorer.core.tables import FilledShape, TableName, domains_of
+from replexplorer.core.tables import PRIMARY, FilledShape, TableName, TableShape, domains_of
 from replexplorer.engine.observe.tables import IMITATION, OWN_DATABASE
 from replexplorer.engine.workload_capture.digest import (
     BEGIN,
     COMMIT,
-    NOT_THERE,
     ROLLBACK,
     STATEMENT,
     NotImitated,
@@ -49,6 +48,7 @@ MOST_ROWS: Final = 100_000
 NO_DIGEST: Final = "statements without a digest (the digest table was full)"
 OTHER_DATABASES: Final = "statements on databases that were not asked for"
 RARE: Final = "rare kinds of transactions: the file has the most frequent ones"
+_BOUNDARIES: Final = (BEGIN, COMMIT, ROLLBACK)
 _EXAMPLES: Final = 3
 _MOST_STATEMENTS: Final = 5_000
 _MOST_BYTES: Final = 700_000
@@ -101,7 +101,7 @@ def seen_whole(
             kind = each.kind or (kind_of(key.text) if key is not None else "")
             if kind == BEGIN:
                 held, is_whole, number = [], True, None
-            elif kind in (COMMIT, ROLLBACK):
+            elif kind in _BOUNDARIES:
                 if held and is_whole:
                     found[TransactionShape(tuple(held), True, kind == ROLLBACK)] += 1
                 held = None
@@ -176,42 +176,41 @@ class _WorkloadFile:
 
     def __init__(self, captured: Captured, most_rows: int) -> None:
         self._captured = captured
-        self._most_rows = most_rows
         self._left: dict[str, CapturedLeftOut] = {}
         self._guesses: set[str] = set()
-        self._schema = Schema({}, {})
+        filled = [_filled(shape, most_rows) for _, shape in sorted(captured.tables.items())]
+        self._schema = Schema({each.shape.name: each for each in filled}, domains_of(filled))
+        self._renamed = {name.database: _renamed(name.database) for name in captured.tables}
         self._home = DATABASE
-        self._renamed: dict[str, str] = {}
+        """The database that most statements are on."""
 
     def done(self) -> CapturedWorkload:
         captured = self._captured
-        usable: dict[DigestKey, tuple[TableName, ...]] = {}
         prepared = sum(count.prepared for count in captured.digests.values())
-        statements = without_text = max(0, captured.executions - prepared)
-        for key, count in sorted(captured.digests.items(), key=lambda each: -each[1].times):
-            if kind_of(key.text) in (BEGIN, COMMIT, ROLLBACK):
-                continue
-            statements += count.times
-            try:
-                usable[key] = self._tables(key)
-            except NotImitated as why:
-                self._leave(str(why), key.text, count)
+        without_text = max(0, captured.executions - prepared)
+        digests = sorted(captured.digests.items(), key=lambda each: -each[1].times)
+        rows_of = {key: n for key, n in digests if kind_of(key.text) not in _BOUNDARIES}
+        usable = {key: names for key, n in rows_of.items() if (names := self._tables(key, n)) is not None}
         if without_text:
             self._leave(NO_TEXT, "", DigestCount(without_text))
-        self._look_at_tables(usable)
-        counts = {key: captured.digests[key].times for key in list(usable) if self._is_writable(key)}
+        times = Counter[str]()
+        for key, names in usable.items():
+            times[names[0].database] += rows_of[key].times
+        self._home = max(times, key=lambda name: (times[name], name), default=DATABASE)
+        self._renamed.setdefault(self._home, _renamed(self._home))
         seen = seen_whole(captured.runs or (), captured.names)
-        weighed = weigh(counts, seen, captured.reading_s / captured.seconds)
-        blocks = self._blocks(weighed)
+        counts = {key: rows_of[key].times for key in usable}
+        blocks = self._blocks(weigh(counts, seen, captured.reading_s / captured.seconds))
         kept = [each for each, _ in blocks]
         used = {table for each in kept for key in each.shape.statements for table in usable[key]}
         tables = [self._schema.tables[name] for name in sorted(used)]
+        left_out = tuple(sorted(self._left.values(), key=lambda left: -left.times))
         notes = self._notes(tables, kept)
-        text = self._text(blocks, tables, notes)
+        text = self._text(blocks, tables, notes, left_out)
         if blocks:
             read_script(text, "the captured workload")
         total = sum(each.times for each in kept)
-        left_out = self._most_frequent()
+        statements = without_text + sum(count.times for count in rows_of.values())
         return CapturedWorkload(
             captured.address,
             captured.server,
@@ -230,10 +229,7 @@ class _WorkloadFile:
                 )
                 for each in kept
             ),
-            tuple(
-                CapturedTable(*each.shape.name, captured.tables[each.shape.name].rows or 0, each.rows)
-                for each in tables
-            ),
+            tuple(CapturedTable(*each.shape.name, each.shape.rows or 0, each.rows) for each in tables),
             left_out,
             notes,
         )
@@ -245,55 +241,25 @@ class _WorkloadFile:
         if text and len(left.examples) < _EXAMPLES:
             left.examples.append(text)
 
-    def _most_frequent(self) -> tuple[CapturedLeftOut, ...]:
-        return tuple(sorted(self._left.values(), key=lambda left: -left.times))
-
-    def _tables(self, key: DigestKey) -> tuple[TableName, ...]:
-        """The tables of a digest that can be in the file; raises NotImitated."""
-        captured = self._captured
-        if not key.text:
-            raise NotImitated(NO_DIGEST)
-        tables = tables_of(key)
-        if any(table not in captured.tables for table in tables):
-            asked = captured.databases
-            is_other = any(
-                table.database not in asked if asked else table.database.lower() == OWN_DATABASE
-                for table in tables
-            )
-            raise NotImitated(OTHER_DATABASES if is_other else NOT_THERE)
-        return tables
-
-    def _look_at_tables(self, usable: Mapping[DigestKey, tuple[TableName, ...]]) -> None:
-        """The tables as the file has them, and the database that most statements are on."""
-        tables: dict[TableName, FilledShape] = {}
-        times = Counter[str]()
-        for key, names in usable.items():
-            times[names[0].database] += self._captured.digests[key].times
-            for name in names:
-                tables[name] = self._filled(name)
-        self._schema = Schema(tables, domains_of([tables[name] for name in sorted(tables)]))
-        self._home = max(times, key=lambda name: (times[name], name), default=DATABASE)
-        self._renamed = {name: _renamed(name) for name in {self._home, *(each.database for each in tables)}}
-
-    def _filled(self, name: TableName) -> FilledShape:
-        shape = self._captured.tables[name]
-        rows, row_bytes = max(0, shape.rows or 0), None
-        if shape.size_bytes and rows >= _FEW_ROWS:
-            entries = sum(len(index.columns) for index in shape.indexes if index.name != "PRIMARY")
-            row_bytes = max(1, shape.size_bytes // rows - _INDEX_ENTRY_BYTES * entries)
-        return FilledShape(shape, max(1, min(rows, self._most_rows)), row_bytes)
-
-    def _writer(self) -> Writer:
-        return Writer(self._schema, self._renamed, self._home)
-
-    def _is_writable(self, key: DigestKey) -> bool:
-        count = self._captured.digests[key]
+    def _tables(self, key: DigestKey, count: DigestCount) -> tuple[TableName, ...] | None:
+        """The tables of a digest that can be in the file; None for another, which is left out."""
+        asked = self._captured.databases
         try:
+            if not key.text:
+                raise NotImitated(NO_DIGEST)
+            tables = tables_of(key)
+            for name in tables:
+                is_other = name.database not in asked if asked else name.database.lower() == OWN_DATABASE
+                if is_other and name not in self._schema.tables:
+                    raise NotImitated(OTHER_DATABASES)
             self._writer().write(key, count)
         except NotImitated as why:
             self._leave(str(why), key.text, count)
-            return False
-        return True
+            return None
+        return tables
+
+    def _writer(self) -> Writer:
+        return Writer(self._schema, self._renamed, self._home)
 
     def _blocks(self, weighed: Sequence[Weighed]) -> list[tuple[Weighed, str]]:
         """The transactions as the file has them, as many as it may have."""
@@ -330,21 +296,20 @@ class _WorkloadFile:
         """What of the workload is not as it was."""
         captured = self._captured
         notes = []
-        rows = {each.shape.name: captured.tables[each.shape.name].rows or 0 for each in tables}
         smaller = [
-            f"{each.shape.name} {rows[each.shape.name]:,} to {each.rows:,}"
+            f"{each.shape.name} {each.shape.rows:,} to {each.rows:,}"
             for each in tables
-            if rows[each.shape.name] > each.rows
+            if (each.shape.rows or 0) > each.rows
         ]
         if smaller:
             more = f" and {len(smaller) - _EXAMPLES} more" if len(smaller) > _EXAMPLES else ""
             notes.append(f"tables with fewer rows than there: {', '.join(smaller[:_EXAMPLES])}{more}")
-        total = sum(each.times for each in kept)
-        guessed = sum(each.times for each in kept if each.is_guess)
-        if guessed:
-            why = "the server keeps no history of statements"
-            why = why if captured.runs is None else "none was seen whole"
-            notes.append(f"boundaries of transactions are a guess for {guessed / total:.0%} of them: {why}")
+        if guessed := sum(each.times for each in kept if each.is_guess):
+            share = guessed / sum(each.times for each in kept)
+            why = "none was seen whole"
+            if captured.runs is None:
+                why = "the server keeps no history of statements"
+            notes.append(f"boundaries of transactions are a guess for {share:.0%} of them: {why}")
         notes.append("which values come often is not known: each is as likely as any other")
         notes += sorted(self._guesses)
         if any(each.shape.foreign_keys for each in tables):
@@ -354,14 +319,18 @@ class _WorkloadFile:
         return tuple(notes)
 
     def _text(
-        self, blocks: Sequence[tuple[Weighed, str]], tables: Sequence[FilledShape], notes: Sequence[str]
+        self,
+        blocks: Sequence[tuple[Weighed, str]],
+        tables: Sequence[FilledShape],
+        notes: Sequence[str],
+        left_out: Sequence[CapturedLeftOut],
     ) -> str:
         captured = self._captured
         comments = [
             f"Captured from {captured.address} ({captured.server}) over {captured.seconds:.0f} s.",
             "No literal and no row of that server is in here: values are made up.",
             *(f"Not as it was: {note}." for note in notes),
-            *(f"Left out: {left.reason}, {left.times:,} times." for left in self._most_frequent()),
+            *(f"Left out: {left.reason}, {left.times:,} times." for left in left_out),
         ]
         # One line each, whatever a server called its tables.
         lines = [f"-- {' '.join(comment.split())}" for comment in comments]
@@ -381,6 +350,15 @@ class _WorkloadFile:
                 "",
             ]
         return "\n".join(lines) + "\n"
+
+
+def _filled(shape: TableShape, most_rows: int) -> FilledShape:
+    """A table as the file has it, with no more rows than that."""
+    rows, row_bytes = max(0, shape.rows or 0), None
+    if shape.size_bytes and rows >= _FEW_ROWS:
+        entries = sum(len(index.columns) for index in shape.indexes if index.name != PRIMARY)
+        row_bytes = max(1, shape.size_bytes // rows - _INDEX_ENTRY_BYTES * entries)
+    return FilledShape(shape, max(1, min(rows, most_rows)), row_bytes)
 
 
 def _renamed(database: str) -> str:
