@@ -72,14 +72,6 @@ _WAITING_AT_MOST: Final = 240
 """Intervals that wait for a reader; two minutes of them."""
 
 
-def _silent(text: str, done: float | None) -> None:
-    """Nobody listens to the progress of a start."""
-
-
-async def _unheard() -> None:
-    """Nobody wants to know that another load runs."""
-
-
 @dataclass(slots=True, eq=False)
 class Inbox:
     """The load's intervals as one listener has yet to take them."""
@@ -103,14 +95,6 @@ class Inbox:
         return taken
 
 
-@dataclass(slots=True)
-class _Running:
-    """A started process with the task that reads it."""
-
-    process: LoadProcess
-    reader: asyncio.Task[None]
-
-
 class LoadDriver:
     """One load process at most, and what it reported since each listener last asked."""
 
@@ -129,10 +113,11 @@ class LoadDriver:
         self._files = files
         self._on_end = on_end
         self._interval_s = interval_s
-        self._running: _Running | None = None
+        self._process: LoadProcess | None = None
+        self._reader: asyncio.Task[None] | None = None
+        """Takes its intervals."""
         self._spare: LoadProcess | None = None
         """A bare process for the next start."""
-        self._report: Report = _silent
         self.run: str | None = None
         """The run of client logs that the `ledger` load is in, or was in last; None lets the next start, or
         change of one that runs, begin another."""
@@ -150,9 +135,9 @@ class LoadDriver:
         """Why there is nothing left to load, though the process tries on; None while there is."""
         self.prepared: float | None = None
         """Which part of the table was ready when that was told last, 0 to 1."""
-        self.on_progress: Report = _silent
-        """Hears that as well, whoever started or changed the load."""
-        self.on_settings: Callable[[], Awaitable[None]] = _unheard
+        self.on_progress: list[Report] = []
+        """Hear that as well, whoever started or changed the load."""
+        self.on_settings: Callable[[], Awaitable[None]] | None = None
         """Awaited when a load was started or follows other settings; it does not raise."""
 
     async def warm_up(self) -> None:
@@ -163,15 +148,15 @@ class LoadDriver:
     def _tell(self, text: str, done: float | None) -> None:
         """Pass on how far the table is."""
         self.prepared = done
-        self._report(text, done)
-        self.on_progress(text, done)
+        for report in self.on_progress:
+            report(text, done)
 
     @property
     def is_running(self) -> bool:
         """Whether the process is up."""
-        return self._running is not None and not self._running.reader.done()
+        return self._reader is not None and not self._reader.done()
 
-    async def start(self, target: LoadTarget, settings: LoadSettings, report: Report = _silent) -> None:
+    async def start(self, target: LoadTarget, settings: LoadSettings) -> None:
         """Start the process, or change it when it runs already.
 
         Returns at the first commit, so it waits while commits are blocked; intervals come meanwhile.
@@ -184,11 +169,12 @@ class LoadDriver:
         await self.stop()
         if process is None:
             process = self._make(self._tell)
-        self._report = report
         self.fault, self.settings, self.target, self.prepared = None, settings, target, None
-        self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
+        self._process = process
+        self._reader = asyncio.create_task(self._read(process), name="load intervals")
         try:
-            await self.on_settings()
+            if self.on_settings is not None:
+                await self.on_settings()
             await process.start(target, settings, interval_s=self._interval_s)
         except BaseException:
             await to_the_end(self.stop())
@@ -204,7 +190,7 @@ class LoadDriver:
                     inbox.put(interval)
         except ReplexplorerError as error:
             self.fault = str(error)
-            if self._running is not None and self._running.process is process:
+            if self._process is process:
                 self._on_end(self.fault)
         for inbox in self._inboxes:
             inbox.arrived.set()
@@ -222,14 +208,14 @@ class LoadDriver:
 
     async def move(self, target: LoadTarget) -> None:
         """Let the running load go on at another server; nothing when none runs."""
-        if self._running is not None and self.is_running:
+        if self._process is not None and self.is_running:
             self.target = target
-            await self._running.process.move(target)
+            await self._process.move(target)
 
     async def drain(self) -> None:
         """Serve what arrived and let nothing more come; nothing when none runs."""
-        if self._running is not None and self.is_running:
-            await self._running.process.drain()
+        if self._process is not None and self.is_running:
+            await self._process.drain()
 
     async def fresh_sessions(self) -> None:
         """Let every client reconnect, because a variable is copied when a session begins."""
@@ -243,12 +229,13 @@ class LoadDriver:
 
     async def _adopt(self, settings: LoadSettings) -> None:
         """Make the running process follow these settings."""
-        if self._running is not None:
+        if self._process is not None:
             self.prepared = None
             settings = await self._with_run(settings)
-            await self._running.process.change(settings)
+            await self._process.change(settings)
             self.settings = settings
-            await self.on_settings()
+            if self.on_settings is not None:
+                await self.on_settings()
 
     async def _with_run(self, settings: LoadSettings) -> LoadSettings:
         """With the run that the clients' logs belong to, for the workload that has one: the one that they
@@ -276,17 +263,17 @@ class LoadDriver:
 
     async def stop(self) -> None:
         """End the process, and a bare one that nobody started; nothing when there is none."""
-        running, self._running, self.target = self._running, None, None
-        spare, self._spare = self._spare, None
+        process, reader, spare = self._process, self._reader, self._spare
+        self._process = self._reader = self._spare = self.target = None
         if spare is not None:
             await spare.stop()
-        if running is None:
+        if process is None or reader is None:
             return
         try:
-            await running.process.stop()
+            await process.stop()
         finally:
-            running.reader.cancel()
-            await asyncio.gather(running.reader, return_exceptions=True)
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
             self.acknowledged.pause()
 
 
@@ -435,24 +422,24 @@ _RETRY_S: Final = 1.0
 _UPKEEP_EVERY_S: Final = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """How we show ourselves to other apps."""
-
-    holder: str
-    """`tui`, `load`, `lab tour`."""
-    beside: bool
-    """Drive a second load although somebody holds the lease."""
-    table_size: int
-    processes: int = 0
-    """Of the generator; 0: as many as the load is worth."""
-
-
 class Driving:
     """One session's part in driving the load."""
 
-    def __init__(self, driver: Driver, state: StackState, load: LoadDriver, event_log: EventLog) -> None:
-        self._driver = driver
+    def __init__(
+        self,
+        holder: str,
+        state: StackState,
+        load: LoadDriver,
+        event_log: EventLog,
+        *,
+        bare: LoadSettings,
+        beside: bool = False,
+    ) -> None:
+        """`holder` is what other apps call us (`tui`, `load`, `lab tour`), `bare` the load without its knobs;
+        `beside` drives a second load although somebody holds the lease."""
+        self._holder = holder
+        self._bare = bare
+        self._beside = beside
         self._state = state
         self._fleet = state.fleet
         self._load = load
@@ -466,11 +453,11 @@ class Driving:
         self._selected: str | None = None
         """The knob that our user looks at; it stands beside our lease."""
         load.on_settings = self._publish
+        load.on_progress.append(self._tell_preparing)
 
     def settings(self) -> LoadSettings:
         """The load as requested."""
-        bare = LoadSettings(0, "", self._driver.table_size, processes=self._driver.processes)
-        return with_knobs(bare, self._state.wanted_load(), self._fleet.outside.workload_file)
+        return with_knobs(self._bare, self._state.wanted_load(), self._fleet.outside.workload_file)
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""
@@ -602,10 +589,8 @@ class Driving:
     async def _take_the_lease(self) -> Lease | None:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""
         running = self._news()
-        holder = await self._fleet.keeper.take_lease(
-            self._driver.holder, load=running, selected=self._selected
-        )
-        holder = None if self._driver.beside else holder
+        holder = await self._fleet.keeper.take_lease(self._holder, load=running, selected=self._selected)
+        holder = None if self._beside else holder
         self._published = running if holder is None else None
         return holder
 
@@ -621,7 +606,7 @@ class Driving:
             raise StackUnavailable(low, "make room: a load needs 5 GB and 10 %")
         if self._upkeep is None:
             self._upkeep = asyncio.create_task(self._keep_small(), name="upkeep")
-        await self._load.start(await self.target(), settings, self._tell_preparing)
+        await self._load.start(await self.target(), settings)
 
     async def _keep_small(self) -> None:
         """Purge what nobody needs; stop the load when the disk fills all the same."""

@@ -38,7 +38,7 @@ from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.fleet import Fleet, Outside
-from replexplorer.engine.load import Driver, Driving, LoadDriver
+from replexplorer.engine.load import Driving, LoadDriver
 from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.state import StackState
@@ -104,8 +104,14 @@ class Session:
         self.state = StackState(self.fleet, self.load)
         self.turns = ChangeLock(self.fleet, Actor(options.holder), self._tell_step)
         self.controls = Controls(self.state, self.turns, self.load, self.event_log, self._tell_step)
-        driver = Driver(options.holder, options.beside, options.table_size, options.processes)
-        self.driving = Driving(driver, self.state, self.load, self.event_log)
+        self.driving = Driving(
+            options.holder,
+            self.state,
+            self.load,
+            self.event_log,
+            bare=LoadSettings(0, "", options.table_size, processes=options.processes),
+            beside=options.beside,
+        )
         faults = Faults(self.controls)
         self.roles = RoleChanges(self.controls, self.driving)
         self.predictor = Predictor(self.state, options.calibration)
