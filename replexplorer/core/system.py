@@ -76,10 +76,6 @@ class System:
     """Its members agree on who takes writes; else each of them does, or roles are changed from outside."""
     starts_together: bool = False
     """Nodes that ended together answer only once all of them run."""
-    joins_silently: bool = False
-    """A member that is given a whole copy accepts no login until it has it: its log says how far it is."""
-    is_built: bool = True
-    """False while it cannot be brought up yet."""
 
     @property
     def is_group(self) -> bool:
@@ -149,7 +145,6 @@ GALERA: Final = System(
     numbers_alike=False,
     applies_itself=True,
     starts_together=True,
-    joins_silently=True,
 )
 SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in (ASYNC, GROUP, GALERA)}
 
@@ -174,13 +169,9 @@ def who_has(knob: Knob) -> str:
 def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tuple[System, str, int]:
     """What a new stack is: its system, its server's flavour, and how many nodes it has beside the first.
 
-    Raises UsageError for a system that cannot be brought up, a flavour that has no such system, and for too
-    few or too many nodes.
+    Raises UsageError for a flavour that has no such system, and for too few or too many nodes.
     """
     system = system_of(name)
-    if not system.is_built:
-        built = ", ".join(each.name for each in SYSTEMS.values() if each.is_built)
-        raise UsageError(f"{system.title} cannot be brought up yet", f"--system {built}")
     if flavor is not None and flavor not in system.flavors:
         raise UsageError(
             f"{flavor} has no {system.title}", f"--flavor {' or '.join(system.flavors)}, or another --system"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replexplorer.core.dialect.flavours import flavour_of
-from replexplorer.core.dialect.galera import Galera
-from replexplorer.core.dialect.mariadb import MariaDb
+from replexplorer.core.dialect.mariadb import Galera, MariaDb
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import find
 from replexplorer.core.server.node_view import Membership, judge_group

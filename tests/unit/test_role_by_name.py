@@ -14,8 +14,9 @@ ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py"}
 OTHER_MEANINGS = {
     ("replexplorer/core/knobs/catalogue.py", 'REPLICA = "replica"'),
     ("replexplorer/core/dialect/mysql.py", '.replace("slave", "replica")'),
-    ("replexplorer/core/dialect/galera.py", '_PRIMARY: Final = "primary"'),
+    ("replexplorer/core/dialect/mariadb.py", '_PRIMARY: Final = "primary"'),
     ("replexplorer/core/link.py", 'behind_source="replica",'),
+    ("replexplorer/adapters/attached/provider.py", 'other = "other member"'),
 }
 """The panel's group of a replica's knobs; a server's own column names; the part of a Galera cluster that has
 the majority; the key of a link's other end."""

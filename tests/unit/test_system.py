@@ -8,7 +8,7 @@ from replexplorer.core.knobs.names import SOURCE, KnobName, Value, addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
 from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group, majority_of
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
+from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, System, new_stack, system_of, who_has
 from replexplorer.core.topology import Belonging, Role, Roster, Standing, role_of, source_of
 
 MEMBER, CUT, JOINING, OUTSIDE = (
@@ -42,13 +42,9 @@ def test_what_cannot_be_made_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_system_that_is_not_built_is_refused_by_name() -> None:
-    for system in SYSTEMS.values():
-        if not system.is_built:
-            with pytest.raises(UsageError, match=system.title):
-                new_stack(system.name, None, None)
-        else:
-            assert new_stack(system.name, None, None) == (system, system.flavors[0], system.nodes - 1)
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=str)
+def test_a_new_stack_is_what_its_system_says(system: System) -> None:
+    assert new_stack(system.name, None, None) == (system, system.flavors[0], system.nodes - 1)
 
 
 def test_who_has_a_knob_that_another_system_lacks() -> None:

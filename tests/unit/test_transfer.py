@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.dialect.galera import transfer_in
+from replexplorer.core.dialect.mariadb import transfer_in
 from replexplorer.core.server.node_view import Transfer, TransferKind
 
 CLUSTER = "5f0a0b52-c7ee-11f0-9e6c-7a1f36b6a6aa"

@@ -11,9 +11,8 @@ from replexplorer.core.dialect.dialect import (
     flavor_name,
     system_of_server,
 )
-from replexplorer.core.dialect.galera import Galera
 from replexplorer.core.dialect.group import GroupMySql
-from replexplorer.core.dialect.mariadb import MariaDb
+from replexplorer.core.dialect.mariadb import Galera, MariaDb, transfer_in
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
 from replexplorer.core.system import GALERA, GROUP
@@ -32,6 +31,8 @@ ALIVE: Final = Question("SELECT 1", lambda _: None)
 """Whether it answers at all, before it is known what it is."""
 
 
+TRANSFERS: Final = {GALERA.name: transfer_in}
+"""By system whose members accept no login until they have a whole copy: what a server's log says of it."""
 _OF_SYSTEMS: Final[Mapping[str, type[Dialect]]] = {GROUP.name: GroupMySql, GALERA.name: Galera}
 """Servers that are asked otherwise in a system."""
 

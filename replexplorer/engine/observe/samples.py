@@ -298,16 +298,10 @@ async def sample_link(
 ) -> LinkView:
     """One link as both agents see it, its figures from the end that its knobs take for the primary; a dead
     agent leaves unknowns and says so."""
-    towards, back = await asyncio.gather(
-        one.agent.link(other.name), other.agent.link(one.name), return_exceptions=True
-    )
-    for end in (towards, back):
-        if isinstance(end, ReplexplorerError):
-            return LinkView(link, settings=settings, fault=str(end), healing=healing)
-    if isinstance(towards, BaseException):
-        raise towards
-    if isinstance(back, BaseException):
-        raise back
+    try:
+        towards, back = await asyncio.gather(one.agent.link(other.name), other.agent.link(one.name))
+    except ReplexplorerError as error:
+        return LinkView(link, settings=settings, fault=str(error), healing=healing)
     force, probes = installed(settings, towards, back), towards.probes + towards.lost
     half_a_flap = None if towards.flap == back.flap else "flaps at one end only"
     return LinkView(

@@ -13,9 +13,8 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Unknown
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.wire import TURN, Experiment
-from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
-from replexplorer.engine.observe.samples import sample_applied, watch_links
+from replexplorer.engine.observe.samples import asked, sample_applied, watch_links
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import DrivenLoad, Status
 from replexplorer.engine.tasks import to_the_end
@@ -105,12 +104,10 @@ def _exposure(state: StackState) -> Exposure:
 async def _oldest_commit_s(state: StackState) -> float | None:
     """How long the oldest commit on the source is under way; one that a full disk holds says no more."""
     sample, source = state.source_sample, state.fleet.source
-    if sample is None or not sample.view.reachable or source.probed is None or state.fleet.system.is_group:
+    if sample is None or not sample.view.reachable or state.fleet.system.is_group:
         return None
-    try:
-        return (await ask(source.poll, source.dialect.waits())).oldest_commit_s
-    except ReplexplorerError:
-        return None
+    waits = await asked(source, lambda dialect: dialect.waits())
+    return None if waits is None else waits.oldest_commit_s
 
 
 async def _look_how_late(state: StackState, replica: Member) -> None:
@@ -123,13 +120,11 @@ async def _look_how_late(state: StackState, replica: Member) -> None:
         return
     clock = state.fleet.outside.clock
     applied = await sample_applied(state.fleet.source, replica, clock)
-    if applied is None or not applied.behind.missing:
+    missing = None if applied is None else applied.behind.missing
+    if not missing:
         return
     await clock.sleep(_ON_ITS_WAY_S)
-    try:
-        later = await ask(replica.poll, replica.dialect.behind(applied.behind.missing))
-    except ReplexplorerError:
-        return
+    later = await asked(replica, lambda dialect: dialect.behind(missing))
     if later is None or not later.missing:
         return
     age_us = later.applied_us if later.applying_us is None else later.applying_us

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from replexplorer.core.dialect.galera import transfer_in
+from replexplorer.core.dialect.flavours import TRANSFERS
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
@@ -49,10 +49,10 @@ class TransferLook:
 
     async def _of(self, member: Member, membership: Membership | None) -> Transfer | None:
         now_s, last = self._fleet.outside.clock.wall(), self._last.get(member.name)
-        if self._fleet.system.joins_silently:
+        if (log_says := TRANSFERS.get(self._fleet.system.name)) is not None:
             if not member.address.server_running or not self._fleet.can(Ability.STOP_SERVERS):
                 return None
-            return transfer_in(await self._fleet.server_process(member.name).log(), now_s)
+            return log_says(await self._fleet.server_process(member.name).log(), now_s)
         runs = last is not None and last.runs
         if membership is None or membership.belongs is not Belonging.JOINING:
             if last is None or not runs or membership is None or not membership.is_ready:
