@@ -14,7 +14,7 @@ from replexplorer.core.experiment.lab import RETRIED, Length, Phase
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.experiment.labs.sessions import CLIENTS, HOT_ROWS, contend
+from replexplorer.engine.experiment.labs.sessions import CLIENTS, contend
 from replexplorer.engine.experiment.phase import Act
 from tests.fakes.clock import virtual
 from tests.fakes.rig import FakeRig
@@ -34,9 +34,7 @@ class Servers:
     def __call__(self, node: str, statement: str) -> Sequence[Row]:
         self.statements.append(statement)
         if statement.startswith("SELECT"):
-            if node == self.missing:
-                raise ServerRefused(1146, "no such table")
-            return [{"id": row} for row in range(HOT_ROWS)]
+            return [{"executed": "a:1-9", "late": int(node == self.missing), "changes": 7}]
         if statement.startswith("UPDATE"):
             self.updates[node] += 1
             if self.every and self.updates.total() % self.every == 0:

@@ -20,7 +20,7 @@ from replexplorer.core.experiment.lab import RETRIED, PhaseResult
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
-from replexplorer.engine.asking import ask
+from replexplorer.engine.experiment.labs.tables import WITHIN_S, do
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.tasks import all_of
 from replexplorer.ports import Sql
@@ -34,12 +34,8 @@ async def catch_up(act: Act) -> PhaseResult:
     clock, replica = stack.clock, stack.seen.replicas[0]
     await stack.load.follow()
     found = await act.measure(clock.monotonic() + _WARMUP_S)
-    source, behind_it = stack.sql(stack.seen.source), stack.sql(replica)
-    try:
-        executed = await ask(source, stack.dialect(stack.seen.source).executed())
-        behind = await ask(behind_it, stack.dialect(replica).behind(executed))
-    finally:
-        await asyncio.gather(source.close(), behind_it.close())
+    executed = await stack.ask(stack.seen.source, stack.dialect(stack.seen.source).executed())
+    behind = await stack.ask(replica, stack.dialect(replica).behind(executed))
     waiting = gtid_count(behind.queued or "") if behind else 0
     lag_s = 0.0
     if behind is not None and waiting:
@@ -78,7 +74,6 @@ async def count_fsyncs(act: Act) -> PhaseResult:
 
 _TRIES: Final = 10
 _PHANTOM: Final = "replexplorer.phantom"
-_WITHIN_S: Final = 60.0
 _POLL_S: Final = 0.002
 _SHOWN_EVERY_S: Final = 0.1
 _EARLY_MS: Final = 250.0
@@ -91,12 +86,12 @@ async def phantom_read(act: Act) -> PhaseResult:
     tries: list[Try] = []
     create = f"CREATE TABLE IF NOT EXISTS {_PHANTOM} (id INT PRIMARY KEY) ENGINE=InnoDB"
     try:
-        await writer.query(create, deadline_s=_WITHIN_S)
+        await do(writer, create)
         for number in range(1, _TRIES + 1):
-            await writer.query(f"DELETE FROM {_PHANTOM} WHERE id = {number}", deadline_s=_WITHIN_S)
+            await do(writer, f"DELETE FROM {_PHANTOM} WHERE id = {number}")
             tries.append(await _try(act, writer, reader, number))
     finally:
-        await writer.query(f"DROP TABLE IF EXISTS {_PHANTOM}", deadline_s=_WITHIN_S)
+        await do(writer, f"DROP TABLE IF EXISTS {_PHANTOM}")
         await asyncio.gather(writer.close(), reader.close())
     return PhaseResult(
         act.phase,
@@ -118,11 +113,11 @@ async def _try(act: Act, writer: Sql, reader: Sql, number: int) -> Try:
         return (clock.monotonic() - began_s) * 1000
 
     async def write() -> float:
-        await writer.query(f"INSERT INTO {_PHANTOM} VALUES ({number})", deadline_s=_WITHIN_S)
+        await do(writer, f"INSERT INTO {_PHANTOM} VALUES ({number})")
         return since_ms()
 
     async def read() -> float:
-        while not await reader.query(f"SELECT id FROM {_PHANTOM} WHERE id = {number}", deadline_s=_WITHIN_S):
+        while not await reader.query(f"SELECT id FROM {_PHANTOM} WHERE id = {number}", deadline_s=WITHIN_S):
             await clock.sleep(_POLL_S)
         return since_ms()
 
@@ -147,11 +142,9 @@ CLIENTS: Final = 32
 HOT_ROWS: Final = 8
 _CONTENDED: Final = "replexplorer.contended"
 _COPIED_WITHIN_S: Final = 30.0
-_LOOK_EVERY_S: Final = 0.1
 _SETTLED_S: Final = 0.5
 _TELL_EVERY_S: Final = 0.5
 _SEED: Final = 78
-_NO_SUCH_TABLE: Final = 1146
 _ROLLED_BACK: Final = frozenset({1180, 1205, 1213, 3101})
 """A client tries these again: an error during COMMIT, a lock that was waited for too long, a deadlock, and a
 group's certification."""
@@ -168,7 +161,8 @@ async def contend(act: Act) -> PhaseResult:
     service, retried = Histogram(), Counter[int]()
     try:
         await _fill(source)
-        await all_of(*(_until_filled(act, sql) for sql in clients))
+        if not await stack.caught_up(_COPIED_WITHIN_S):
+            raise StackUnavailable("a node does not apply what another one commits", "`replexplorer status`")
         began_s = stack.clock.monotonic()
         ends_s = began_s + seconds
 
@@ -183,16 +177,16 @@ async def contend(act: Act) -> PhaseResult:
                     service.record(round((now_s - sent_s) * 1e6))
 
         async def tell() -> None:
-            while (passed_s := stack.clock.monotonic() - began_s) < seconds:
-                act.tell("measuring", passed_s / seconds)
-                await stack.clock.sleep(min(_TELL_EVERY_S, seconds - passed_s))
+            while (now_s := stack.clock.monotonic()) < ends_s:
+                act.tell("measuring", (now_s - began_s) / seconds)
+                await stack.clock.sleep(_TELL_EVERY_S)
 
         await all_of(tell(), *(client(number, sql) for number, sql in enumerate(clients)))
     finally:
         try:
             with suppress(ReplexplorerError):
                 await _until_same(act, clients[: len(nodes)])
-            await source.query(f"DROP TABLE IF EXISTS {_CONTENDED}", deadline_s=_WITHIN_S)
+            await do(source, f"DROP TABLE IF EXISTS {_CONTENDED}")
         finally:
             await asyncio.gather(*(sql.close() for sql in (source, *clients)))
     return PhaseResult(
@@ -207,24 +201,12 @@ async def contend(act: Act) -> PhaseResult:
 
 async def _fill(sql: Sql) -> None:
     """The table with its rows."""
-    statements = (
+    await do(
+        sql,
         f"DROP TABLE IF EXISTS {_CONTENDED}",
         f"CREATE TABLE {_CONTENDED} (id INT PRIMARY KEY, number INT NOT NULL) ENGINE=InnoDB",
         f"INSERT INTO {_CONTENDED} VALUES {', '.join(f'({row}, 0)' for row in range(HOT_ROWS))}",
     )
-    for statement in statements:
-        await sql.query(statement, deadline_s=_WITHIN_S)
-
-
-async def _until_filled(act: Act, sql: Sql) -> None:
-    """Until a node has the rows that another one was given."""
-    clock = act.stack.clock
-    ends_s = clock.monotonic() + _COPIED_WITHIN_S
-    while clock.monotonic() < ends_s:
-        if await _rows(sql) == HOT_ROWS:
-            return
-        await clock.sleep(_LOOK_EVERY_S)
-    raise StackUnavailable("a member does not apply what another one commits", "`replexplorer status`")
 
 
 async def _until_same(act: Act, members: Sequence[Sql]) -> None:
@@ -234,7 +216,7 @@ async def _until_same(act: Act, members: Sequence[Sql]) -> None:
     ends_s = clock.monotonic() + _COPIED_WITHIN_S
     while clock.monotonic() < ends_s:
         found = [
-            await sql.query(f"SELECT SUM(number) AS changes FROM {_CONTENDED}", deadline_s=_WITHIN_S)
+            await sql.query(f"SELECT SUM(number) AS changes FROM {_CONTENDED}", deadline_s=WITHIN_S)
             for sql in members
         ]
         if found == before and all(each == found[0] for each in found):
@@ -243,20 +225,10 @@ async def _until_same(act: Act, members: Sequence[Sql]) -> None:
         await clock.sleep(_SETTLED_S)
 
 
-async def _rows(sql: Sql) -> int:
-    try:
-        found: Sequence[object] = await sql.query(f"SELECT id FROM {_CONTENDED}", deadline_s=_WITHIN_S)
-    except ServerRefused as refused:
-        if refused.number != _NO_SUCH_TABLE:
-            raise
-        return 0
-    return len(found)
-
-
 async def _updated(sql: Sql, row: int, retried: Counter[int]) -> bool:
     """Whether the update was committed; False where the server rolled it back."""
     try:
-        await sql.query(f"UPDATE {_CONTENDED} SET number = number + 1 WHERE id = {row}", deadline_s=_WITHIN_S)
+        await do(sql, f"UPDATE {_CONTENDED} SET number = number + 1 WHERE id = {row}")
     except ServerRefused as refused:
         if refused.number not in _ROLLED_BACK:
             raise

@@ -53,11 +53,10 @@ async def foreground(stack: StackApi) -> AsyncIterator[ForegroundFigures]:
     Raises StackUnavailable at the block's end when the load ended meanwhile.
     """
     felt = ForegroundFigures()
-    replicas = {name: stack.sql(name) for name in stack.seen.replicas}
     await stack.load.follow()
     watching = [
         asyncio.create_task(stack.load.measure(duration_s=inf, into=felt.load), name="foreground"),
-        asyncio.create_task(_watch_lag(stack, replicas, felt), name="replica lag"),
+        asyncio.create_task(_watch_lag(stack, felt), name="replica lag"),
     ]
     try:
         yield felt
@@ -69,21 +68,17 @@ async def foreground(stack: StackApi) -> AsyncIterator[ForegroundFigures]:
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
-        await asyncio.gather(*(sql.close() for sql in replicas.values()))
 
 
-async def _watch_lag(stack: StackApi, replicas: Mapping[str, Sql], felt: ForegroundFigures) -> None:
-    """The age of what a replica applies now counts; one that has nothing to do is not behind."""
+async def _watch_lag(stack: StackApi, felt: ForegroundFigures) -> None:
     while True:
-        for name, sql in replicas.items():
-            behind = await ask(sql, stack.dialect(name).behind(""))
-            if behind is not None and behind.applying_us is not None:
-                felt.lag_s = max(felt.lag_s, behind.applying_us / 1e6)
+        seen = await stack.look()
+        felt.lag_s = max(felt.lag_s, *(node.lag_s or 0.0 for node in seen.nodes))
         await stack.clock.sleep(_LOOK_S)
 
 
 _LOOK_S: Final = 0.2
-_WITHIN_S: Final = 900.0
+WITHIN_S: Final = 900.0
 """A statement on a table of this size, and a replica that searches the whole table for each row."""
 _BATCH: Final = 1_000
 _MB: Final = 1e6
@@ -123,14 +118,15 @@ _WAYS: Final[dict[str, dict[str, Sequence[str]]]] = {
 """The statements of each step, by the end of the phase's name."""
 
 
-async def _do(sql: Sql, *statements: str) -> None:
+async def do(sql: Sql, *statements: str) -> None:
+    """Run statements one after the other."""
     for statement in statements:
-        await sql.query(statement, deadline_s=_WITHIN_S)
+        await sql.query(statement, deadline_s=WITHIN_S)
 
 
 async def _counted(sql: Sql, table: str) -> int:
     """Rows of a table."""
-    [counted] = await sql.query(f"SELECT COUNT(*) AS held FROM {table}", deadline_s=_WITHIN_S)
+    [counted] = await sql.query(f"SELECT COUNT(*) AS held FROM {table}", deadline_s=WITHIN_S)
     return int(counted["held"])
 
 
@@ -141,13 +137,13 @@ async def archive(act: Act, rows: int | None = None) -> PhaseResult:
     drop = [f"DROP TABLE IF EXISTS {_DATABASE}.{name}" for name in ("title", "title_new", "title_old")]
 
     async def size_mb() -> float:
-        return await ask(sql, dialect.table_bytes(_DATABASE, "title"), deadline_s=_WITHIN_S) / _MB
+        return await ask(sql, dialect.table_bytes(_DATABASE, "title"), deadline_s=WITHIN_S) / _MB
 
     async def binlog_mb() -> float:
-        return sum(size for _, size in await ask(sql, dialect.binlogs(), deadline_s=_WITHIN_S)) / _MB
+        return sum(size for _, size in await ask(sql, dialect.binlogs(), deadline_s=WITHIN_S)) / _MB
 
     try:
-        await _do(sql, *drop)
+        await do(sql, *drop)
         await _fill_titles(sql, rows or (_QUICK_ROWS if act.quick else _ROWS), act.tell)
         held, before_mb, binlog_before_mb = await _counted(sql, _TITLE), await size_mb(), await binlog_mb()
         figures: dict[str, float | str] = {}
@@ -156,7 +152,7 @@ async def archive(act: Act, rows: int | None = None) -> PhaseResult:
             for step, statements in _WAYS[act.phase.name.partition(": ")[2]].items():
                 act.tell(step, None)
                 step_s = clock.monotonic()
-                await _do(sql, *statements)
+                await do(sql, *statements)
                 figures[f"{step}, s"] = clock.monotonic() - step_s
                 figures[f"file after {step}, MB"] = await size_mb()
             took_s = clock.monotonic() - began_s
@@ -170,19 +166,19 @@ async def archive(act: Act, rows: int | None = None) -> PhaseResult:
         }
         return PhaseResult(act.phase, figures={**figures, **felt.figures()}, duration_s=took_s, rows=held)
     finally:
-        await _do(sql, *drop)
+        await do(sql, *drop)
         await sql.close()
 
 
 async def _fill_titles(sql: Sql, rows: int, tell: Report) -> None:
     """Create the table with this many rows, always the same; as large a share of the titles as the article's
     is up to 'g'."""
-    await _do(sql, f"CREATE TABLE {_TITLE} ({_TITLE_COLUMNS}) ENGINE=InnoDB DEFAULT CHARSET=latin1")
+    await do(sql, f"CREATE TABLE {_TITLE} ({_TITLE_COLUMNS}) ENGINE=InnoDB DEFAULT CHARSET=latin1")
     random = Random(1)
     for first in range(0, rows, _BATCH):
         tell("filling the table", first / rows)
         values = ",".join(_title(random) for _ in range(min(_BATCH, rows - first)))
-        await _do(sql, f"INSERT INTO {_TITLE} ({_FILLED}) VALUES {values}")
+        await do(sql, f"INSERT INTO {_TITLE} ({_FILLED}) VALUES {values}")
 
 
 def _title(random: Random) -> str:
@@ -228,8 +224,8 @@ async def missing_key(act: Act) -> PhaseResult:
     source, replica = stack.sql(stack.seen.source), stack.sql(name)
 
     async def until_applied() -> None:
-        if not await stack.caught_up(_WITHIN_S, [name]):
-            raise StackUnavailable(f"{name} did not apply it within {_WITHIN_S:g} s", "`replexplorer status`")
+        if not await stack.caught_up(WITHIN_S, [name]):
+            raise StackUnavailable(f"{name} did not apply it within {WITHIN_S:g} s", "`replexplorer status`")
 
     try:
         act.tell("filling the table", None)
@@ -237,7 +233,7 @@ async def missing_key(act: Act) -> PhaseResult:
         await until_applied()
         act.tell("deleting", None)
         began_s = stack.clock.monotonic()
-        await _do(source, f"DELETE FROM {_VISITS} WHERE visitor % {_EVERY} = 0")
+        await do(source, f"DELETE FROM {_VISITS} WHERE visitor % {_EVERY} = 0")
         done_s = stack.clock.monotonic()
         act.tell("the replica applies it", None)
         await until_applied()
@@ -251,22 +247,22 @@ async def missing_key(act: Act) -> PhaseResult:
         }
         return PhaseResult(act.phase, figures=figures, duration_s=applied_s, rows=rows // _EVERY)
     finally:
-        await _do(source, f"DROP TABLE IF EXISTS {_VISITS}")
+        await do(source, f"DROP TABLE IF EXISTS {_VISITS}")
         await asyncio.gather(source.close(), replica.close())
 
 
 async def _fill_visits(sql: Sql, phase: str, rows: int) -> None:
     """The table of this phase with all its rows."""
     columns = _VISIT_KEYS.get(phase, _VISIT_COLUMNS)
-    await _do(sql, f"DROP TABLE IF EXISTS {_VISITS}", f"CREATE TABLE {_VISITS} ({columns}) ENGINE=InnoDB")
+    await do(sql, f"DROP TABLE IF EXISTS {_VISITS}", f"CREATE TABLE {_VISITS} ({columns}) ENGINE=InnoDB")
     for first in range(0, rows, _BATCH):
         values = ",".join(
             f"({number}, {number % 50}, NOW(6), REPEAT('v', {_NOTE_BYTES}))"
             for number in range(first, min(rows, first + _BATCH))
         )
-        await _do(sql, f"INSERT INTO {_VISITS} (visitor, page, seen, note) VALUES {values}")
+        await do(sql, f"INSERT INTO {_VISITS} (visitor, page, seen, note) VALUES {values}")
     if phase == "a key added, invisible":
-        await _do(sql, added_key(*_VISITS.split(".")))
+        await do(sql, added_key(*_VISITS.split(".")))
 
 
 _DUMP: Final = f"{_DATABASE}.employees_dump"
@@ -296,10 +292,10 @@ async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> PhaseResult:
     clock, service, sql = act.stack.clock, Histogram(), act.stack.sql(act.stack.seen.source)
     drop = f"DROP TABLE IF EXISTS {_DUMP}"
     try:
-        await _do(sql, drop, f"CREATE TABLE {_DUMP} ({_DUMP_COLUMNS}) ENGINE=InnoDB")
+        await do(sql, drop, f"CREATE TABLE {_DUMP} ({_DUMP_COLUMNS}) ENGINE=InnoDB")
         began_s = before_s = clock.monotonic()
         for number, row in enumerate(islice(rows(), None if whole else commits)):
-            await _do(sql, f"INSERT INTO {_DUMP} VALUES {row}")
+            await do(sql, f"INSERT INTO {_DUMP} VALUES {row}")
             now_s = clock.monotonic()
             service.record(round((now_s - before_s) * 1e6))
             before_s = now_s
@@ -307,6 +303,6 @@ async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> PhaseResult:
                 pace = f"{number:,} rows, {number / max(now_s - began_s, 1e-3):,.0f} a second"
                 act.tell(pace, min(1.0, number / commits))
     finally:
-        await _do(sql, drop)
+        await do(sql, drop)
         await sql.close()
     return PhaseResult(act.phase, service=service, duration_s=before_s - began_s)
