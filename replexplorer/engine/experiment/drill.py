@@ -47,8 +47,6 @@ from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.tasks import to_the_end
 
 _LOOK_EVERY_S: Final = 0.25
-_READ_EVERY_S: Final = 0.05
-"""Half as long as the meter takes between two looks."""
 _POLL_S: Final = 0.1
 _LEAST_S: Final = 0.001
 """Less than this is over."""
@@ -131,8 +129,8 @@ class _DrillUnderWay:
     _measured: Measurement = field(default_factory=Measurement)
     """Of the load, for the pace of what waits for it."""
     _measuring: asyncio.Task[object] | None = None
-    _readings: list[tuple[float, Exposure]] = field(default_factory=list)
-    """What the meter said, each with its moment."""
+    _reading: tuple[float, Exposure] | None = None
+    """What the meter said last before the failure was complete, and when on the monotonic clock."""
     _costs: list[tuple[float, CostSample]] = field(default_factory=list)
     """What the servers' work had cost at its beginning and right before the first fault, each with its
     moment."""
@@ -223,13 +221,12 @@ class _DrillUnderWay:
             self.stack.load.measure(duration_s=inf, into=self._measured), name="drill load"
         )
         looking = asyncio.create_task(self._look_on(), name="drill looks")
-        reading = asyncio.create_task(self._read_on(), name="drill meter")
         try:
             yield
             if looking.done():
                 looking.result()
         finally:
-            tasks = (looking, reading, self._measuring)
+            tasks = (looking, self._measuring)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -240,11 +237,6 @@ class _DrillUnderWay:
             with suppress(ReplexplorerError):
                 self._take(await self.stack.look())
             await self.stack.clock.sleep(_LOOK_EVERY_S)
-
-    async def _read_on(self) -> None:
-        while True:
-            self._read_meter()
-            await self.stack.clock.sleep(_READ_EVERY_S)
 
     def _note(self, text: str) -> None:
         """Note what was done or seen."""
@@ -266,11 +258,6 @@ class _DrillUnderWay:
             # A restart counts from 0.
             grown = 0 if before is None else count - before if count >= before else count
             result.fallbacks, self._fallbacks = (result.fallbacks or 0) + grown, count
-
-    def _read_meter(self) -> None:
-        """Note what the meter said when the source last answered."""
-        if (found := self.stack.at_risk()) is not None:
-            self._readings.append((found[0] - self.began_s, found[1]))
 
     async def _count_cost(self) -> None:
         """Note what the servers' work has cost so far; nothing where the source does not answer."""
@@ -330,8 +317,6 @@ class _DrillUnderWay:
         stack, result = self.stack, self.result
         if not result.windows:
             await self._count_cost()
-        if self._failed_s is None or self._failing:
-            self._read_meter()
         from_s, seen = self.now_s(), stack.seen
         durable = [seen.effective(KnobName(key, SOURCE)) for key in _DURABILITY]
         request = parse_fault(what, seen.roster)
@@ -343,13 +328,13 @@ class _DrillUnderWay:
                 # By its binlog it may have what its engine lost, and then asks the others for none of that.
                 await self.guard.rebuild([seen.source])
         done = await self.guard.inject(what)
-        self._read_meter()
         result.windows += [
             FaultSpan(written(each.kind, each.value), each.node, from_s, None) for each in done
         ]
         silences = done[-1].kind in _SILENCING and done[-1].node == stack.seen.source
         if self._failed_s is None or self._failing or (silences and not self._silences):
             self._failed_s, self._silences = self.now_s(), silences
+            self._reading = stack.at_risk()
         self._failing = True
         return done
 
@@ -420,12 +405,10 @@ class _DrillUnderWay:
             await self._count_cost()
         await stack.load.stop()
         times_s = [time_s - self.began_s for time_s in told_times_s(await stack.load.client_log())]
-        failed_s, reading = self._failed_s, None
-        if failed_s is not None:
-            reading = next((each for each in reversed(self._readings) if each[0] <= failed_s), None)
-            if self._silences:
-                # The server died within the injection: with the last OK that a client had before its end.
-                failed_s = last_before(times_s, failed_s) or failed_s
+        failed_s = self._failed_s
+        if failed_s is not None and self._silences:
+            # The server died within the injection: with the last OK that a client had before its end.
+            failed_s = last_before(times_s, failed_s) or failed_s
         failed_at_s = None if failed_s is None else self.began_s + failed_s
         ledger = result.ledger = await stack.reckon(self._node(self.drill.survivor), failed_at_s=failed_at_s)
         result.duration_s = self.now_s()
@@ -437,9 +420,10 @@ class _DrillUnderWay:
         if self._mended_s is not None:
             again_s = first_after(times_s, self._mended_s)
             result.recovery_ms = None if again_s is None else (again_s - self._mended_s) * 1000
-        if failed_s is not None and reading is not None:
-            read_s = min(reading[0], failed_s)  # the look may have followed the last OK
-            result.reading = MeterReading(reading[1], read_s, failed_s, between(times_s, read_s, failed_s))
+        if failed_s is not None and self._reading is not None:
+            read_at_s, exposure = self._reading
+            read_s = min(read_at_s - self.began_s, failed_s)  # the look may have followed the last OK
+            result.reading = MeterReading(exposure, read_s, failed_s, between(times_s, read_s, failed_s))
         result.cost = cost_of(self._costs, times_s)
         result.tps = rates_of(times_s, result.windows, end_s)
 

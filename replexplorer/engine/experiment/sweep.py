@@ -86,8 +86,8 @@ class SweepRun:
             "server": stack.seen.server,
             "on": stack.seen.source_uuid,
         }
-        found, self.runs[:] = await journal.open(head, fresh=self.fresh)
-        result.seed, result.resumed = int(found["seed"]), len(self.runs)
+        begun, self.runs[:] = await journal.open(head, fresh=self.fresh)
+        result.seed, result.resumed = int(begun["seed"]), len(self.runs)
         stages.kept = len(self.runs)
         if self.runs:
             done = f"{len(self._finals())} of {self.sweep.total} runs are done"
@@ -105,22 +105,15 @@ class SweepRun:
                     if any(run.is_final for run in known) or len(known) >= attempt:
                         continue
                     stages.begin(number, "measuring")
-                    run = await self._run_cell(guard, kept, (block, attempt), cell)
+                    began_s = stack.clock.monotonic()
+                    bare = SweptRun(cell.index, block, attempt, stack.clock.wall(), 0.0)
+                    # What a scene leaves out is not what the run before left.
+                    found = await self._measured(guard, cell, {**kept, **cell.values}, bare)
+                    run = replace(found, took_s=stack.clock.monotonic() - began_s)
                     await journal.add(run)
                     self.runs.append(run)
                     stages.kept = len(self.runs)
                     stages.tell("", ended=run.words)
-
-    async def _run_cell(
-        self, guard: RestoreGuard, kept: Mapping[KnobName, Value], place: tuple[int, int], cell: Cell
-    ) -> SweptRun:
-        """Run a cell; `place` is pass and attempt."""
-        clock = guard.stack.clock
-        began_s = clock.monotonic()
-        bare = SweptRun(cell.index, *place, clock.wall(), 0.0)
-        # What a scene leaves out is not what the run before left.
-        found = await self._measured(guard, cell, {**kept, **cell.values}, bare)
-        return replace(found, took_s=clock.monotonic() - began_s)
 
     async def _measured(
         self, guard: RestoreGuard, cell: Cell, values: Mapping[KnobName, Value], bare: SweptRun
