@@ -7,8 +7,8 @@ from typing import Final
 
 from replexplorer.core.experiment.drill_result import DrillResult, stretches_of
 from replexplorer.core.experiment.experiment import ExperimentResult
-from replexplorer.core.experiment.lab import LabResult, PhaseResult, Published, Summary
-from replexplorer.core.experiment.matrix import IN_WORDS, MATRIX, TITLE, CellResult, MatrixResult
+from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Published, Relation, Summary
+from replexplorer.core.experiment.matrix import IN_WORDS, TITLE, CellResult, MatrixResult
 from replexplorer.core.server.comeback import Replication
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import gtid_count
@@ -46,22 +46,33 @@ _SMALL: Final = 10
 
 
 def experiment_report(result: ExperimentResult, ticks: Sequence[Tick] = ()) -> Report:
-    """What a run of any experiment found; charts over time are drawn of the `ticks` that were recorded."""
+    """What a run of any experiment found; charts over time are drawn of the `ticks` that were recorded. Of
+    the matrix nothing is drawn: it is many drills."""
+    title, more = "", ""
+    own: Sequence[tuple[str, str]]
+    blocks: Iterator[Block]
     match result:
         case LabResult():
-            return lab_report(result, ticks)
+            if result.repeats > 1:
+                more = f", {result.repeats} runs of each phase in turn; [ ] is their 95 % interval"
+            own, blocks = list(_lab_facts(result.lab)), _lab_blocks(result, ticks)
         case DrillResult():
-            return drill_report(result, ticks)
+            title, own, blocks = result.drill.title, list(_drill_facts(result)), _drill_blocks(result, ticks)
         case MatrixResult():
-            return matrix_report(result)
-    raise TypeError(f"no report of {result!r}")
+            title, own, blocks = TITLE, [("load", f"{result.clients} clients")], _matrix_blocks(result)
+        case _:
+            raise TypeError(f"no report of {result!r}")
+    facts: Facts = [("", title)] if title else []
+    facts.append(("", measured_on(result.server, result.started_wall_s, quick=result.quick) + more))
+    facts += [] if result.conditions is None else rows(result.conditions)
+    facts += [] if result.aborted is None else [("aborted", result.aborted)]
+    return Report(result.experiment.name, [*facts, *own], [*blocks, again(result.again)], result.verdict)
 
 
-def _facts(result: ExperimentResult, more: str = "") -> Facts:
-    """When and on what it ran, and what it was measured under."""
-    found = [("", measured_on(result.server, result.started_wall_s, quick=result.quick) + more)]
-    found += [] if result.conditions is None else rows(result.conditions)
-    return found + ([] if result.aborted is None else [("aborted", result.aborted)])
+def _judged(relations: Sequence[Relation], title: str) -> ReportTable:
+    """What must hold, under `relations` or `expectations`."""
+    columns = words("", title.removesuffix("s"), "evidence")
+    return ReportTable(columns, [(each.word, each.name, each.evidence) for each in relations], title)
 
 
 def _over_time(
@@ -98,18 +109,15 @@ def _over_time(
 # -- drills
 
 
-def drill_report(result: DrillResult, ticks: Sequence[Tick] = ()) -> Report:
-    """What the drill found; charts are drawn of the `ticks` that were recorded."""
+def _drill_facts(result: DrillResult) -> Iterator[tuple[str, str]]:
     settings = " ".join(f"{name}={value}" for name, value in result.settings.items())
-    facts = [("", result.drill.title), *_facts(result), ("load", f"{result.clients} clients; {settings}")]
+    yield "load", f"{result.clients} clients; {settings}"
     if result.drill.own_settings:
-        facts.append(("set by the drill itself", " ".join(result.drill.own_settings)))
+        yield "set by the drill itself", " ".join(result.drill.own_settings)
     if result.timeline:
         stretches = stretches_of(result.timeline, result.duration_s)
-        states = " > ".join(f"{word_of(state)} {took_s:.1f} s" for state, took_s in stretches)
-        facts.append(("protection", states))
-    blocks = [*_drill_blocks(result, ticks), again(result.again)]
-    return Report(result.drill.name, facts, blocks, result.verdict)
+        states = (f"{word_of(state)} {took_s:.1f} s" for state, took_s in stretches)
+        yield "protection", " > ".join(states)
 
 
 def _drill_blocks(result: DrillResult, ticks: Sequence[Tick]) -> Iterator[Block]:
@@ -133,8 +141,7 @@ def _drill_blocks(result: DrillResult, ticks: Sequence[Tick]) -> Iterator[Block]
     yield ReportTable(words("", ""), list(_time_rows(result)), "times")
     cost = [] if result.cost is None else [cost_cells(result.cost)]
     yield ReportTable(cost_columns(), cost, f"{COST_TITLE} before the first fault", COST_NOTE)
-    expected = [(each.word, each.name, each.evidence) for each in result.expectations]
-    yield ReportTable(words("", "expectation", "evidence"), expected, "expectations")
+    yield _judged(result.expectations, "expectations")
     yield ReportNotes(result.repaired, "repaired")
     yield ReportNotes(result.unrestored, "not restored")
     course = [(f"{each.at_s:.2f}", each.text) for each in result.course]
@@ -228,19 +235,13 @@ _PHASES: Final = (
 )  # fmt: skip
 
 
-def lab_report(result: LabResult, ticks: Sequence[Tick] = ()) -> Report:
-    """What the lab found; charts over time are drawn of the `ticks` that were recorded."""
-    source, more = result.lab.source, ""
-    if result.repeats > 1:
-        more = f", {result.repeats} runs of each phase in turn; [ ] is their 95 % interval"
-    facts = _facts(result, more)
+def _lab_facts(lab: Lab) -> Iterator[tuple[str, str]]:
+    source = lab.source
     if source is not None:
         url = f" ({source.url})" if source.url else ""
-        facts.append(("after", f"{source.author}: {source.title}{url}"))
-    if result.lab.failure:
-        facts.append(("in a failure", result.lab.failure))
-    blocks = [*_lab_blocks(result, ticks), again(result.again)]
-    return Report(result.lab.name, facts, blocks, result.verdict)
+        yield "after", f"{source.author}: {source.title}{url}"
+    if lab.failure:
+        yield "in a failure", lab.failure
 
 
 def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
@@ -249,8 +250,7 @@ def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
         yield _summary(result.summary)
     yield from _bars(result)
     yield ReportTable(_PHASES, [_phase_row(phase) for phase in phases])
-    judged = [(each.word, each.name, each.evidence) for each in result.relations]
-    yield ReportTable(words("", "relation", "evidence"), judged, "relations")
+    yield _judged(result.relations, "relations")
     if left_open := sum(each.word == "open" for each in result.relations):
         told = f"{left_open} left open: the repeats show neither that it holds nor that it does not"
         yield ReportNotes([told])
@@ -371,19 +371,13 @@ _CELLS: Final = (
 )  # fmt: skip
 
 
-def matrix_report(result: MatrixResult) -> Report:
-    """What the cells found. Nothing is drawn: it is many drills."""
+def _matrix_blocks(result: MatrixResult) -> Iterator[Block]:
     cells = result.cells
-    blocks: list[Block] = [
-        ReportTable(_CELLS, [_cell_row(each) for each in cells]),
-        ReportNotes([_matrix_summary(result)], kind="lines"),
-        ReportNotes([f"{each.cell.title}: {each.aborted}" for each in cells if each.aborted], "aborted"),
-        ReportNotes([f"{each.cell.title}: {line}" for each in cells for line in each.repaired], "repaired"),
-        ReportNotes([f"{each.cell.title}: {each.cell.theory.why}" for each in cells], "why", in_text=False),
-        again(result.again),
-    ]
-    facts = [("", TITLE), *_facts(result), ("load", f"{result.clients} clients")]
-    return Report(MATRIX, facts, blocks, result.verdict)
+    yield ReportTable(_CELLS, [_cell_row(each) for each in cells])
+    yield ReportNotes([_matrix_summary(result)], kind="lines")
+    yield ReportNotes([f"{each.cell.title}: {each.aborted}" for each in cells if each.aborted], "aborted")
+    yield ReportNotes([f"{each.cell.title}: {line}" for each in cells for line in each.repaired], "repaired")
+    yield ReportNotes([f"{each.cell.title}: {each.cell.theory.why}" for each in cells], "why", in_text=False)
 
 
 def _matrix_summary(result: MatrixResult) -> str:

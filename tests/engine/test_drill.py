@@ -35,7 +35,7 @@ from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal
 from replexplorer.engine.outcome import Cleared
-from replexplorer.reports.experiment_report import drill_report
+from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import html, markdown, plain_text
 from tests.fakes.clock import until, virtual
 from tests.fakes.rig import FakeRig
@@ -113,7 +113,7 @@ async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied(
     assert result.verdict == "holds", result.expectations
     assert any(step.startswith("rejoin db2") for step in rig.steps), rig.steps
     assert result.replication_after == {"db2": "broken 1236"}
-    report = drill_report(result)
+    report = experiment_report(result)
     for text in (plain_text(report), markdown(report)):
         assert "90 (4,096 bytes)" in text
         assert "broken 1236: it has to be copied from the source" in text
@@ -142,7 +142,7 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     assert reading.meanwhile >= 1
     assert result.recovery_ms is not None
     assert 0 <= result.recovery_ms <= 10.1
-    report = drill_report(result)
+    report = experiment_report(result)
     for text in (plain_text(report), markdown(report), html(report)):
         assert "unknown: no replica is reachable" in text
         assert "acknowledged after the reading" in text
@@ -182,7 +182,7 @@ async def test_what_a_commit_cost_is_counted_until_the_first_fault(steps: tuple[
     assert 150 < result.cost.commits < 300
     assert result.cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
     assert result.cost.redo_bytes == pytest.approx(512)
-    text = markdown(drill_report(result))
+    text = markdown(experiment_report(result))
     assert "before the first fault" in text
     assert "| 300 | - | 512 | - | - |" in text
 
@@ -432,7 +432,7 @@ async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on() -
             "db1 is no member of the group (ERROR): a copy of the group's data brought it back",
         )
         assert rig.taken == before
-        for text in (plain_text(drill_report(result)), markdown(drill_report(result))):
+        for text in (plain_text(experiment_report(result)), markdown(experiment_report(result))):
             assert "db1 is no member of the group (ERROR)" in text
 
 

@@ -29,7 +29,7 @@ from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.formats.documents import to_json
-from replexplorer.reports.experiment_report import matrix_report
+from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import html, markdown, plain_text
 
 DIES, CUT, LOST = FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST
@@ -219,7 +219,7 @@ def test_one_cell_against_theory_makes_the_matrix_deviate() -> None:
 
 def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
     result = MatrixResult(server="mysql 9.7.4", quick=True, clients=8, cells=[found(CELL, 7, Loss(5, 4, 9))])
-    text = plain_text(matrix_report(result))
+    text = plain_text(experiment_report(result))
     for part in ("power cut", "1/2", "last second", "4 to 12", "812", "holds"):
         assert part in text
     assert "1 of 1 cells as theory says; lost within the meter's range in 1 of 1" in text
@@ -237,7 +237,7 @@ def test_of_a_group_nothing_is_said_of_the_meter_which_reckons_with_one_server()
     cell = MatrixCell(Mode.GALERA, 0, 0, CUT)
     result = MatrixResult(server="mariadb 11.8", quick=True, clients=8, cells=[found(cell, 0, Loss(5, 4, 9))])
     assert (result.system, result.cells[0].meter, result.verdict) == ("galera", None, "holds")
-    assert "meter" not in plain_text(matrix_report(result)).rpartition("1 of 1 cells as theory says")[2]
+    assert "meter" not in plain_text(experiment_report(result)).rpartition("1 of 1 cells as theory says")[2]
     assert again(result.cells[0]) == result.cells[0]
 
 
@@ -246,7 +246,7 @@ def test_a_cell_says_what_its_member_needed() -> None:
     one = replace(found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0), repaired=(why,))
     assert again(one) == one
     assert one.line.endswith(f"; {why}")
-    report = matrix_report(MatrixResult(server="mysql 9.7.4", quick=True, clients=8, cells=[one]))
+    report = experiment_report(MatrixResult(server="mysql 9.7.4", quick=True, clients=8, cells=[one]))
     for form in (plain_text, markdown, html):
         assert f"power cut, Group Replication 0/0: {why}" in form(report)
 
@@ -254,8 +254,8 @@ def test_a_cell_says_what_its_member_needed() -> None:
 def test_the_report_says_why() -> None:
     result = MatrixResult(server="mysql 9.7.4", quick=True, clients=8, cells=[found(CELL, 7)])
     for text in (
-        markdown(matrix_report(result)),
-        html(matrix_report(result)),
+        markdown(experiment_report(result)),
+        html(experiment_report(result)),
         to_json(result),
     ):
         assert "fsynced once a second" in text

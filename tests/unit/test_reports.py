@@ -25,7 +25,7 @@ from replexplorer.core.experiment.lab import (
 )
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.reports.experiment_report import lab_report
+from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import (
     Block,
     Report,
@@ -81,7 +81,7 @@ def result() -> LabResult:
 
 
 def report_of(found: LabResult, **changes: object) -> Report:
-    return lab_report(found, **changes)  # type: ignore[arg-type]
+    return experiment_report(found, **changes)  # type: ignore[arg-type]
 
 
 def write(directory: Path, **changes: object) -> str:
@@ -208,7 +208,7 @@ def test_a_report_names_what_it_was_measured_under_and_has_an_own_lab_s_file(tmp
     own.write_text("title = 'Mine'\n")
     (tmp_path / "report").mkdir()
     document = replace(result(), conditions=UNDER)
-    report = lab_report(document)
+    report = experiment_report(document)
     write_report(tmp_path / "report", report, document, own=own)
     assert (tmp_path / "report" / "mine.toml").read_text() == own.read_text()
     for name in ("report.md", "report.html", "result.json"):
