@@ -22,7 +22,6 @@ CHANGE = Epoch(
     verdict="slower",
     low_percent=-86.04,
     high_percent=-85.41,
-    effect=-31.23,
     before=BEFORE,
     after=AFTER,
 )
@@ -42,7 +41,7 @@ def test_a_change_is_two_rows() -> None:
     ]  # fmt: skip
     assert cells(lines[3]) == [
         "", "", "", "after", "88.4 [88.1, 88.7]", "89.0 [88.8, 89.2]", "93.0", "98.0 [97.0, …]",
-        "7433", "0", "455 (0 to 912)", "?", "x0.143 [0.140, 0.146], d -31.2", "7.0 times slower",
+        "7433", "0", "455 (0 to 912)", "?", "x0.143 [0.140, 0.146]", "7.0 times slower",
     ]  # fmt: skip
     assert "one test" in lines[-1]
 

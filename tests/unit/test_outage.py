@@ -84,7 +84,6 @@ def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> N
             None,
             None,
         )
-        assert row.effect is None
     assert out.after is not None
     assert outage_words(out.after.outage)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
     assert out.after.tps.low is None, "of two states together no interval says how far they would repeat"

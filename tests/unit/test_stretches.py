@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from statistics import fmean, stdev
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.stats.histogram import Histogram, Ranks
-from replexplorer.core.stats.measured import MOST_STRETCHES, Moments, Stretch, Stretches
+from replexplorer.core.stats.measured import MOST_STRETCHES, Stretch, Stretches
 
 VALUES = st.lists(st.integers(0, 10_000_000), min_size=1, max_size=80)
 
@@ -79,24 +76,3 @@ def test_a_second_that_ends_by_a_timer_is_a_second() -> None:
     for _ in range(10):
         stretches.add(0.497, 1, histogram([1]))
     assert [stretch.commits for stretch in stretches.full] == [2] * 5
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=50))
-def test_moments(values: list[float]) -> None:
-    moments = Moments()
-    for value in values:
-        moments.add(value)
-    assert moments.mean == pytest.approx(fmean(values), abs=1e-6)
-    assert moments.deviation == pytest.approx(stdev(values), rel=1e-6, abs=1e-4)
-
-
-def test_seconds_are_described_by_themselves() -> None:
-    """Also when they are long joined: an effect size must not depend on the epoch's length."""
-    source = random.Random(5)
-    stretches = Stretches()
-    for _ in range(2000):
-        stretches.add(1.0, round(source.gauss(100, 10)), histogram([source.randint(900, 1100)] * 20))
-    assert stretches.seconds_each > 1
-    assert stretches.tps.mean == pytest.approx(100, abs=1)
-    assert stretches.tps.deviation == pytest.approx(10, rel=0.1)
-    assert stretches.p95_ms.mean == pytest.approx(1.0, rel=0.01)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import sqrt
 from typing import Final
 
 from replexplorer.core.load.interval import Interval
@@ -30,7 +29,6 @@ from replexplorer.core.stats.measured import (
     Estimate,
     Lack,
     MeanTps,
-    Moments,
     Percentile,
     Spreads,
     Stretches,
@@ -93,8 +91,6 @@ class Epoch:
     high_percent: float | None = None
     """The difference's 95 % interval, which holds at every moment of the epoch at once; None: no
     bound on this side."""
-    effect: float | None = None
-    """Cohen's d: the difference in standard deviations of single seconds."""
     before: EpochSide | None = None
     after: EpochSide | None = None
     """Figures with intervals of their own, without a verdict."""
@@ -167,6 +163,7 @@ class _Segment:
     """What it has of an outage is the rest of one that began before its change."""
     _exposures: list[Exposure] = field(default_factory=list)
     _exposures_seen: int = 0
+    _exposure_stride: int = 1
     _spreads: Spreads = field(default_factory=Spreads)
     _spread_at: int = 0
     """Full seconds when the spreads were taken."""
@@ -195,12 +192,9 @@ class _Segment:
         """Take what a failure would have lost at this moment; before its figures begin it is nobody's."""
         if self.from_s is None or at_s < self.from_s:
             return
-        stride = 1
-        while len(self._exposures) >= _MOST_EXPOSURES:
-            self._exposures = self._exposures[::2]
-        while stride * _MOST_EXPOSURES <= self._exposures_seen:
-            stride *= 2
-        if self._exposures_seen % stride == 0:
+        if len(self._exposures) >= _MOST_EXPOSURES:
+            self._exposures, self._exposure_stride = self._exposures[::2], 2 * self._exposure_stride
+        if self._exposures_seen % self._exposure_stride == 0:
             self._exposures.append(exposure)
         self._exposures_seen += 1
         self.touch()
@@ -264,8 +258,8 @@ class _Segment:
             side = _without_intervals(side, self.outage)
         if self.mode == OPEN:
             found = ComparedSide(ranks.between_ms(0.95), percentiles[1], self._spreads.p95_seen)
-            return _Figures(side, OPEN, found, self.stretches.p95_ms)
-        return _Figures(side, CLOSED, ComparedSide(tps, mean, self._spreads.tps_seen), self.stretches.tps)
+            return _Figures(side, OPEN, found)
+        return _Figures(side, CLOSED, ComparedSide(tps, mean, self._spreads.tps_seen))
 
     def forget(self) -> None:
         """Keep the figures and let go what they were made from."""
@@ -281,8 +275,6 @@ class _Figures:
     mode: str
     tested: ComparedSide
     """The figure that is compared: TPS, or response p95 in ms."""
-    seconds: Moments
-    """The figure in single seconds."""
 
 
 class Epochs:
@@ -445,7 +437,6 @@ class Epochs:
             mode=new.mode,
             low_percent=low,
             high_percent=high,
-            effect=_effect(old.seconds, new.seconds) if old and comparable else None,
             before=old.side if old else None,
             after=side,
         )
@@ -482,9 +473,3 @@ def _without_intervals(side: EpochSide, outage: Outage) -> EpochSide:
 def _percent(ratio: float | None) -> float | None:
     """The change that a ratio is."""
     return None if ratio is None else 100 * (ratio - 1)
-
-
-def _effect(old: Moments, new: Moments) -> float | None:
-    """Cohen's d (1988, 2.2) with the mean of both variances; None where no second differs from another."""
-    deviation = sqrt((old.deviation**2 + new.deviation**2) / 2)
-    return (new.mean - old.mean) / deviation if deviation > 0 else None

@@ -21,7 +21,7 @@ NOTE: Final = (
     "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
     "Verdict and effect (after divided by before, of TPS in the closed loop and of response p95 in the "
     "open loop) come from one test of the logarithms, "
-    "which holds at every moment of an epoch at once; d: in standard deviations of single seconds. Where "
+    "which holds at every moment of an epoch at once. Where "
     "a side holds an outage its figures are of several states, and nothing is compared. The three columns "
     "before the effect: acknowledged commits that such a failure would have lost, the median of the "
     "epoch's looks, in parentheses from the least to the most; ?: not known."
@@ -69,11 +69,6 @@ def interval_of(epoch: Epoch, *, short: bool = False) -> str:
     return text(epoch.ratio, epoch.low_ratio, epoch.high_ratio)
 
 
-def shows_effect(epoch: Epoch) -> bool:
-    """An effect size is worth a word only beside an interval."""
-    return epoch.effect is not None and bool(interval_of(epoch))
-
-
 def lack_words(epoch: Epoch) -> tuple[str, ...]:
     """`too noisy: 40 s more`, from long to short; empty where nothing is lacking."""
     word = epoch.verdict
@@ -117,14 +112,11 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
 def ledger_rows(epochs: Iterable[Epoch], origin_s: float = 0.0) -> Iterator[list[str]]:
     """The cells under `HEADS`, a row for each side of each epoch, oldest first, as in `markdown`."""
     for epoch in epochs:
-        words = [effect_words(epoch), verdict_words(epoch)]
-        if shows_effect(epoch):
-            words[0] += f", d {epoch.effect:+.1f}"
         name = [str(epoch.number), _clock(epoch.at_s - origin_s), printable(epoch.title)]
         if epoch.before is not None:
             yield [*name, "before", *_cells(epoch.before), "", ""]
             name = ["", "", ""]
-        yield [*name, "after", *_cells(epoch.after or EpochSide()), *words]
+        yield [*name, "after", *_cells(epoch.after or EpochSide()), effect_words(epoch), verdict_words(epoch)]
 
 
 def _cells(side: EpochSide) -> list[str]:

@@ -199,27 +199,6 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Moments:
-    """Mean and deviation of readings that are not kept (Welford 1962)."""
-
-    count: int = 0
-    mean: float = 0.0
-    _squares: float = 0.0
-
-    def add(self, reading: float) -> None:
-        """Take a reading."""
-        self.count += 1
-        off = reading - self.mean
-        self.mean += off / self.count
-        self._squares += off * (reading - self.mean)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation; 0 below two readings."""
-        return sqrt(self._squares / (self.count - 1)) if self.count > 1 else 0.0
-
-
-@dataclass(slots=True)
 class Stretches:
     """Equal stretches of one epoch, oldest first."""
 
@@ -229,10 +208,6 @@ class Stretches:
     """Seconds in a stretch."""
     seconds: int = 0
     """Seconds taken so far."""
-    tps: Moments = field(default_factory=Moments)
-    """Of the single seconds."""
-    p95_ms: Moments = field(default_factory=Moments)
-    """Of the single seconds that had a commit."""
     _open: list[Stretch] = field(default_factory=list)
     _second: Histogram = field(default_factory=Histogram)
     _second_s: float = 0.0
@@ -254,10 +229,6 @@ class Stretches:
 
     def _take(self, second: Stretch) -> None:
         self.seconds += 1
-        self.tps.add(second.tps)
-        p95_ms = second.latency.value_ms(0.95)
-        if p95_ms is not None:
-            self.p95_ms.add(p95_ms)
         self._open.append(second)
         if len(self._open) < self.seconds_each:
             return

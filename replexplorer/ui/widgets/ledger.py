@@ -11,7 +11,6 @@ from replexplorer.core.epochs.table import (
     interval_of,
     lack_words,
     ratio_of,
-    shows_effect,
     tested,
     verdict_words,
     with_interval,
@@ -139,12 +138,8 @@ def details(epoch: Epoch, width: int) -> list[Line]:
     """The word and what it comes from, then both sides with the intervals of all figures."""
     indent: Run = ("      ", "text")
     rows = hung([indent], verdict_words(epoch), width, f"{_token(epoch)} b")
-    more: list[Run] = []
     if interval_of(epoch):
-        more.append((f" · by {tested(epoch)}, 95 % sure at any time", "muted"))
-    if shows_effect(epoch):
-        more.append((f" · d {epoch.effect:+.1f}", "muted"))
-    rows[-1] = cut([*rows[-1], *more], width)
+        rows[-1] = cut([*rows[-1], (f" · by {tested(epoch)}, 95 % sure at any time", "muted")], width)
     for name, side in (("before", epoch.before), ("after", epoch.after)):
         if side is not None:
             rows += _side(name, side, width)
