@@ -105,9 +105,9 @@ def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool = Fals
     for per_decade in _ROWS_PER_DECADE:
         base = math.floor(low * per_decade + _SLACK_ROWS)
         spare = base + used - 1 + _SLACK_ROWS - high * per_decade
-        if per_decade <= finest and (spare >= 0 or per_decade == _ROWS_PER_DECADE[-1]):
-            base -= max(0, math.floor(spare / 2))
+        if per_decade <= finest and spare >= 0:
             break
+    base -= max(0, math.floor(spare / 2))
     ticks = _log_ticks(base, per_decade, rows, used)
     return AxisScale(True, rows, base / per_decade, 1 / per_decade, ticks, has_zero)
 

@@ -129,10 +129,8 @@ class _Painter:
         grid.text(1, 0, f" {model.title} ", "title b")
         at = 3 + len(model.title)
         room = grid.width - at - 5
-        notes = model.notes or ("",)
-        pairs = ((subtitle, note) for note in notes for subtitle in model.subtitles)
-        fitting = (pair for pair in pairs if sum(map(len, pair)) <= room)
-        subtitle, note = next(fitting, (model.subtitles[-1], notes[-1]))
+        note = fit_text(model.notes, room - len(model.subtitles[-1]))
+        subtitle = fit_text(model.subtitles, room - len(note))
         grid.text(at, 0, f"{subtitle} " if subtitle else "", "muted")
         room -= len(subtitle)
         if note and room > 9:
