@@ -16,7 +16,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of
-from replexplorer.core.stats.histogram import Histogram, Latency
+from replexplorer.core.stats.histogram import Latency
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import number, table, utc, utc_for_people
 from replexplorer.ports import LoadSettings
@@ -150,11 +150,6 @@ class LoadReport:
     """The commands that run the same elsewhere."""
 
 
-_NOTHING: Final = Interval(
-    0.0, 0.0, Histogram(), errors=0, unknown=0, reconnects=0, clients=0, connected=0, workload="",
-    cpu_percent=0.0, lateness_p99_ms=0.0,
-)  # fmt: skip
-"""A load that ended before its first interval."""
 _COUNTS: Final = (
     "commits", "errors", "unknown", "reconnects", "deadlocks", "lock_timeouts", "conflicts",
 )  # fmt: skip
@@ -180,10 +175,10 @@ def load_report(
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
     over what of it lies between two samples of the primary."""
-    total, is_open = measured.total or _NOTHING, settings.mode == OPEN
+    total, is_open = measured.total, settings.mode == OPEN
     limited = _limit(measured)
     limit = None
-    if measured.total is not None:
+    if measured.intervals:
         limit = limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
     ends_s = accumulate(each.duration_s for each in measured.intervals)
     counts: dict[str, Any] = {name: getattr(total, name) for name in _COUNTS}
@@ -193,14 +188,14 @@ def load_report(
         mode="open" if is_open else "closed",
         clients=settings.clients,
         rate_asked_tps=settings.rate_tps if is_open else None,
-        duration_s=measured.duration_s,
-        tps=measured.tps,
+        duration_s=total.duration_s,
+        tps=total.tps,
         latency_ms=total.service.latency,
         response_ms=total.response.latency if is_open else None,
         generator=GeneratorHealth(
             processes=max((each.processes for each in measured.intervals), default=1),
-            cpu_percent=measured.cpu_percent,
-            lateness_p99_ms=measured.lateness_p99_ms,
+            cpu_percent=total.cpu_percent,
+            lateness_p99_ms=total.lateness_p99_ms,
             backlog_max=total.backlog_max,
             dropped=total.dropped,
             arrivals=total.arrivals if is_open else None,
@@ -211,7 +206,7 @@ def load_report(
         ),
         limit=limit,
         intervals=[_second(each, end_s) for each, end_s in zip(measured.intervals, ends_s, strict=True)],
-        qps=_rate(total.queries, measured.duration_s),
+        qps=_rate(total.queries, total.duration_s),
         queries={"read": total.reads, "write": total.writes, "other": total.others},
         errors_by_number=dict(total.errors_by_number),
         anatomy=anatomy,
@@ -251,10 +246,10 @@ def _rate(count: int, seconds: float) -> float:
 
 def _limit(measured: Measurement) -> str | None:
     """What limited the whole run, or the interval in which most arrivals waited."""
-    worst = max(measured.intervals, key=lambda each: each.backlog, default=_NOTHING)
+    worst = max(measured.intervals, key=lambda each: each.backlog, default=measured.total)
     if worst.backlog and worst.limited is not None:
         return worst.limited
-    return None if measured.total is None else measured.total.limited
+    return measured.total.limited
 
 
 def _client_log(total: Interval) -> ClientLogHealth | None:

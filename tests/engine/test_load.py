@@ -243,11 +243,11 @@ async def test_a_measurement_is_as_long_as_asked_and_begins_after_the_warm_up() 
     assert measured.duration_s == pytest.approx(4)
     assert measured.commits == 1600
     assert measured.tps == pytest.approx(400)
-    assert measured.service.percentile_ms(50) == pytest.approx(10)
+    assert measured.total.service.percentile_ms(50) == pytest.approx(10)
     assert all(interval.start_s >= began_s + 1.2 for interval in measured.intervals)
     assert len(seen) > len(measured.intervals) == 8
-    assert measured.cpu_percent == pytest.approx(5)
-    assert measured.lateness_p99_ms == pytest.approx(0.1)
+    assert measured.total.cpu_percent == pytest.approx(5)
+    assert measured.total.lateness_p99_ms == pytest.approx(0.1)
     await bench.driver.stop()
 
 
@@ -267,8 +267,7 @@ async def test_an_open_loop_is_drained_and_what_that_made_counts() -> None:
     measured = await measure(bench.driver, VirtualClock(), duration_s=3)
     assert bench.processes[0].drains == 1
     assert len(measured.intervals) == 3
-    assert measured.duration_s == pytest.approx(3.01)
-    assert measured.total is not None
+    assert measured.duration_s == pytest.approx(3)
     assert measured.commits == measured.total.response.count == 1204
     assert measured.intervals[-1].state == "drained"
     await bench.driver.stop()

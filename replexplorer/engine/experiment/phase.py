@@ -59,18 +59,18 @@ class Act:
 
     def of_load(self, found: Findings, figures: Figures | None = None) -> PhaseResult:
         """What a measured load did, with what else was found."""
-        load = found.load
-        limits = (load.total.limited if load.total else None, short_of_cpu(found.machine_percent))
+        load = found.load.total
+        limits = (load.limited, short_of_cpu(found.machine_percent))
         return PhaseResult(
             self.phase,
             service=load.service,
             figures=figures or {},
             duration_s=load.duration_s,
             errors=load.errors + load.unknown,
-            retried=load.total.retries if load.total else 0,
+            retried=load.retries,
             busy_percent=load.cpu_percent,
             machine_percent=found.machine_percent,
-            readings_tps=tuple(each.tps for each in load.intervals),
+            readings_tps=tuple(each.tps for each in found.load.intervals),
             limited="; ".join(limit for limit in limits if limit) or None,
             cost=found.cost,
         )
@@ -171,7 +171,7 @@ class PhaseRun(Act):
         stack.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
         found = await self.measure(from_s)
         stack.log.end_epoch(found.load.intervals[-1].end_s)
-        if found.load.total is not None and found.load.total.mode == OPEN:
+        if found.load.total.mode == OPEN:
             await stack.load.follow()  # it was drained
         return self.of_load(found)
 

@@ -138,7 +138,7 @@ class SweepRun:
             await guard.look_alive(_DOWN)
             raise
         measured, total = found.load, found.load.total
-        is_open = total is not None and total.mode == OPEN
+        is_open = total.mode == OPEN
         if is_open:
             await stack.load.follow()  # it was drained
         seen = await guard.look_alive(_DOWN)
@@ -149,24 +149,24 @@ class SweepRun:
         # What is drained after an open loop's end makes its last interval longer.
         even = measured.intervals[:-1] if is_open else measured.intervals
         each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
-        least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
+        least_s = LEAST_BATCH_LATENCIES * (total.service.mean_ms or 0.0) / 1000
         spread = spread_of([each.tps for each in even], each_s, least_s)
         anatomy = found.anatomy
         return replace(
             bare,
             why=why,
-            limited=total.limited if total is not None and why is None else None,
-            tps=measured.tps,
+            limited=total.limited if why is None else None,
+            tps=total.tps,
             variance=None if spread is None else spread.variance,
             freedom=0.0 if spread is None else spread.freedom,
-            duration_s=measured.duration_s,
-            service=measured.service,
-            response=total.response if total is not None and is_open else None,
-            errors=measured.errors,
-            unknown=measured.unknown,
+            duration_s=total.duration_s,
+            service=total.service,
+            response=total.response if is_open else None,
+            errors=total.errors,
+            unknown=total.unknown,
             rtt_ms=seen.rtt_ms,
             fsync_ms=seen.fsync_ms,
-            cpu_percent=measured.cpu_percent,
+            cpu_percent=total.cpu_percent,
             protection=seen.protection.state.value,
             effective={str(name): seen.effective(name) for name in cell.values},
             setting=None if is_open or not _is_modelled(seen) else asdict(stack.forecast.setting()),
@@ -195,7 +195,7 @@ def _failure(
     if not measured.commits and wanted is not None:
         return "nothing was committed"
     # Its TPS would be the generator's.
-    return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
+    return total.limited if total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
 
 
 def _wanted_state(seen: Snapshot) -> ProtectionState | None:

@@ -37,7 +37,8 @@ class ForegroundFigures:
 
     def figures(self) -> Mapping[str, float | str]:
         """As a phase reports them, each name with its unit."""
-        p99_ms, max_ms = self.load.service.percentile_ms(99), self.load.service.max_ms
+        service = self.load.total.service
+        p99_ms, max_ms = service.percentile_ms(99), service.max_ms
         return {
             "foreground, TPS": self.load.tps,
             "foreground p99, ms": "-" if p99_ms is None else p99_ms,
