@@ -104,7 +104,8 @@ class Link:
     flap: Flap | None = None
     is_down: bool = False
     """The flap cuts it now."""
-    flap_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    flapper: asyncio.Task[None] | None = None
+    """Cuts it and opens it."""
 
     @property
     def is_untouched(self) -> bool:
@@ -268,40 +269,31 @@ class Links:
         return await self.state(peer)
 
     def _begin_flap(self, link: Link, flap: Flap | None) -> None:
-        """Go on with this flap, or none; what was is ended. Nothing is installed."""
-        link.flap_changed.set()
-        link.flap_changed = asyncio.Event()
+        """Go on with this flap, or none, in the link's turn; nothing is installed."""
+        if link.flapper is not None:
+            link.flapper.cancel()  # it waits, or sleeps: the turn is ours
+            link.flapper = None
         link.flap, link.is_down = flap, flap is not None and flap.phase(time.time())[0]
         if flap is not None:
-            task = asyncio.create_task(self._keep_flapping(link, flap, link.flap_changed))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            link.flapper = asyncio.create_task(self._keep_flapping(link, flap))
+            self._tasks.add(link.flapper)
+            link.flapper.add_done_callback(self._tasks.discard)
 
-    async def _keep_flapping(self, link: Link, flap: Flap, changed: asyncio.Event) -> None:
-        """Cut and open when it is time, until the flap is another one."""
-        while not changed.is_set():
+    async def _keep_flapping(self, link: Link, flap: Flap) -> None:
+        """Cut and open when it is time; what was refused is tried again."""
+        while True:
             is_down, rest_s = flap.phase(time.time())
             if is_down != link.is_down:
-                if await self._flap_to(link, is_down, changed):
-                    continue  # which took a while
+                async with link.turn:
+                    link.is_down = is_down
+                    try:
+                        await self._shape(link, link.wanted)
+                        continue  # which took a while
+                    except Refused as refusal:
+                        link.is_down = not is_down
+                        sys.stderr.write(f"agent: the link to {link.peer} does not flap: {refusal}\n")
                 rest_s = min(rest_s, FLAP_AGAIN_S)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(rest_s, LEAST_REST_S)):
-                    await changed.wait()
-
-    async def _flap_to(self, link: Link, is_down: bool, changed: asyncio.Event) -> bool:
-        """Cut the link or open it; False when that was refused, and is to be tried again."""
-        async with link.turn:
-            if changed.is_set():
-                return True
-            link.is_down = is_down
-            try:
-                await self._shape(link, link.wanted)
-            except Refused as refusal:
-                link.is_down = not is_down
-                sys.stderr.write(f"agent: the link to {link.peer} does not flap: {refusal}\n")
-                return False
-            return True
+            await asyncio.sleep(max(rest_s, LEAST_REST_S))
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on, the bare path first; answers when that is known or in time."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import socket
 import struct
 import sys
@@ -206,14 +205,6 @@ def rule(address: str, queue: int) -> list[str]:
     return ["INPUT", "-s", f"{address}/32", "-j", "NFQUEUE", "--queue-num", str(queue), "--queue-bypass"]
 
 
-def our_rules(listing: str) -> list[tuple[str, int]]:
-    """Address and queue of each of our rules in what `iptables -t mangle -S INPUT` prints."""
-    found = re.findall(r"^-A INPUT -s ([\d.]+)/32 -j NFQUEUE --queue-num (\d+) --queue-bypass", listing, re.M)
-    return [
-        (address, int(queue)) for address, queue in found if FIRST_QUEUE <= int(queue) < FIRST_QUEUE + QUEUES
-    ]
-
-
 class Nfqueue:
     """Packets go to our own process by an iptables rule and come back when they are due."""
 
@@ -237,15 +228,13 @@ class Nfqueue:
         for table in TABLES:
             backend = cls(table, reason)
             try:
-                listing = await must([*backend._table, "-S", "INPUT"])
+                await must([*backend._table, "-F", "INPUT"])
                 probe = rule(PROBE_ADDRESS, FIRST_QUEUE + QUEUES)
                 await must([*backend._table, "-A", *probe])
                 await must([*backend._table, "-D", *probe])
             except Refused as refusal:
                 refusals.append(str(refusal))
                 continue
-            for address, queue in our_rules(listing):
-                await must([*backend._table, "-D", *rule(address, queue)])
             await backend._process.start()
             return backend
         raise Refused(refusals[0])

@@ -119,27 +119,25 @@ class Server:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise Rejected("request", "a request is a JSON object")
+                raise ValueError("a request is a JSON object")
             number = request.get("id")
             kind = wire.REQUESTS.get(str(request.get("op")))
             if kind is None:
-                raise Rejected("request", f"unknown op {request.get('op')!r}")
-            if kind is wire.Hello:
-                _check_version(request.get("version"))
-            elif bridge.token is None:
+                raise ValueError(f"unknown op {request.get('op')!r}")
+            if kind is wire.Hello and request.get("version") != PROTOCOL_VERSION:
+                # Before anything else of a greeting is looked at: another version's may have other fields.
+                raise Rejected(
+                    "version",
+                    f"the agent speaks version {PROTOCOL_VERSION}, the app version {request.get('version')}",
+                )
+            if kind is not wire.Hello and bridge.token is None:
                 raise Rejected("version", "say hello first")
             done = await self._ops[kind](bridge, wire.read(kind, request))
-            answer = {"id": number, "ok": wire.written(done)}
-        except Rejected as rejected:
-            answer = {"id": number, "error": {"code": rejected.code, "message": str(rejected)}}
-        except Refused as refused:
-            answer = {"id": number, "error": {"code": "refused", "message": str(refused)}}
-        except (ValueError, KeyError, TypeError) as error:
-            answer = {"id": number, "error": {"code": "request", "message": str(error)}}
-        except OSError as error:
-            answer = {"id": number, "error": {"code": "system", "message": error.strerror or str(error)}}
+            answer = {"ok": wire.written(done)}
+        except (Rejected, Refused, ValueError, KeyError, TypeError, OSError) as error:
+            answer = {"error": {"code": _code_of(error), "message": str(error)}}
         if not bridge.writer.is_closing():
-            bridge.writer.write(json.dumps(answer).encode() + b"\n")
+            bridge.writer.write(json.dumps({"id": number, **answer}).encode() + b"\n")
 
     async def _hello(self, bridge: Bridge, asked: wire.Hello) -> wire.Welcome:
         bridge.token = asked.token
@@ -244,10 +242,11 @@ def _machine_busy_s() -> float | None:
     return (user + nice + system + sum(other)) / os.sysconf("SC_CLK_TCK")
 
 
-def _check_version(spoken: object) -> None:
-    """Before anything else of a greeting is looked at: another version's may have other fields."""
-    if spoken != PROTOCOL_VERSION:
-        raise Rejected("version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}")
+def _code_of(error: Exception) -> str:
+    """What `wire.Failure` calls it."""
+    if isinstance(error, Rejected):
+        return error.code
+    return "refused" if isinstance(error, Refused) else "system" if isinstance(error, OSError) else "request"
 
 
 def _held(bridge: Bridge, place: wire.Place, found: Holder | None) -> Held:

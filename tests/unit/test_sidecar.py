@@ -63,17 +63,6 @@ def test_netem_counters_are_read_by_slot() -> None:
     assert netem.stats([]) == {}
 
 
-def test_only_our_own_rules_are_found() -> None:
-    listing = (
-        "-P INPUT ACCEPT\n"
-        "-A INPUT -s 172.18.0.3/32 -j NFQUEUE --queue-num 4700 --queue-bypass\n"
-        "-A INPUT -s 172.18.0.9/32 -j NFQUEUE --queue-num 7 --queue-bypass\n"
-        "-A INPUT -s 172.18.0.4/32 -j DROP\n"
-    )
-    assert queueing.our_rules(listing) == [("172.18.0.3", 4700)]
-    assert " ".join(queueing.rule("172.18.0.3", 4700)) in listing
-
-
 def answered(window: Any, rtt_ms: float, now_s: float, *, generation: int = 1, peer_ms: float = 0.0) -> bool:
     number = window.send(now_s)
     echo = probe.Echo(number, "172.18.0.3", rtt_ms, generation, peer_ms)
