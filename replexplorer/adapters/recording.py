@@ -10,6 +10,7 @@ import contextlib
 import heapq
 import math
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -173,40 +174,37 @@ class SessionWriter:
         base = self._base
         if base is None:
             return
-        base.execute("BEGIN")
-        for tick in ticks:
-            _insert(base, self._rows.rows(tick))
-        base.execute("COMMIT")
+        _insert(base, [self._rows.rows(tick) for tick in ticks])
 
     def _close(self) -> None:
         base, self._base = self._base, None
         if base is not None:
             with contextlib.suppress(*_UNWRITABLE):
                 if (rest := self._rows.rest()) is not None:
-                    base.execute("BEGIN")
-                    _insert(base, rest)
-                    base.execute("COMMIT")
+                    _insert(base, [rest])
                 base.execute("PRAGMA journal_mode = DELETE")
             base.close()
 
 
-def _insert(base: sqlite3.Connection, rows: Rows) -> None:
-    """All rows of one tick."""
-    names = [name for name in _TICK_COLUMNS if name in rows.tick]
-    at_s = rows.at_s
-    found: dict[str, list[tuple[Any, ...]]] = {
-        f"tick ({', '.join(names)})": [tuple(rows.tick[name] for name in names)],
-        "part": [(name, at_s, text) for name, text in rows.parts.items()],
-        "setting": [(each.knob, at_s, each.requested, each.effective, each.note) for each in rows.settings],
-        "epoch": [(number, at_s, text) for number, text in rows.epochs.items()],
-        "event (tick_s, at_s, wall_s, severity, text, mark)": [
-            (at_s, *event_columns(event)) for event in rows.events
-        ],
-    }
-    for table, values in found.items():
-        if values:
-            marks = ", ".join("?" * len(values[0]))
-            base.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
+def _insert(base: sqlite3.Connection, ticks: Sequence[Rows]) -> None:
+    """All rows of some ticks, in one transaction."""
+    base.execute("BEGIN")
+    for rows in ticks:
+        names, at_s = [name for name in _TICK_COLUMNS if name in rows.tick], rows.at_s
+        found: dict[str, list[tuple[Any, ...]]] = {
+            f"tick ({', '.join(names)})": [tuple(rows.tick[name] for name in names)],
+            "part": [(name, at_s, text) for name, text in rows.parts.items()],
+            "setting": [(one.knob, at_s, one.requested, one.effective, one.note) for one in rows.settings],
+            "epoch": [(number, at_s, text) for number, text in rows.epochs.items()],
+            "event (tick_s, at_s, wall_s, severity, text, mark)": [
+                (at_s, *event_columns(event)) for event in rows.events
+            ],
+        }
+        for table, values in found.items():
+            if values:
+                marks = ", ".join("?" * len(values[0]))
+                base.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
+    base.execute("COMMIT")
 
 
 MOST_BYTES: Final = 1 << 30
@@ -224,7 +222,9 @@ MOST_EVENT_CHARACTERS: Final = 1 << 24
 _BUSY_S: Final = 2.0
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a file."""
-_TABLES: Final = ("meta", "tick", "part", "setting", "epoch", "event")
+_TABLES: Final = {"meta", "tick", "part", "setting", "epoch", "event"}
+_PLAIN: Final = re.compile(r"CREATE TABLE (?!.*\bAS\b)", re.DOTALL | re.IGNORECASE)
+"""A table without a generated column."""
 
 
 def _open_base(file: Path) -> sqlite3.Connection:
@@ -247,16 +247,12 @@ def _open_base(file: Path) -> sqlite3.Connection:
 
 def _check_tables(base: sqlite3.Connection) -> None:
     """Raise UnreadableRow for a base that lacks a table or holds what runs by itself."""
-    tables = set()
-    for kind, name, sql in base.execute("SELECT type, name, sql FROM sqlite_schema WHERE type <> 'index'"):
-        if kind != "table" or str(sql).lstrip().upper().startswith("CREATE VIRTUAL"):
-            raise UnreadableRow(f"it holds a {kind if kind != 'table' else 'virtual table'}, {name}")
-        tables.add(name)
-    for name in _TABLES:
-        if name not in tables:
-            raise UnreadableRow(f"it has no table {name}")
-        if any(column["hidden"] for column in base.execute(f"PRAGMA table_xinfo({name})")):
-            raise UnreadableRow(f"its table {name} has a generated column")
+    found = {
+        name: kind == "table" and _PLAIN.match(sql) is not None
+        for kind, name, sql in base.execute("SELECT type, name, sql FROM sqlite_schema WHERE type <> 'index'")
+    }
+    if not all(found.values()) or not found.keys() >= _TABLES:
+        raise UnreadableRow("it has other tables than a session")
 
 
 class SessionReader:
