@@ -152,18 +152,14 @@ class Credentials:
     """Names and passwords of one stack's accounts; `repr` and `str` hide the passwords."""
 
     control_user: str
-    control_password: str
+    control_password: str = field(repr=False)
     """The app's own account on every node: all privileges that the engine needs."""
     dsn_user: str
-    dsn_password: str
+    dsn_password: str = field(repr=False)
     """The account that `dsn` hands out and that the load uses."""
     replication_user: str = ""
-    replication_password: str = ""
+    replication_password: str = field(default="", repr=False)
     """The account by which a replica logs in to its source."""
-
-    def __repr__(self) -> str:
-        """Names only."""
-        return f"Credentials({self.control_user!r}, {self.dsn_user!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,17 +421,13 @@ class LoadTarget:
     host: str
     port: int
     user: str
-    password: str
+    password: str = field(repr=False)
     path: str
     """`direct` or `published`, for the report."""
     readers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Host and port of each node, by name: where sessions look for the rows of the `ledger` load."""
     tracking: str | None = None
     """The statement after which each reply to a commit carries its GTID; None: none is to."""
-
-    def __repr__(self) -> str:
-        """Without the password."""
-        return f"LoadTarget({self.host!r}, {self.port}, {self.user!r}, {self.path!r})"
 
 
 @dataclass(frozen=True, slots=True)

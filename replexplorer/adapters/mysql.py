@@ -183,10 +183,6 @@ class ControlConnection:
         self._lock = asyncio.Lock()
         self._connection: Any = None
 
-    def __repr__(self) -> str:
-        """Without the password."""
-        return f"ControlConnection({self.node!r}, {self._user!r}, {self.address!r})"
-
     async def query(
         self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
     ) -> Sequence[Row]:

@@ -177,16 +177,6 @@ class Wanted:
     """The smallest round trip that can be installed above none, when less than that was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """What a link has in force, in the words of its knobs."""
-
-    values: Mapping[str, Value]
-    """Knob key to effective value; where the agents do what was asked, the figure that was asked."""
-    as_asked: bool
-    """Both directions do what the request needs."""
-
-
 def directions(towards: LinkState, back: LinkState) -> tuple[LinkState, LinkState]:
     """The sides that shape what goes to the replica and what goes to the primary, from the primary's
     side (`towards` the replica) and the replica's: netem holds what is sent, NFQUEUE what is received."""
@@ -247,43 +237,42 @@ def _delays_ms(
     return (0.0, 0.0), base_ms + overhead_ms
 
 
-def installed(requested: LinkSettings, towards: LinkState, back: LinkState) -> Installed:
-    """What the two sides have in force, as the knobs say it."""
+def installed(requested: LinkSettings, towards: LinkState, back: LinkState) -> tuple[LinkSettings, bool]:
+    """What the two sides have in force, said as settings: where the agents do what was asked, the figure
+    that was asked; and whether both directions do what the request needs."""
     to_replica, to_primary = (side.shape for side in directions(towards, back))
     want = wanted(requested, towards, back)
     as_asked = _alike(to_replica, want.to_replica) and _alike(to_primary, want.to_primary)
     base_ms = base_rtt_ms(towards, back)
     delays_ms = to_replica.delay_ms + to_primary.delay_ms
-    delays_as_asked = want.floor_ms is None and (
-        abs(to_replica.delay_ms - want.to_replica.delay_ms) < SNAP_MS
-        and abs(to_primary.delay_ms - want.to_primary.delay_ms) < SNAP_MS
-    )
+    found = requested
+    if (
+        want.floor_ms is not None
+        or abs(to_replica.delay_ms - want.to_replica.delay_ms) >= SNAP_MS
+        or abs(to_primary.delay_ms - want.to_primary.delay_ms) >= SNAP_MS
+    ):
+
+        def override(asked_ms: float | None, shape: Shape) -> float | None:
+            if asked_ms is None:
+                return None
+            return round(shape.delay_ms + base_ms / 2, 3) if delays_ms else 0.0
+
+        found = replace(
+            requested,
+            rtt_ms=round(base_ms + delays_ms, 3) if delays_ms or want.floor_ms is not None else 0.0,
+            delay_to_replica_ms=override(requested.delay_to_replica_ms, to_replica),
+            delay_to_primary_ms=override(requested.delay_to_primary_ms, to_primary),
+        )
     jitter_ms = math.hypot(to_replica.jitter_ms, to_primary.jitter_ms)
-    jitter_as_asked = abs(jitter_ms - requested.jitter_ms) <= max(SNAP_MS, 0.01 * requested.jitter_ms)
-
-    def override(asked_ms: float | None, shape: Shape) -> Value:
-        if asked_ms is None or delays_as_asked:
-            return AUTO if asked_ms is None else asked_ms
-        return round(shape.delay_ms + base_ms / 2, 3) if delays_ms else 0.0
-
-    return Installed(
-        {
-            keys.RTT: requested.rtt_ms
-            if delays_as_asked
-            else round(base_ms + delays_ms, 3)
-            if delays_ms or want.floor_ms is not None
-            else 0.0,
-            keys.DELAY_TO_REPLICA: override(requested.delay_to_replica_ms, to_replica),
-            keys.DELAY_TO_PRIMARY: override(requested.delay_to_primary_ms, to_primary),
-            keys.JITTER: requested.jitter_ms if jitter_as_asked else round(jitter_ms, 3),
-            keys.LOSS: max(to_replica.loss_percent, to_primary.loss_percent),
-            keys.BANDWIDTH: min(to_replica, to_primary, key=_room).bandwidth_bps,
-            keys.PARTITION: next(
-                word for word, cuts in _CUTS.items() if cuts == (to_replica.cut, to_primary.cut)
-            ),
-        },
-        as_asked,
-    )
+    if abs(jitter_ms - requested.jitter_ms) > max(SNAP_MS, 0.01 * requested.jitter_ms):
+        found = replace(found, jitter_ms=round(jitter_ms, 3))
+    cuts = (to_replica.cut, to_primary.cut)
+    return replace(
+        found,
+        loss_percent=max(to_replica.loss_percent, to_primary.loss_percent),
+        bandwidth_bps=min(to_replica, to_primary, key=_room).bandwidth_bps,
+        partition=next(word for word, each in _CUTS.items() if each == cuts),
+    ), as_asked
 
 
 def _alike(one: Shape, other: Shape) -> bool:

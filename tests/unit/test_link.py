@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from replexplorer.core.knobs.catalogue import BY_KEY, CATALOGUE, Backing
 from replexplorer.core.link import (
-    AUTO,
     TOLERATED_MS,
     TOLERATED_SHARE,
     LinkSettings,
@@ -82,7 +81,7 @@ def test_a_partition_cuts_the_direction_that_it_names(
     # Netem cuts where a packet is sent, NFQUEUE where it is received.
     assert (towards if holds == "sent" else back).shape.cut == to_replica
     assert (back if holds == "sent" else towards).shape.cut == to_primary
-    assert installed(settings, towards, back).values["partition"] == partition
+    assert installed(settings, towards, back)[0].partition == partition
 
 
 def test_the_round_trips_jitter_is_shared_by_the_delayed_directions() -> None:
@@ -121,9 +120,9 @@ def test_what_is_carried_out_reads_back_as_asked_or_a_floor_or_a_limit_is_named(
     for shape in (want.to_replica, want.to_primary):
         assert shape.delay_ms >= 0
         assert shape.jitter_ms <= shape.delay_ms / 2 + 1e-9
-    force = installed(settings, *carried_out(settings, *ends))
-    assert force.as_asked
-    told = dict(force.values)
+    force, as_asked = installed(settings, *carried_out(settings, *ends))
+    assert as_asked
+    told = force.values()
     if want.floor_ms is not None:
         assert want.floor_ms >= settings.total_ms
         assert want.to_replica.delay_ms == want.to_primary.delay_ms == 0
@@ -164,13 +163,12 @@ def test_settings_and_knobs_are_the_same_seven() -> None:
 
 def test_a_rule_that_is_gone_is_told_as_what_is_in_force() -> None:
     settings = LinkSettings(85, delay_to_replica_ms=20, jitter_ms=3, loss_percent=2, bandwidth_bps=10**6)
-    force = installed(settings, side(), side())
-    assert not force.as_asked
-    assert force.values == {**LinkSettings().values(), "delay_to_replica": 0.0}
-    leftover = installed(LinkSettings(), side(shape=Shape(42, cut=True)), side())
-    assert leftover.values["rtt"] == pytest.approx(42.1)
-    assert leftover.values["partition"] == "dump"
-    assert leftover.values["delay_to_replica"] == AUTO
+    force, as_asked = installed(settings, side(), side())
+    assert not as_asked
+    assert force == LinkSettings(delay_to_replica_ms=0.0)
+    leftover, _ = installed(LinkSettings(), side(shape=Shape(42, cut=True)), side())
+    assert leftover.rtt_ms == pytest.approx(42.1)
+    assert (leftover.partition, leftover.delay_to_replica_ms) == ("dump", None)
 
 
 def test_the_primarys_base_counts_first_then_the_replicas() -> None:

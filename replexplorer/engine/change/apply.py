@@ -365,7 +365,7 @@ class LinkChange:
         measured_ms = None
         if wait and not step.settings.is_silent:
             measured_ms = await self._measure(primary, replica, step.settings)
-        return installed(step.settings, *states).values, measured_ms
+        return installed(step.settings, *states)[0].values(), measured_ms
 
     async def flap(self, link: str, flap: Flap | None, settings: LinkSettings, warnings: list[str]) -> None:
         """Let a link go down and up from now on, whatever its settings, or no more; then it waits until

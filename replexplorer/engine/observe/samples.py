@@ -302,14 +302,15 @@ async def sample_link(
         towards, back = await asyncio.gather(one.agent.link(other.name), other.agent.link(one.name))
     except ReplexplorerError as error:
         return LinkView(link, settings=settings, fault=str(error), healing=healing)
-    force, probes = installed(settings, towards, back), towards.probes + towards.lost
+    in_force, as_asked = installed(settings, towards, back)
+    probes = towards.probes + towards.lost
     half_a_flap = None if towards.flap == back.flap else "flaps at one end only"
     return LinkView(
         replica=link,
         backend=both(towards.backend, back.backend),
         settings=settings,
-        values=force.values,
-        as_asked=force.as_asked,
+        values=in_force.values(),
+        as_asked=as_asked,
         rtt_measured_ms=towards.measured_ms,
         rtt_base_ms=towards.base_ms,
         probes_lost_percent=100 * towards.lost / probes if probes else None,
