@@ -47,33 +47,29 @@ class Window:
     """What commits paid for their fsyncs since the delays last changed, in the last seconds with fsyncs."""
 
     def __init__(self) -> None:
-        self._closed: deque[Paid] = deque(maxlen=WINDOW_SAMPLES)
-        self._mark: Figures | None = None
+        self._marks: deque[Figures] = deque(maxlen=WINDOW_SAMPLES + 1)
+        """The figures after each interval that had fsyncs, the oldest first."""
 
     def restart(self, figures: Figures | None) -> None:
         """Forget everything before these."""
-        self._closed.clear()
-        self._mark = figures
+        self._marks.clear()
+        if figures is not None:
+            self._marks.append(figures)
 
     def close_interval(self, figures: Figures) -> None:
         """An interval ends here; one without fsyncs leaves the window as it is."""
-        paid = self._since_mark(figures)
-        if any(fsyncs for fsyncs, _ in paid.values()):
-            self._closed.append(paid)
-        self._mark = figures
+        if any(fsyncs for fsyncs, _ in self._since(-1, figures).values()):
+            self._marks.append(figures)
 
     def measured(self, figures: Figures) -> Paid:
         """How many fsyncs, and the ns that they took, by kind."""
-        parts = [self._since_mark(figures), *self._closed]
-        return {
-            kind: (sum(part[kind][0] for part in parts), sum(part[kind][1] for part in parts))
-            for kind in COMMIT_KINDS
-        }
+        return self._since(0, figures)
 
-    def _since_mark(self, figures: Figures) -> Paid:
-        mark = self._mark
-        if mark is None or mark.delays != figures.delays or _counted(mark) > _counted(figures):
-            self.restart(mark := figures)
+    def _since(self, at: int, figures: Figures) -> Paid:
+        newest = self._marks[-1] if self._marks else None
+        if newest is None or newest.delays != figures.delays or _counted(newest) > _counted(figures):
+            self.restart(figures)
+        mark = self._marks[at]
         return {
             kind: (figures.fsyncs[kind] - mark.fsyncs[kind], figures.paid_ns[kind] - mark.paid_ns[kind])
             for kind in COMMIT_KINDS

@@ -322,7 +322,6 @@ class Links:
     async def _probe(self, link: Link) -> None:
         while True:
             now_s = time.monotonic()
-            link.window.count_lost(now_s, link.delay_ms)
             self._socket.ask(link.window.send(now_s), link.address)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(link.window.interval_s(now_s)):
@@ -365,7 +364,7 @@ class Links:
             overhead_ms=round(self._overhead_us / 1000, 4),
             measured_ms=_rounded(window.measured_ms()),
             probes=window.answered,
-            lost=window.lost,
+            lost=window.lost(time.monotonic(), link.delay_ms),
             dropped=link.counts.total["dropped"],
             flap=link.flap,
             is_down=link.is_down,

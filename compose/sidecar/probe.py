@@ -27,7 +27,7 @@ _ASKS, _ANSWERS = 0, 1
 _SO_TIMESTAMPNS = 35
 WINDOW = 5
 """Answered probes that the measured figure is the median of."""
-KEPT_S = 15.0
+KEPT_S = 60.0
 """How long an unanswered probe is remembered: a late answer takes it off the lost ones."""
 BARE_SAMPLES = 10
 IDLE_INTERVAL_S, SETTLING_INTERVAL_S = 0.5, 0.1
@@ -143,11 +143,12 @@ class Window:
     peer_generation: int = 0
     peer_delay_ms: float = 0.0
     answered: int = 0
-    lost: int = 0
     settling_until_s: float = 0.0
     _number: int = 0
-    _pending: dict[int, tuple[float, bool]] = field(default_factory=dict)
-    """Unanswered probes by number: when sent, and whether counted as lost."""
+    _pending: dict[int, float] = field(default_factory=dict)
+    """When each unanswered probe was sent, by number."""
+    _given_up: int = 0
+    """Unanswered for so long that they are forgotten."""
     _recent_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _bare_ms: deque[float] = field(default_factory=lambda: deque(maxlen=BARE_SAMPLES))
 
@@ -163,26 +164,24 @@ class Window:
         """A rule changed: forget what was measured; probes under way no longer count."""
         self._pending.clear()
         self._recent_ms.clear()
-        self.answered = self.lost = 0
+        self.answered = self._given_up = 0
         self.settling_until_s = now_s + 2.0 + self.deadline_s(own_delay_ms)
 
     def send(self, now_s: float) -> int:
         """A probe goes out now: its number."""
         self._number = (self._number + 1) & 0xFFFFFFFF
-        self._pending[self._number] = (now_s, False)
+        self._pending[self._number] = now_s
+        for number, sent_s in [*self._pending.items()]:
+            if now_s - sent_s > KEPT_S:
+                del self._pending[number]
+                self._given_up += 1
         return self._number
 
-    def count_lost(self, now_s: float, own_delay_ms: float) -> None:
-        """Count the probes that are overdue, once each; a rise of the peer's that we know nothing of
-        yet makes some of them late, not lost: their answers take them off again."""
+    def lost(self, now_s: float, own_delay_ms: float) -> int:
+        """How many probes are overdue; a rise of the peer's that we know nothing of yet makes some of them
+        late, not lost: their answers take them off again."""
         deadline_s = self.deadline_s(own_delay_ms)
-        for number, (sent_s, counted) in list(self._pending.items()):
-            age_s = now_s - sent_s
-            if age_s > deadline_s and not counted:
-                self.lost += 1
-                self._pending[number] = (sent_s, True)
-            if age_s > max(KEPT_S, deadline_s):
-                del self._pending[number]
+        return self._given_up + sum(now_s - sent_s > deadline_s for sent_s in self._pending.values())
 
     def take(self, echo: Echo, now_s: float, own_delay_ms: float) -> bool:
         """Take an answer in; False when it does not count for the link as it is now."""
@@ -195,10 +194,8 @@ class Window:
                 return False
         elif echo.peer_generation < self.peer_generation:
             return False
-        sent = self._pending.pop(echo.number, None)
-        if sent is None:
+        if self._pending.pop(echo.number, None) is None:
             return False
-        self.lost -= sent[1]
         self.answered += 1
         self._recent_ms.append(echo.rtt_ms)
         self._learn_base(echo.rtt_ms, own_delay_ms)

@@ -22,11 +22,6 @@ from replexplorer.core.errors import MissingPiece
             "no free address pool",
         ),
         ("Pool overlaps with other one on this address space", "subnet overlaps"),
-        (
-            "driver failed programming: Bind for 127.0.0.1:3306 failed: port is already allocated",
-            "port is in use",
-        ),
-        ("listen tcp4 127.0.0.1:3306: bind: address already in use", "port is in use"),
         ("write /var/lib/docker/tmp/x: no space left on device", "disk of Docker is full"),
         ("Read timed out. (read timeout=30)", "in time"),
         ("something\nnew", "Docker refused: something new"),
@@ -63,9 +58,7 @@ def test_the_pool_error_names_the_config_key() -> None:
 )
 def test_the_cause_is_found_inside_what_requests_wraps(cause: OSError, says: str) -> None:
     wrapped = RuntimeError("Error while fetching server API version", ("Connection aborted.", cause))
-    direct = RuntimeError("Connection aborted.")
-    direct.__cause__ = cause
-    assert says in str(explain(direct))
+    assert says in str(explain(wrapped))
     assert says in str(explain(RuntimeError(ConnectionError(*wrapped.args[1]))))
 
 

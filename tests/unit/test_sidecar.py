@@ -114,13 +114,13 @@ def test_a_probe_is_lost_past_its_deadline_once_and_found_again_when_it_was_late
     number = window.send(0.0)
     deadline_s = window.deadline_s(100.0)
     assert deadline_s == pytest.approx(1.2)
-    window.count_lost(1.1, 100.0)
-    assert window.lost == 0
-    window.count_lost(1.3, 100.0)
-    window.count_lost(1.4, 100.0)
-    assert window.lost == 1
+    assert [window.lost(now_s, 100.0) for now_s in (1.1, 1.3, 1.4)] == [0, 1, 1]
     assert window.take(probe.Echo(number, "172.18.0.3", 1500.0, 1, 0.0), 1.5, 100.0)
-    assert window.lost == 0
+    assert window.lost(1.6, 100.0) == 0
+    window.send(2.0)
+    assert window.lost(20.0, 100.0) == 1
+    window.send(90.0)
+    assert window.lost(90.0, 100.0) == 1
 
 
 def test_probes_are_dense_until_settled() -> None:

@@ -177,21 +177,15 @@ _FAILURES: Final = (
         "the configured subnet overlaps another network",
         "set the config key subnet to a free network",
     ),
-    (
-        r"port is already allocated|address already in use",
-        MissingPiece,
-        "a port is in use: {text}",
-        "free it, or let Docker choose (127.0.0.1::3306)",
-    ),
     (r"", MissingPiece, "Docker refused: {text}", "look at the daemon's log, then try again"),
 )
-"""What an error's line, or the names of its causes, have in them; the first that fits says what to raise."""
+"""What an error's line or its `repr` have in them; the first that fits says what to raise."""
 
 
 def explain(error: BaseException) -> ReplexplorerError:
     """The error for people behind one of the SDK's."""
     text = one_line(error)
-    words = " ".join((text, *(type(cause).__name__ for cause in _causes(error))))
+    words = f"{text} {error!r}"  # which names the causes that requests wraps
     _, kind, message, hint = next(one for one in _FAILURES if re.search(one[0], words, re.IGNORECASE))
     host = " ".join(os.environ.get("DOCKER_HOST", "").split())
     if message == "Docker is not running" and host:
@@ -203,15 +197,3 @@ def one_line(error: BaseException) -> str:
     """An error's text in one line, the daemon's own explanation where it gave one."""
     text = str(getattr(error, "explanation", None) or error)
     return " ".join(text.split())[:300]
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and what its arguments carry (requests nests them there)."""
-    seen: set[int] = set()
-    waiting: list[object] = [error]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, BaseException) and id(found) not in seen:
-            seen.add(id(found))
-            yield found
-            waiting += [found.__cause__, found.__context__, getattr(found, "reason", None), *found.args]
