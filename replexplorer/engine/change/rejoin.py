@@ -16,7 +16,7 @@ from replexplorer.core.errors import (
     UsageError,
 )
 from replexplorer.core.role_change import RecoveryPoint, RoleChange, hole_words
-from replexplorer.core.server.gtid import gtid_count, numbered_by, subtract_gtids, transactions
+from replexplorer.core.server.gtid import numbered_by, subtract_gtids, transactions
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.change.joining import form_group
@@ -175,11 +175,11 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
     """Let `to`, or the next member by name, take the writes. Raises UsageError, StackUnavailable."""
     fleet, source = run.fleet, run.fleet.source
     refuse_where_all_write(fleet, "switchover")
-    wanted = run.wanted(to) or next((name for name in fleet.replica_names if _is_member(run, name)), None)
+    wanted = run.wanted(to) or next((name for name in fleet.replica_names if is_member(run, name)), None)
     if wanted is None:
         raise StackUnavailable(f"no member beside {source.name} answers", "`replexplorer up` repairs it")
     for name in (source.name, wanted):
-        if not _is_member(run, name):
+        if not is_member(run, name):
             raise StackUnavailable(
                 f"{name} is no member that a majority answers", "`replexplorer status` says what it is"
             )
@@ -206,31 +206,8 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
     return run.done(rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
 
 
-async def rejoin_group(run: RoleRun, node: str, consent: Consent | None, *, rebuild: bool) -> RoleChange:
-    """Let a node be a member again; one that has transactions which the group lacks loses them with its
-    data, where `consent` says so. Raises UsageError, StackUnavailable."""
-    if rebuild:
-        refuse_where_all_write(run.fleet, "rejoin --copy")
-    name, source = run.node(node), run.fleet.source
-    run.begin(name, source.name)
-    if _is_member(run, name) and not rebuild:
-        return run.done()
-    if name == source.name or not _is_member(run, source.name):
-        raise StackUnavailable(
-            f"no member takes writes, so there is no group for {name} to come back to",
-            "`replexplorer up` founds it again from the node that has most",
-        )
-    try:
-        errant = await come_back(run, consent, anyway=rebuild)
-    finally:
-        await to_the_end(run.record(None))
-    await run.state.refresh()
-    await run.state.look_at_gtids()
-    rpo = RecoveryPoint(gtid_count(errant))
-    return run.done(rpo=rpo, errant_gtids={name: errant} if errant else {})
-
-
-def _is_member(run: RoleRun, node: str) -> bool:
+def is_member(run: RoleRun, node: str) -> bool:
+    """Whether a node answers and is a member that a majority answers."""
     return run.fleet.standing(node).belongs is Belonging.MEMBER and run.state.reachable(node)
 
 

@@ -33,7 +33,8 @@ from replexplorer.engine.change.promotion import (
 from replexplorer.engine.change.rejoin import (
     Consent,
     come_back,
-    rejoin_group,
+    is_member,
+    refuse_where_all_write,
     switchover_in_group,
 )
 from replexplorer.engine.change.role_run import RoleRun, Statements
@@ -116,7 +117,9 @@ class RoleChanges:
         async with self._turns.change(anyway=anyway):
             await run.look()
             if self._fleet.system.is_group:
-                return self._done(await switchover_in_group(run, to))
+                change = await switchover_in_group(run, to)
+                self._event_log.tell(Severity.GOOD, f"switchover of {change.source_before} is done")
+                return change
             source, wanted = self._fleet.source_name, run.wanted(to)
             if not self._state.reachable(source):
                 raise StackUnavailable(
@@ -147,21 +150,27 @@ class RoleChanges:
         run = RoleRun(self._controls, self._load, ChangeKind.REJOIN)
         async with self._turns.change(anyway=anyway):
             await run.look()
-            if self._fleet.system.is_group:
-                return self._done(await rejoin_group(run, node, consent, rebuild=rebuild))
-            source, name = self._fleet.source, run.node(node)
-            if name == source.name:
+            source, name, system = self._fleet.source, run.node(node), self._fleet.system
+            if system.is_group and rebuild:
+                refuse_where_all_write(self._fleet, "rejoin --copy")
+            run.begin(name, source.name)
+            await self._state.look_at_gtids()
+            differs = self._state.errant_gtids.get(name) or self._state.diverged(name)
+            is_whole = is_member(run, name) if system.is_group else self._follows(name) and not differs
+            if is_whole and not rebuild:
+                return run.done()
+            if name == source.name and not system.is_group:
                 raise UsageError(f"{name} is the source", f"one of {', '.join(self._fleet.replica_names)}")
+            if system.is_group and (name == source.name or not is_member(run, source.name)):
+                raise StackUnavailable(
+                    f"no member takes writes, so there is no group for {name} to come back to",
+                    "`replexplorer up` founds it again from the node that has most",
+                )
             if not self._state.reachable(source.name):
                 raise StackUnavailable(
                     f"the source {source.name} does not answer",
                     "`replexplorer up` or `replexplorer failover`",
                 )
-            run.begin(name, source.name)
-            await self._state.look_at_gtids()
-            differs = self._state.errant_gtids.get(name) or self._state.diverged(name)
-            if self._follows(name) and not differs and not rebuild:
-                return run.done()
             async with self._or_back(run) as mark:
                 errant = await come_back(run, consent, anyway=rebuild)
         after = await to_the_end(self._settle_down(run, mark))
@@ -178,11 +187,6 @@ class RoleChanges:
                 await self.rejoin(node, rebuild=True, anyway=True)
             except ServerRefused:
                 await self.rejoin(node, anyway=True)
-
-    def _done(self, change: RoleChange) -> RoleChange:
-        """A change of a group's roles, told in the log; an election is a mark of its own."""
-        self._event_log.tell(Severity.GOOD, f"{change.kind} of {change.source_before} is done")
-        return change
 
     def _follows(self, node: str) -> bool:
         """Whether a node replicates from the source as it should."""
@@ -317,6 +321,18 @@ class RoleChanges:
         change is over."""
         state = self._state
         await state.refresh()
+        if not self._fleet.system.is_group:
+            await self._let_follow(run)
+        await run.record(None)
+        await state.look_at_gtids()
+        self._event_log.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
+        for warning in run.warnings:
+            self._event_log.tell(Severity.WARN, warning)
+        return run.done(errant_gtids={node: gtids for node, gtids in state.errant_gtids.items() if gtids})
+
+    async def _let_follow(self, run: RoleRun) -> None:
+        """Let replicas, links and knobs follow, and servers that start from now on."""
+        state = self._state
         await self._until_replicating(run)
         await self._keep_roles(run)
         with contextlib.suppress(ReplexplorerError):
@@ -328,12 +344,6 @@ class RoleChanges:
                 sql += [each for result in done for change in result.changed for each in change.statements]
                 run.warnings += [warning for result in done for warning in result.warnings]
                 run.warnings += [f"{name} is not in force: {error}" for name, error in left.items()]
-        await run.record(None)
-        await state.look_at_gtids()
-        self._event_log.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
-        for warning in run.warnings:
-            self._event_log.tell(Severity.WARN, warning)
-        return run.done(errant_gtids={node: gtids for node, gtids in state.errant_gtids.items() if gtids})
 
     async def _keep_roles(self, run: RoleRun) -> None:
         """Whoever follows the source now may do so again when it starts."""
