@@ -374,14 +374,14 @@ class LinkChange:
         primary, replica = self._fleet.ends(link)
         carries_events = self._has_a_stream(primary)
         before = await _stream(replica) if flap is None and carries_events else None
-        if flap is not None:
-            try:
-                await _both(_set_flap(primary, replica, flap), _set_flap(replica, primary, flap))
-            except ReplexplorerError:
+        try:
+            await _both(_set_flap(primary, replica, flap), _set_flap(replica, primary, flap))
+        except ReplexplorerError:
+            if flap is not None:
                 with contextlib.suppress(ReplexplorerError):
-                    await to_the_end(_end_flap(primary, replica))
-                raise
-        elif await _end_flap(primary, replica) and carries_events and not settings.is_silent:
+                    await to_the_end(self.flap(link, None, settings, warnings))
+            raise
+        if flap is None and carries_events and not settings.is_silent:
             await self._until_stream_moves(replica, before, settings, warnings)
 
     def _has_a_stream(self, primary: Member) -> bool:
@@ -456,23 +456,12 @@ def _by_side(
 
 
 async def _set_flap(end: Member, peer: Member, flap: Flap | None) -> None:
-    """Set one end's flap."""
+    """Set one end's flap; one that does not flap need not end."""
+    if flap is None and (await end.agent.link(peer.name)).flap is None:
+        return
     if peer.address.address is None:
         raise StackUnavailable(f"the link to {peer.name} has no address", "`replexplorer up` repairs it")
     await end.agent.set_flap(peer.name, peer.address.address, flap)
-
-
-async def _end_flap(one: Member, other: Member) -> bool:
-    """End the flap where there is one, at both ends whichever fails; whether there was. Raises the first
-    failure when both have answered."""
-
-    async def end_at(end: Member, peer: Member) -> bool:
-        flaps = (await end.agent.link(peer.name)).flap is not None
-        if flaps:
-            await _set_flap(end, peer, None)
-        return flaps
-
-    return any(await _both(end_at(one, other), end_at(other, one)))
 
 
 async def _both(one: Awaitable[Answered], other: Awaitable[Answered]) -> tuple[Answered, Answered]:

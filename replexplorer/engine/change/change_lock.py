@@ -152,16 +152,13 @@ class ChangeLock:
     async def refuse_under_experiment(self) -> None:
         """Raise ExperimentUnderWay while anybody's lab or sweep runs; where nobody can tell, none does."""
         self.refuse_meanwhile()
-        keeper = self._fleet.keeper
-        async with self._one:
-            try:
-                holder = await keeper.take_turn(self.actor.writer, within_s=_TURN_SOON_S)
-            except ReplexplorerError:
+        try:
+            async with self._one, self._turn(anyway=False, patient=False):
                 return
-            finally:
-                await to_the_end(keeper.leave(TURN))
-        if isinstance(holder, Experiment):
-            raise ExperimentUnderWay(holder)
+        except ExperimentUnderWay:
+            raise
+        except ReplexplorerError:
+            return
 
 
 @dataclass(eq=False)

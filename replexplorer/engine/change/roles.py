@@ -23,19 +23,17 @@ from replexplorer.engine.asking import ask, ledger_rows
 from replexplorer.engine.change.bringup import until_replicating
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.promotion import (
+    Consent,
     block,
+    come_back,
     come_near,
     hand_over,
+    is_member,
     not_so_yet,
     promote,
-    take_the_place,
-)
-from replexplorer.engine.change.rejoin import (
-    Consent,
-    come_back,
-    is_member,
     refuse_where_all_write,
     switchover_in_group,
+    take_the_place,
 )
 from replexplorer.engine.change.role_run import RoleRun, Statements
 from replexplorer.engine.fleet import Member
