@@ -130,9 +130,7 @@ class RestoreGuard:
         for fault in over:
             if not alike or kinds.count(fault.kind) == 1:
                 await self._mend(fault)
-            elif (
-                fault.number in self._faults
-            ):  # one server alone would wait for the others, and answer nobody
+            elif fault.number in self._faults:  # one server alone would wait for the others
                 await self._clear(fault.kind)
                 for each in over:
                     if each.kind == fault.kind:
