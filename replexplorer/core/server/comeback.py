@@ -284,30 +284,25 @@ def compare(
     wrote = had.first is not None and bool(subtract_gtids(had.executed.get(node, ""), had.first))
     # InnoDB keeps the GTIDs of what it has: where these are more than the binlog's, all their rows are there.
     rows = None if (lost if rows_apart else had.loses_rows and not binlog_lost) else (0, 0)
-    if not is_source:
-        differs = {node: NOT_KNOWN} if rows is None else {}
-        return Comeback(
-            node, False, lost, {}, binlog_lost, had.binlog_bytes, {}, differs, rows, of_lost,
-            rows_apart=rows_apart,
-        )  # fmt: skip
-    replication, differs = dict[str, Replication](), dict[str, str]()
-    for name, gtids in others.items():
+    differs = {node: NOT_KNOWN} if rows is None and not is_source else {}
+    replication: dict[str, Replication] = {}
+    for name, gtids in others.items() if is_source else ():
         lacks = subtract_gtids(purged, gtids, (since or {}).get(name, ""))
-        replication[name] = Replication.WHOLE
+        replication[name] = Replication.DIVERGED
         if only_on[name]:
             differs[name] = (
                 f"has {transactions(only_on[name])} that {node} lost and whose numbers it uses again"
             )
         elif rows is None:
             differs[name] = f"has or gets transactions whose rows {node} may have lost"
-        if differs.get(name):
-            replication[name] = Replication.DIVERGED
         elif lacks:
             replication[name] = Replication.BROKEN
             differs[name] = f"lacks {transactions(lacks)} that are in no binlog of {node} (error 1236)"
+        else:
+            replication[name] = Replication.WHOLE
     return Comeback(
-        node, True, lost, {name: gtids for name, gtids in only_on.items() if gtids}, binlog_lost,
-        had.binlog_bytes, replication, differs, rows, of_lost, wrote, rows_apart,
+        node, is_source, lost, {name: gtids for name, gtids in only_on.items() if gtids and is_source},
+        binlog_lost, had.binlog_bytes, replication, differs, rows, of_lost, wrote and is_source, rows_apart,
     )  # fmt: skip
 
 
@@ -389,18 +384,13 @@ def outage_words(outage: Outage) -> tuple[str, ...]:
     fell = outage.unprotected > 0 or outage.unprotected_s > 0
     again = [] if outage.again_s is None else [f"protected again after {_length(outage.again_s)}"]
     lasts = ", not over yet" if outage.lasts and not again else ""
-    told = ", ".join(_in_order([*restarts, *stalls], [commits] if fell else [], outage.fell_first))
+    parts = [", ".join([*restarts, *stalls]), commits if fell else ""]
+    told = ", then ".join(filter(None, reversed(parts) if outage.fell_first else parts))
     full = ", ".join(part for part in (told, *again) if part)
     brief = ", ".join(
         [*restarts, *stalls, *([f"{outage.unprotected:,} unprotected"] if outage.unprotected else [])]
     )
     return tuple(dict.fromkeys([f"{full}{lasts}", full, told or full, brief or told or full]))
-
-
-def _in_order(stalls: list[str], commits: list[str], fell_first: bool) -> list[str]:
-    """One, then the other."""
-    first, second = (commits, stalls) if fell_first else (stalls, commits)
-    return [*first, *(f"then {each}" if first and at == 0 else each for at, each in enumerate(second))]
 
 
 def _length(seconds: float) -> str:

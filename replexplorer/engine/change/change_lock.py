@@ -191,7 +191,8 @@ class DriftDetector:
             known.clear()
 
     def turned(self, desired: Desired) -> None:
-        """An app has turned these: variables are as it left them."""
+        """An app has turned these: they are known, and variables are as it left them."""
+        self.noted |= desired
         self._left |= {name: value for name, value in desired.items() if name.knob.backing is Backing.SERVER}
 
     def lose(self, names: Iterable[KnobName]) -> None:
@@ -249,13 +250,12 @@ class DriftDetector:
         """What others requested since this session last knew, and what was requested of it before."""
         async with self._turns.alone():
             await self._state.read_document()
-            before = self.noted
+            before = dict(self.noted)
             changed = {
                 name: value
                 for name, value in self._state.requested.values.items()
                 if before.get(name, name.knob.default) != value
             }
-            self.noted = {**before, **changed}
             self.turned(changed)
             return changed, before
 

@@ -219,7 +219,9 @@ class Controls:
 
     async def _seal(self, desired: Desired, plan: Plan, applied: Applied) -> None:
         """Write the request down, then look at what has come of it."""
-        await self._write_down(desired, applied.yes_tx_at_enabling)
+        known, enabled = self.state.requested.values, applied.yes_tx_at_enabling
+        if enabled is not None or any(known.get(name) != desired[name] for name in desired):
+            await self._write(desired, enabled)
         registered = {step.node for planned in plan.steps if isinstance(step := planned.step, IoRestart)}
         await asyncio.gather(
             self.state.look_at_links(),
@@ -234,14 +236,6 @@ class Controls:
                 f" {applied.unacknowledged_s:g} s; commits wait until a replica answers or the timeout passes"
             )
 
-    async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
-        """Write the request into the document that all apps share, where it says anything new."""
-        known = self.state.requested
-        is_new = any(known.values.get(name) != desired[name] for name in desired)
-        if yes_tx_at_enabling is not None or is_new:
-            await self._write(desired, yes_tx_at_enabling)
-        self.drift.noted.update(desired)
-
     async def _write(self, desired: Desired, yes_tx_at_enabling: int | None = None) -> None:
         writer, at_s, roster = self.turns.actor.writer, self.clock.wall(), self.fleet.roster
 
@@ -254,7 +248,7 @@ class Controls:
         """Write a request down and turn nothing: whoever finds its server again applies it."""
         async with self.turns.alone():
             await self._write(desired)
-            self.drift.noted.update(desired)
+            self.drift.noted |= desired
 
     async def confirm(self) -> None:
         """Write down that what is requested is in force now, after restarts; nobody's news."""
@@ -266,7 +260,7 @@ class Controls:
         """A rollback enabled semi-sync again: only acknowledgements from here on are evidence."""
         if undone.yes_tx_at_enabling is not None:
             with contextlib.suppress(ReplexplorerError):
-                await self._write_down({}, undone.yes_tx_at_enabling)
+                await self._write({}, undone.yes_tx_at_enabling)
 
     def _stored(self, plan: Plan, desired: Desired) -> Iterator[Changed]:
         """Knobs of the load that only the document takes, for no load of this app runs."""

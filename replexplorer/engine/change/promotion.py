@@ -489,7 +489,7 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
     finally:
         await to_the_end(run.record(None))
     await run.state.refresh()
-    return run.done(rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
+    return replace(run.done(), rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
 
 
 def is_member(run: RoleRun, node: str) -> bool:

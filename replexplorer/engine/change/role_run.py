@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -129,7 +129,7 @@ class RoleRun:
             total_ms=None if written_s is None else (written_s - self.since_s) * 1000,
         )
 
-    def done(self, **more: Any) -> RoleChange:
+    def done(self) -> RoleChange:
         """The change, as it was carried out."""
         change = self.under_way
         return RoleChange(
@@ -140,7 +140,6 @@ class RoleRun:
             fenced=True,
             warnings=tuple(self.warnings),
             in_group=self.fleet.system.is_group,
-            **more,
         )
 
     # -- looking at the nodes

@@ -326,7 +326,8 @@ class RoleChanges:
         self._event_log.change_effective(mark, str(run.under_way), f"{run.under_way} is done")
         for warning in run.warnings:
             self._event_log.tell(Severity.WARN, warning)
-        return run.done(errant_gtids={node: gtids for node, gtids in state.errant_gtids.items() if gtids})
+        errant = {node: gtids for node, gtids in state.errant_gtids.items() if gtids}
+        return replace(run.done(), errant_gtids=errant)
 
     async def _let_follow(self, run: RoleRun) -> None:
         """Let replicas, links and knobs follow, and servers that start from now on."""
