@@ -38,18 +38,6 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
 
 
 @virtual
-async def test_who_asks_for_loss_is_told_the_congestion_control_once() -> None:
-    world = World()
-    async with world.attached() as session:
-        assert (await turn(session, "rtt=10")).warnings == ()
-        (warning,) = (await turn(session, "loss=1%")).warnings
-        assert warning == (
-            "loss@db2: what a lost packet costs depends on TCP's congestion control, which is reno here"
-        )
-        assert (await turn(session, "rtt=20")).warnings == ()
-
-
-@virtual
 async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
     world = World(replicas=2)
     async with world.attached() as session:

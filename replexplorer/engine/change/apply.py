@@ -354,12 +354,6 @@ class LinkChange:
             raise
         if want.floor_ms is not None:
             warnings.append(f"rtt@{step.link}: the link's floor is {want.floor_ms:.2g} ms")
-        loses = towards.shape.loss_percent or back.shape.loss_percent
-        if step.settings.loss_percent and not loses:
-            warnings.append(
-                f"loss@{step.link}: what a lost packet costs depends on TCP's congestion control, which is"
-                " reno here"  # build.CONGESTION
-            )
         if heals:
             await self._until_stream_moves(replica, before, step.settings, warnings)
         measured_ms = None

@@ -20,7 +20,6 @@ from replexplorer.core.machine import MORE_AIO
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
-from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
@@ -287,20 +286,11 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
             copy = f"`replexplorer rejoin {member.name} --copy` gives it a copy of the source's data"
             fresh = "replexplorer down, then up, makes a fresh one"
             raise StackUnavailable(
-                await _why_not(member, view), f"{copy}; {fresh}" if member.dialect.copies else fresh
+                f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread}):"
+                f" {view.replication_fault or 'its threads say nothing'}",
+                f"{copy}; {fresh}" if member.dialect.copies else fresh,
             )
         await clock.sleep(_LOOK_EVERY_S)
-
-
-async def _why_not(member: Member, view: NodeView) -> str:
-    """Why a replica does not replicate, in the server's words."""
-    state = f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread})"
-    try:
-        threads = await ask(member.poll, member.dialect.threads())
-    except ReplexplorerError:
-        return state
-    reason = threads.fault if threads else "replication is not configured"
-    return f"{state}: {reason}" if reason else state
 
 
 async def ended(fleet: Fleet, node: str) -> StackUnavailable:

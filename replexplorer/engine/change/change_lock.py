@@ -59,8 +59,8 @@ class ChangeLock:
     _fleet: Fleet
     actor: Actor
     _report: Callable[[str], None]
-    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One change at a time, from its look to its document: a plan holds for what it saw."""
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One change of this app at a time, from its look to its document: a plan holds for what it saw."""
     _turner: asyncio.Task[Any] | None = None
     """Who holds it for a change."""
     _own: Experiment | None = None
@@ -76,16 +76,10 @@ class ChangeLock:
         return self._turner is not None
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """Beside no change of this app; other apps may change what they like."""
-        async with self._one:
-            yield
-
-    @asynccontextmanager
     async def change(self, *, anyway: bool = False) -> AsyncIterator[None]:
         """The turn for a change. Raises StackUnavailable naming who does not end, and ExperimentUnderWay
         while another app's lab or sweep runs, unless `anyway`."""
-        async with self._one, self._turn(anyway=anyway, patient=True):
+        async with self.alone, self._turn(anyway=anyway, patient=True):
             self._turner = asyncio.current_task()
             try:
                 yield
@@ -96,7 +90,7 @@ class ChangeLock:
     async def quiet(self) -> AsyncIterator[None]:
         """While nobody changes anything, an experiment between its phases included. Raises
         StackUnavailable at once where somebody does."""
-        async with self._one, self._turn(anyway=True, patient=False):
+        async with self.alone, self._turn(anyway=True, patient=False):
             yield
 
     @asynccontextmanager
@@ -124,7 +118,7 @@ class ChangeLock:
         """Cancel the change that is under way, if there is one, and wait until it is rolled back."""
         if self._turner is not None and self._turner is not asyncio.current_task():
             self._turner.cancel()
-        async with self._one:
+        async with self.alone:
             return
 
     # -- experiments
@@ -153,7 +147,7 @@ class ChangeLock:
         """Raise ExperimentUnderWay while anybody's lab or sweep runs; where nobody can tell, none does."""
         self.refuse_meanwhile()
         try:
-            async with self._one, self._turn(anyway=False, patient=False):
+            async with self.alone, self._turn(anyway=False, patient=False):
                 return
         except ExperimentUnderWay:
             raise
@@ -248,7 +242,7 @@ class DriftDetector:
 
     async def news(self) -> tuple[Desired, Desired]:
         """What others requested since this session last knew, and what was requested of it before."""
-        async with self._turns.alone():
+        async with self._turns.alone:
             await self._state.read_document()
             before = dict(self.noted)
             changed = {

@@ -97,13 +97,12 @@ class Return:
         member, is_source = fleet.member(self.node), self.node == fleet.source_name
         others = self._others
         if others is None:  # it ran already, and may have given its numbers to others
-            errant = await asyncio.gather(*(errant_gtids(member, each) for each in fleet.replicas))
-            ahead = (
-                dict(zip((each.name for each in fleet.replicas), errant, strict=True)) if is_source else {}
-            )
+            replicas, had = fleet.replicas if is_source else (), self._had.executed
+            errant = await asyncio.gather(*(errant_gtids(member, each) for each in replicas))
+            ahead = {each.name: gtids or "" for each, gtids in zip(replicas, errant, strict=True)}
             others = {
-                name: unite_gtids(self._had.executed.get(name, ""), ahead.get(name) or "")
-                for name in {*self._had.executed, *ahead} - {self.node}
+                name: unite_gtids(had.get(name, ""), ahead.get(name, ""))
+                for name in {*had, *ahead} - {self.node}
             }
         try:
             if member.probed is None:  # it was down when this session came

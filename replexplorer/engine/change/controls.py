@@ -246,14 +246,14 @@ class Controls:
 
     async def request(self, desired: Desired) -> None:
         """Write a request down and turn nothing: whoever finds its server again applies it."""
-        async with self.turns.alone():
+        async with self.turns.alone:
             await self._write(desired)
             self.drift.noted |= desired
 
     async def confirm(self) -> None:
         """Write down that what is requested is in force now, after restarts; nobody's news."""
         with contextlib.suppress(ReplexplorerError):
-            async with self.turns.alone():
+            async with self.turns.alone:
                 await self._write({})
 
     async def _keep_enabling(self, undone: Applied) -> None:
@@ -269,7 +269,7 @@ class Controls:
 
     async def forget_nodes(self, gone: Collection[str]) -> None:
         """Drop what was asked of nodes that the stack has no longer."""
-        async with self.turns.alone():
+        async with self.turns.alone:
             await self.state.write(lambda now: now.without_nodes(gone))
 
     def reset_values(self) -> dict[KnobName, Value]:

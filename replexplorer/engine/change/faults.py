@@ -68,10 +68,7 @@ class Faults:
         """Nodes whose servers were started here, and not seen to have restarted yet."""
         self._fleet = controls.fleet
         self._news = TransferNews(controls.fleet, controls.report)
-        self._links = LinkChange(controls.fleet, self._state.own.healing, self._tell)
-
-    def _tell(self, text: str, severity: Severity = Severity.INFO) -> None:
-        self._event_log.tell(severity, text)
+        self._links = LinkChange(controls.fleet, self._state.own.healing, self._report)
 
     # -- what it would do
 
@@ -186,7 +183,7 @@ class Faults:
             )
         )
         title, lost = f"fault {fault}", tuple[str, ...]()
-        self._tell(f"injecting {fault}")
+        self._report(f"injecting {fault}")
         try:
             async with self._marked(title):
                 if request.kind.only_turns_knobs:
@@ -282,7 +279,7 @@ class Faults:
                 placed = self._fleet.roster.placed(link)
                 await self._links.flap(placed, flap, self._state.asked_of_link(placed), warnings)
         for warning in warnings:
-            self._tell(warning, Severity.WARN)
+            self._event_log.tell(Severity.WARN, warning)
 
     async def resume_flaps(self, node: str) -> None:
         """The node's agent began again without what it held: what is recorded goes on at both ends."""
@@ -360,7 +357,7 @@ class Faults:
             comeback: Comeback | None = None
             async with self._marked(f"{_UNDO}{fault}"):
                 if fault.node in self._fleet.members:  # else it went with its node
-                    self._tell(f"clearing {fault}")
+                    self._report(f"clearing {fault}")
                     comeback = await self._take_back(fault)
                 await self._forget(fault)
             cleared.append(Cleared(fault, comeback))
@@ -417,7 +414,7 @@ class Faults:
         if found is not None:
             drift, since_s = self._controls.drift, returning.started_wall_s
             for line in await drift.keep_losses(found.node, found.losses, since_s):
-                self._tell(line, Severity.BAD)
+                self._event_log.tell(Severity.BAD, line)
         return found
 
     async def _start_if_it_ended(self, fault: Fault) -> None:
@@ -429,7 +426,7 @@ class Faults:
         while await patience.again():
             await self._fleet.discover()
             if not self._fleet.member(fault.node).address.server_running:
-                self._tell(f"the full disk has ended {fault.node}: starting it", Severity.WARN)
+                self._event_log.tell(Severity.WARN, f"the full disk has ended {fault.node}: starting it")
                 await self._start(fault)
                 return
 
@@ -461,7 +458,7 @@ class Faults:
         if await member.threads() is None:
             return
         if lost := await hole_of(self._fleet.source, member):
-            self._tell(f"{member.name} is not started: it {hole_words(lost)}", Severity.BAD)
+            self._event_log.tell(Severity.BAD, f"{member.name} is not started: it {hole_words(lost)}")
         else:
             await member.run(statement)
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
@@ -461,9 +462,7 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
     """Let `to`, or the next member by name, take the writes. Raises UsageError, StackUnavailable."""
     fleet, source = run.fleet, run.fleet.source
     refuse_where_all_write(fleet, "switchover")
-    wanted = run.wanted(to) or next((name for name in fleet.replica_names if is_member(run, name)), None)
-    if wanted is None:
-        raise StackUnavailable(f"no member beside {source.name} answers", "`replexplorer up` repairs it")
+    wanted = run.wanted(to) or next(filter(partial(is_member, run), fleet.replica_names), "any other")
     for name in (source.name, wanted):
         if not is_member(run, name):
             raise StackUnavailable(
