@@ -108,13 +108,11 @@ class Anatomy:
     def named(self) -> dict[Part, float]:
         """The parts as they are named to people: under `ACK` all that a commit waits for an acknowledgement,
         which is never less than the round trip."""
-        whole: dict[Part, float] = {part: ms for part, ms in self.parts.items() if part not in ACKS}
-        if self.parts.keys().isdisjoint(ACKS):
-            return whole
-        return {
-            (Part.ACK if part in ACKS else part): self.ms_of(*ACKS) if part in ACKS else ms
-            for part, ms in self.parts.items()
-        }
+        whole: dict[Part, float] = {}
+        for part, ms in self.parts.items():
+            name = Part.ACK if part in ACKS else part
+            whole[name] = whole.get(name, 0.0) + ms
+        return whole
 
     @property
     def untimed_words(self) -> str:

@@ -165,15 +165,15 @@ class StackState:
             await self.look_at_gtids()
 
     async def look_at_gtids(self) -> None:
-        """Compare what each replica has executed with what the primary has; of a server that did not
-        answer when it was last looked at nothing is asked."""
-        replicas = [replica for replica in self.fleet.replicas if self.reachable(replica.name)]
-        if not self.reachable(self.fleet.source_name):
-            replicas = []
-        found = await asyncio.gather(*(errant_gtids(self.fleet.source, replica) for replica in replicas))
-        self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
-        lost = await asyncio.gather(*(hole_of(self.fleet.source, replica) for replica in replicas))
-        self.holes = {replica.name: gtids for replica, gtids in zip(replicas, lost, strict=True)}
+        """Compare what each replica has executed with what the primary has; of a server that did not answer
+        when it was last looked at nothing is asked."""
+        source, replicas = self.fleet.source, self.fleet.replicas
+        asked = [each for each in replicas if self.reachable(source.name) and self.reachable(each.name)]
+        names = [each.name for each in asked]
+        found = await asyncio.gather(*(errant_gtids(source, each) for each in asked))
+        self.errant_gtids = dict(zip(names, found, strict=True))
+        lost = await asyncio.gather(*(hole_of(source, each) for each in asked))
+        self.holes = dict(zip(names, lost, strict=True))
 
     def diverged(self, node: str) -> str | None:
         """Why a node's rows may not be the source's until it is copied, said of the node; None where nothing
@@ -187,12 +187,10 @@ class StackState:
         """Ask who drives the load, and which."""
         self.driver, self.driver_is_known, self.acknowledged = None, False, ""
         with contextlib.suppress(ReplexplorerError):
-            self.driver = await self.fleet.keeper.lease()
-            self.driver_is_known = True
-            if self.driver is not None and self.driver.load:
-                load = dict(self.driver.load)
-                self.acknowledged = str(load.pop(ACKNOWLEDGED, ""))
-                self.driver = replace(self.driver, load=load)
+            lease, self.driver_is_known = await self.fleet.keeper.lease(), True
+            load = dict(lease.load or {}) if lease is not None else {}
+            self.acknowledged = str(load.pop(ACKNOWLEDGED, ""))
+            self.driver = replace(lease, load=load) if lease is not None and lease.load else lease
 
     async def read_document(self) -> None:
         """Read the requested values; those known stay when the agent does not answer, or when what it
@@ -461,18 +459,18 @@ class StackState:
 
     def effective_value(self, name: KnobName) -> Value | None:
         """What a knob really is; None when unknown or when no load runs."""
+        node = self.fleet.named(name.node)
+        held: NodeSample | LinkView | DiskView | None
         match name.knob.backing:
             case Backing.SERVER:
-                sample = self.samples.get(self.fleet.named(name.node))
-                return None if sample is None else sample.values.get(name.key)
+                held = self.samples.get(node)
             case Backing.LINK:
-                link = self.link(name.node)
-                return None if link is None or link.values is None else link.values[name.key]
+                held = self.link(name.node)
             case Backing.DISK:
-                disk = self.disks.get(self.fleet.named(name.node))
-                return None if disk is None else disk.values.get(name.key)
+                held = self.disks.get(node)
             case Backing.LOAD:
                 return self.running_load().get(name.key)
+        return None if held is None or held.values is None else held.values.get(name.key)
 
     def running_load(self) -> Mapping[str, Value]:
         """The knobs of the load that runs, ours or the driver's, by key; empty when none runs, or its
