@@ -15,8 +15,7 @@ from typing import Final
 from replexplorer.core.event import Event
 from replexplorer.core.fault import PARTITION_FAULT, Fault
 from replexplorer.core.history.series import History, Point, Recent, page_of
-from replexplorer.core.link import NO_PARTITION, partition_words
-from replexplorer.core.server.disk import has_effect
+from replexplorer.core.link import partition_words
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, WindowKind
@@ -46,8 +45,6 @@ class Windows:
     """By what they are of: `state`, `partition`, `drops`, or a fault's id."""
     _faults: dict[Hashable, Fault] = field(default_factory=dict)
     """In force, or over and their links not healed."""
-    _shown: set[Hashable] = field(default_factory=set)
-    """Faults whose effect was seen."""
     _partition_marked_s: float = -math.inf
     _mark_drawn_s: float | None = None
     """The begin of the cut that has its mark."""
@@ -120,26 +117,20 @@ class Windows:
         self._follow("state", word if tick.state != "starting" else None, kind, since_s)
 
     def _follow_faults(self, tick: Tick) -> None:
-        """From its record until it is cleared or its effect has ended."""
+        """As long as it is in force: until it is cleared or its effect has ended."""
         held: dict[Hashable, Fault] = {
             fault.id: fault for fault in tick.faults if fault.kind != PARTITION_FAULT
         }
         heals = any(link.healing for link in tick.links)
-        is_cut = heals or any(link.partition not in (None, NO_PARTITION) for link in tick.links)
         for key, fault in {**self._faults, **held}.items():
             if key not in self._faults:
                 self._faults[key] = fault
                 since_s = round(tick.at_s - max(0.0, tick.wall_s - fault.since_wall_s), 3)
                 self.lasting[key] = FaultWindow(since_s, None, str(fault), WindowKind.FAULT, fault.kind)
-            effect = has_effect(fault, tick.nodes, tick.disks)
-            if effect:
-                self._shown.add(key)
-            is_over = key not in held or (key in self._shown and effect is False)
-            if is_over and not (fault.row.cuts_in_its_window and (is_cut if key in held else heals)):
+            if key not in held and not (fault.row.cuts_in_its_window and heals):
                 self._close(key, tick.at_s)
             if key not in held and key not in self.lasting:
                 del self._faults[key]
-                self._shown.discard(key)
 
     def _follow_partition(self, tick: Tick) -> None:
         """From its mark, where that has come, until events flow again."""

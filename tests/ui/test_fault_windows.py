@@ -70,14 +70,6 @@ def test_one_that_was_injected_before_the_dashboard_began_is_shaded_from_the_sta
     assert windows([under(down(make_tick(5.0), "db2"), fault)]) == [shown(-300.0, None, fault)]
 
 
-def test_the_window_ends_with_the_effect_though_nobody_cleared_it() -> None:
-    """Somebody started the server by hand: the record stays, the chart says what is so."""
-    fault = injected("kill", "db2")
-    ticks = [under(down(make_tick(5.5), "db2"), fault), under(make_tick(8.0), fault)]
-    assert windows(ticks) == [shown(5.0, 8.0, fault)]
-    assert windows([*ticks, under(make_tick(9.0), fault), make_tick(9.5)]) == [shown(5.0, 8.0, fault)]
-
-
 def test_an_isolated_node_has_one_window_until_events_flow_again() -> None:
     fault = injected("isolate")
     cut: dict[KnobName, Value] = {KnobName("partition", "db2"): "both"}

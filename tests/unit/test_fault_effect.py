@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.fault import KINDS, Fault
-from replexplorer.core.server.disk import DiskView, has_effect
+from replexplorer.core.server.disk import SHOWS_WITHIN_S, is_over
 from replexplorer.core.server.node_view import NodeView
 
 WHOLE = NodeView("db2", "replica", True, io_thread="on", sql_thread="on")
-DISK = DiskView("db2", 0.0, 0.0, stall_ms=0.0)
+LATER_S = SHOWS_WITHIN_S + 1
 
 
 @pytest.mark.parametrize(
@@ -20,21 +20,22 @@ DISK = DiskView("db2", 0.0, 0.0, stall_ms=0.0)
         ("kill", replace(WHOLE, reachable=False)),
         ("stop", replace(WHOLE, reachable=False)),
         ("pause", replace(WHOLE, reachable=False)),
-        ("power_cut", replace(WHOLE, reachable=False)),
         ("applier_stop", replace(WHOLE, sql_thread="off")),
         ("receiver_stop", replace(WHOLE, io_thread="off")),
-        ("disk_stall", DiskView("db2", 0.0, 0.0, stall_ms=200.0)),
     ],
 )
-def test_the_effect_is_seen_and_seen_to_be_over(kind: str, seen: NodeView | DiskView) -> None:
+def test_it_is_over_once_its_node_was_seen_whole_for_a_while(kind: str, seen: NodeView) -> None:
     fault = Fault(1, kind, None, "db2", 0.0, None, "me", {})
-    node, disk = (seen, DISK) if isinstance(seen, NodeView) else (WHOLE, seen)
-    assert has_effect(fault, [node], [disk]) is True
-    assert has_effect(fault, [WHOLE], [DISK]) is False
-    assert has_effect(fault, [], []) is None, "a node that nobody has looked at says nothing"
+    assert not is_over(fault, seen, 1.0, LATER_S)
+    assert not is_over(fault, WHOLE, 1.0, SHOWS_WITHIN_S - 1), "it may not be seen yet"
+    assert is_over(fault, WHOLE, 1.0, LATER_S)
 
 
-@pytest.mark.parametrize("kind", ["isolate", "partition", "disk_full"])
-def test_what_no_look_shows_lasts_until_it_is_cleared(kind: str) -> None:
+def test_a_server_that_has_run_since_before_was_not_killed() -> None:
+    assert not is_over(Fault(1, "kill", None, "db2", 0.0, None, "me", {}), WHOLE, 99.0, LATER_S)
+
+
+@pytest.mark.parametrize("kind", ["isolate", "partition", "disk_full", "disk_stall"])
+def test_what_no_node_shows_lasts_until_it_is_cleared(kind: str) -> None:
     assert kind in {each.key for each in KINDS}
-    assert has_effect(Fault(1, kind, None, "db2", 0.0, None, "me", {}), [WHOLE], [DISK]) is None
+    assert not is_over(Fault(1, kind, None, "db2", 0.0, None, "me", {}), WHOLE, 1.0, LATER_S)

@@ -5,7 +5,7 @@ Whether a fault still has its effect: somebody may have mended by hand what was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -103,25 +103,6 @@ def asked_of_disk(key: str, value: Value) -> SetDisk:
 
 SHOWS_WITHIN_S: Final = 5.0
 """How long a fault may be recorded before its node shows it."""
-
-
-def has_effect(fault: Fault, nodes: Sequence[NodeView], disks: Sequence[DiskView]) -> bool | None:
-    """Whether what was last seen of the fault's node shows it; None where nothing that is looked at would."""
-    node = next((each for each in nodes if each.name == fault.node), None)
-    if node is None:
-        return None
-    if fault.takes_down:
-        return not node.reachable
-    match fault.kind:
-        case "applier_stop":
-            return None if node.sql_thread is None else node.sql_thread != "on"
-        case "receiver_stop":
-            return None if node.io_thread is None else node.io_thread == "off"
-        case "disk_stall":
-            disk = next((each for each in disks if each.node == fault.node), None)
-            return None if disk is None or disk.stall_ms is None else disk.stall_ms > 0
-        case _:
-            return None
 
 
 def is_over(fault: Fault, node: NodeView, uptime_s: float | None, now_s: float) -> bool:
