@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 from replexplorer import __version__
 from replexplorer.core.errors import UsageError
+from replexplorer.core.text import closest
 
 PROGRAM: Final = "replexplorer"
 
@@ -93,16 +94,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             what = action.metavar if isinstance(action.metavar, str) else action.dest
-            hint = _nearest(str(value), known) or f"known: {', '.join(known)}"
+            hint = closest(str(value), known) or f"known: {', '.join(known)}"
             raise UsageError(f"unknown {what.lower()} {value!r}", hint)
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    """As `formats.files.closest`, which imports more than --help may."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from replexplorer.cli.entry import is_served
 from replexplorer.cli.wiring import calibration_of, outside_of, provider_of, runs, session_on, to_make
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
+from replexplorer.core.text import closest
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
-from replexplorer.formats.files import closest
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.themes import load_themes
 from replexplorer.ports import UpOptions

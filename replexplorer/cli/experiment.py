@@ -24,7 +24,7 @@ from replexplorer.core.experiment.lab import Lab, LabResult
 from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
 from replexplorer.core.knobs.names import Value, parse_assignment
 from replexplorer.core.system import DEFAULT, SYSTEMS, Conditions, System
-from replexplorer.core.text import duration_text, table
+from replexplorer.core.text import closest, duration_text, table
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun, SystemsRun, assignments, fitting
@@ -34,7 +34,6 @@ from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.experiment_file import checked, read_drill, read_lab, rows_of
-from replexplorer.formats.files import closest
 from replexplorer.formats.paths import expanded
 from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of, settings_words

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.arguments import PRINTED
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.text import table
+from replexplorer.core.text import closest, table
 from replexplorer.formats import paths
 
 if TYPE_CHECKING:
@@ -202,7 +202,6 @@ def _type(declared: str) -> Any:
 def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
     from replexplorer.formats.documents import schema as schema_of
-    from replexplorer.formats.files import closest
 
     wanted = " ".join(call.args.document)
     if wanted and wanted not in PRINTED:

@@ -12,11 +12,10 @@ from replexplorer.core.dialect.schema import SchemaFinding
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.text import folded
+from replexplorer.core.text import closest, folded
 from replexplorer.core.topology import Roster
 from replexplorer.engine.outcome import Status
 from replexplorer.formats import paths
-from replexplorer.formats.files import closest
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:

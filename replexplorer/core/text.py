@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 from unicodedata import category
@@ -129,6 +129,14 @@ def folded(text: str, columns: int | None, indent: str = "  ") -> str:
 def number(value: float | None, digits: int = 1) -> str:
     """A figure with its digits; an unknown one is a dash, never zero."""
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """`did you mean X?` where one of the known words is near, else nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def duration_text(seconds: float) -> str:

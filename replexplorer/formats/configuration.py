@@ -18,8 +18,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.load.pacing import MOST_PROCESSES
+from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, node_number
-from replexplorer.formats.files import TomlFile, closest, first_error
+from replexplorer.formats.files import TomlFile, first_error
 from replexplorer.formats.paths import is_there
 
 ENV_PREFIX: Final = "REPLEXPLORER_"

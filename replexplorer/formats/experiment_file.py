@@ -43,8 +43,9 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Place, desired_of, find, parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
+from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster, new_roster
-from replexplorer.formats.files import TomlFile, closest, opened
+from replexplorer.formats.files import TomlFile, opened
 
 Where = tuple[str | int, ...]
 """The way to a key, as `("phase", 0, "set")`."""

@@ -19,7 +19,6 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar
 
@@ -226,12 +225,6 @@ def first_error(error: ValueError) -> tuple[tuple[str | int, ...], str]:
     if kind != "value_error" and not isinstance(value, Mapping | list):
         words += f", not {one_line(repr(value), _SHOWN)}"
     return where, one_line(f"{words[:1].lower()}{words[1:]}", _MOST_WORDS)
-
-
-def closest(word: str, known: Sequence[str]) -> str:
-    """`did you mean X?` where one of the known words is near, else nothing."""
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 # -- a user's workload

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, TextIO
 
@@ -37,7 +36,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, addressed, find, format_value, parse_value, same_value
 from replexplorer.core.server.exposure import FAILURES, Loss
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.text import one_line, printable
+from replexplorer.core.text import closest, one_line, printable
 from replexplorer.core.tick import Tick
 from replexplorer.formats.keymap import NAMED_KEYS, key_name
 
@@ -149,6 +148,8 @@ _COMPARISON: Final = re.compile(r"([a-z_]\w*(?:@[\w:]+)?)\s*(<=|>=|!=|==|<|>|=)\
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", re.IGNORECASE)
 _SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0}
 _MS: Final = {"": 1.0, "us": 0.001, "ms": 1.0, "s": 1000.0}
+_KNOWN: Final = (*_WORDS, *FIGURES, "at")
+"""What a condition may be about."""
 _CONDITION_HINT: Final = (
     "write a state (protected), a figure (tps < 20, p99 > 80ms), a knob in effect (semi_sync = on), settled, "
     "mark, at 30s or end"
@@ -177,7 +178,7 @@ def _condition(text: str) -> Condition:
             return Condition(lambda moment: {"the time": moment.elapsed_s}, ">=", parse_duration(rest), " s")
     found = _COMPARISON.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no condition", _did_you_mean(word) or _CONDITION_HINT)
+        raise UsageError(f"{text!r} is no condition", closest(word.lower(), _KNOWN) or _CONDITION_HINT)
     name, sign, value = found[1], "==" if found[2] == "=" else found[2], found[3]
     if name.lower() in FIGURES and not (name.lower() == keys.RTT and sign in ("==", "!=")):
         return _figure(name.lower(), sign, value)
@@ -200,7 +201,7 @@ def _knob(name: str, sign: str, text: str) -> Condition:
     try:
         knob = find(key)
     except UsageError as error:
-        hint = _did_you_mean(name) or error.hint
+        hint = closest(name.lower(), _KNOWN) or error.hint
         raise UsageError(f"no figure and no knob {name!r}", hint) from None
     if sign not in ("==", "!="):
         raise UsageError(f"a knob is compared by = and !=, not by {sign}", f"write {name} = {text}")
@@ -233,11 +234,6 @@ def parse_duration(text: str) -> float:
     if length_s is None:
         raise UsageError(f"{text!r} is no duration", "write 2s, 500ms or 1.5min")
     return length_s
-
-
-def _did_you_mean(word: str, words: Iterable[str] = (*_WORDS, *FIGURES, "at")) -> str:
-    near = get_close_matches(word.lower(), words, n=1)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 # -- the lines
@@ -340,7 +336,7 @@ def _step(word: str, rest: str) -> Step:
     example = f"write {_EXAMPLES.get(word)}"
     if word not in _EXAMPLES:
         known = f"a line begins with {', '.join(_EXAMPLES)}"
-        hint = _did_you_mean(word, (*_EXAMPLES, "title")) or known
+        hint = closest(word.lower(), (*_EXAMPLES, "title")) or known
         raise UsageError(f"{one_line(word, 20)} is no step", hint)
     if rest and word in _ALONE:
         raise UsageError(f"nothing may follow {word}", example)
@@ -383,7 +379,7 @@ def _key(written: str) -> str:
         return key_name(written)
     except UsageError:
         known = "write a character (s, ?), or enter, escape, space, up, shift+right, ctrl+p, f1"
-        raise UsageError(f"no key {written!r}", _did_you_mean(written, NAMED_KEYS) or known) from None
+        raise UsageError(f"no key {written!r}", closest(written.lower(), NAMED_KEYS) or known) from None
 
 
 def _said(text: str) -> str:

@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
+from replexplorer.core.text import closest
 from replexplorer.core.topology import is_pair
-from replexplorer.formats.files import TomlFile, closest, whole_file
+from replexplorer.formats.files import TomlFile, whole_file
 from replexplorer.formats.paths import is_there, toml_files
 
 SHIPPED: Final = ("none", "local", "network", "both")

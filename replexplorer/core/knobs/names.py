@@ -34,7 +34,7 @@ from replexplorer.core.knobs.catalogue import (
     Restart,
     Value,
 )
-from replexplorer.core.text import one_line
+from replexplorer.core.text import closest, one_line
 from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair, link_between
 
 __all__ = (
@@ -143,8 +143,7 @@ def find(key: str) -> Knob:
     wanted = key.strip().lower().replace("-", "_")
     if wanted in _BY_INPUT_NAME:
         return _BY_INPUT_NAME[wanted]
-    near = get_close_matches(wanted, _BY_INPUT_NAME, n=1)
-    hint = f"did you mean {near[0]}?" if near else "`replexplorer get` lists all knobs"
+    hint = closest(wanted, _BY_INPUT_NAME) or "`replexplorer get` lists all knobs"
     raise UsageError(f"unknown knob {_quoted(key)}", hint)
 
 

@@ -15,7 +15,6 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import product
 from math import ceil, exp, inf, log
@@ -39,7 +38,7 @@ from replexplorer.core.model.operating_point import (
 from replexplorer.core.model.prediction import link_bound_tps, predict
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
-from replexplorer.core.text import number
+from replexplorer.core.text import closest, number
 
 
 class GoalFigure(StrEnum):
@@ -125,8 +124,7 @@ def _read(text: str) -> Goal:
     name, sign, unit = match["name"], match["sign"].replace("==", "="), match["unit"]
     wanted = _NAMES.get(name)
     if wanted is None:
-        near = get_close_matches(name, _NAMES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"figures are {', '.join(_NAMES)}"
+        hint = closest(name, _NAMES) or f"figures are {', '.join(_NAMES)}"
         raise UsageError(f"{name!r} is no figure of a goal", hint)
     signs, units = _TAKES[wanted]
     if sign not in signs:
