@@ -163,7 +163,6 @@ def _perform(
     stream: TextIO | None,
     reader: SessionReader | None,
     *,
-    speed: float = 1.0,
     told: Callable[[PlayedLine], None] = lambda _: None,
 ) -> PlayApp:
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
@@ -175,7 +174,7 @@ def _perform(
     wall_s = time.time() if reader is None else next(reader.ticks()).wall_s
     cast = None
     if stream is not None:
-        cast = CastWriter(stream, size or _USUAL_SIZE, wall_s=wall_s, title=script.title, speed=speed)
+        cast = CastWriter(stream, size or _USUAL_SIZE, wall_s=wall_s, title=script.title)
     if reader is None:
         session, settings = live_session(call, "play")
         played = PlayApp(script, session, settings, size=size, cast=cast, told=told)
@@ -213,9 +212,8 @@ def replay(call: Call) -> int:
 def export(call: Call) -> int:
     """Write a recorded session to stdout, or to `--output`."""
     args = call.args
-    for flag in ("size", "speed"):
-        if getattr(args, flag) is not None and args.format != "cast":
-            raise UsageError(f"--{flag} is for --format cast", "leave it out")
+    if args.size is not None and args.format != "cast":
+        raise UsageError("--size is for --format cast", "leave it out")
     with closing(opened_for(call)) as reader:
         if args.output is None:
             _write(call, reader, sys.stdout)
@@ -239,7 +237,7 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
             end = Step("until", length_s=math.inf, conditions=(END,), number=1, text="until end")
             title = f"replexplorer, stack {reader.about.get('stack', '?')}, recorded"
             script, args = PlayScript(str(reader.file), (end,), title), call.args
-            _perform(call, script, args.size or _USUAL_SIZE, output, reader, speed=args.speed or 1.0)
+            _perform(call, script, args.size or _USUAL_SIZE, output, reader)
         case "md":
             output.write(markdown(_report(reader)))
         case "html":

@@ -409,12 +409,9 @@ class CastWriter:
     """Writes one cast (asciicast version 2) to a stream of text in UTF-8, as it happens; its times never go
     back."""
 
-    def __init__(
-        self, stream: TextIO, size: tuple[int, int], *, wall_s: float, title: str = "", speed: float = 1.0
-    ) -> None:
-        """Write the header for a terminal of `size` (columns, rows); times are divided by `speed`."""
+    def __init__(self, stream: TextIO, size: tuple[int, int], *, wall_s: float, title: str = "") -> None:
+        """Write the header for a terminal of `size` (columns, rows)."""
         self._stream = stream
-        self._speed = speed
         self._at_s = 0.0
         header = {
             "version": 2, "width": size[0], "height": size[1], "timestamp": int(wall_s), "title": title,
@@ -426,7 +423,7 @@ class CastWriter:
         """At this moment the terminal was sent `data` (kind `o`), or a player can jump here (`m`, a marker
         called `data`)."""
         self._at_s = max(self._at_s, at_s)
-        self._write([round(self._at_s / self._speed, 6), kind, data])
+        self._write([round(self._at_s, 6), kind, data])
 
     def _write(self, document: Any) -> None:
         self._stream.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")

@@ -13,9 +13,9 @@ def lines_of(stream: io.StringIO) -> list[Any]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_times_never_go_back_and_are_divided_by_the_speed() -> None:
+def test_times_never_go_back() -> None:
     stream = io.StringIO()
-    cast = CastWriter(stream, (120, 36), wall_s=1_760_000_000.9, title="a play", speed=2.0)
+    cast = CastWriter(stream, (120, 36), wall_s=1_760_000_000.9, title="a play")
     cast.event(0.0, "o", "\x1b[2J")
     cast.event(3.0, "o", "⣿")
     cast.event(3.0, "m", "(1) rtt 0 -> 85 ms")
@@ -27,6 +27,6 @@ def test_times_never_go_back_and_are_divided_by_the_speed() -> None:
         "env": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
     }  # fmt: skip
     assert events == [
-        [0.0, "o", "\x1b[2J"], [1.5, "o", "⣿"], [1.5, "m", "(1) rtt 0 -> 85 ms"], [1.5, "o", "late"],
-        [5.0, "o", ""],
+        [0.0, "o", "\x1b[2J"], [3.0, "o", "⣿"], [3.0, "m", "(1) rtt 0 -> 85 ms"], [3.0, "o", "late"],
+        [10.0, "o", ""],
     ]  # fmt: skip
