@@ -28,8 +28,8 @@ def script(tmp_path: Path) -> Path:
         ),
         ("key s\nuntil end\n", (), "line 2: `until end`: live servers have no end: wait for something else"),
         ("key s\n", ("--over", "nowhere"), "no recording nowhere"),
-        ("key s\n", ("--size", "9x9"), "'9x9' must be between 40x10 and 500x200"),
-        ("key s\n", ("--size", "wide"), "'wide' is no size, as 120x36"),
+        ("key s\n", ("--size", "9x9"), "'9x9' is no size of 40 to 500 columns and 10 to 200 lines"),
+        ("key s\n", ("--size", "wide"), "'wide' is no size of 40 to 500 columns"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_begins(
