@@ -26,8 +26,15 @@ DISK_KNOBS: Final[Mapping[str, str]] = {
 """Key of each disk knob to the field that carries it, in a SetDisk and in a DiskState."""
 
 
-FSYNC_KINDS: Final = ("redo", "binlog", "relay", "data", "other")
-"""Classes of files whose calls of fsync and fdatasync are counted apart."""
+@dataclass(frozen=True, slots=True)
+class FsyncCounts:
+    """Calls of fsync and fdatasync by class of file; None where it is not known."""
+
+    redo: int | None = None
+    binlog: int | None = None
+    relay: int | None = None
+    data: int | None = None
+    other: int | None = None
 
 
 @json_keys(
@@ -71,9 +78,9 @@ class DiskView:
     """What a fault adds to each fsync beside the delay; None when unknown."""
 
     @property
-    def fsync_counts(self) -> Mapping[str, int | None]:
-        """`fsyncs`, every kind by name; None where it is not known."""
-        return {kind: (self.fsyncs or {}).get(kind) for kind in FSYNC_KINDS}
+    def fsync_counts(self) -> FsyncCounts:
+        """`fsyncs`, every class by name."""
+        return FsyncCounts(**(self.fsyncs or {}))
 
     @property
     def values(self) -> Mapping[str, Value]:
