@@ -491,15 +491,14 @@ class _Planner:
                 f"semi_sync=on needs {again[0]} to connect again; its threads are not restarted from here",
                 f"restart the replication IO thread of {again[0]} by hand, then try again",
             )
-        steps = [Planned(self._io_restart(node)) for node in again]
+        steps: list[Planned] = []
+        for node in again:
+            server = self._server(node)
+            steps.append(Planned(IoRestart(node, server.register(), server.stop_io(), server.start_io())))
         for node in self.observed.replicas:
             if node in self.observed.switched_off and node not in again:
                 steps.append(Planned(SqlStep(node, self._server(node).register(), checks=())))
         return steps
-
-    def _io_restart(self, node: str) -> IoRestart:
-        server = self._server(node)
-        return IoRestart(node, server.register(), server.stop_io(), server.start_io())
 
     def _unregistered_replicas(self) -> list[str]:
         """Replicas to restart for semi-sync, those behind a cut link left out; raise when too few are
@@ -521,11 +520,12 @@ class _Planner:
                 f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {missing}", mends
             )
         doubtful = [node for node in up if not self.observed.registered.get(node)]
-        return [node for node in doubtful or up if not self._stays_silent(node)]
-
-    def _stays_silent(self, replica: str) -> bool:
-        """Nothing passes its link, and nothing will."""
-        return self._settings(replica).is_silent and self._effective(replica).is_silent
+        # Nothing passes a link that is silent and will be.
+        return [
+            node
+            for node in doubtful or up
+            if not (self._settings(node).is_silent and self._effective(node).is_silent)
+        ]
 
     def _kick(self, active: Mapping[KnobName, Value]) -> list[Planned]:
         """After semi-sync went on, or fewer acknowledgements are needed while it is on."""

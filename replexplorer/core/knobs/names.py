@@ -112,15 +112,12 @@ def expand(keys: Iterable[Knob], replicas: Sequence[str], pairs: Sequence[str] =
     catalogue order."""
     names: list[KnobName] = []
     for knob in keys:
-        if knob.place is Place.LOAD:
-            names.append(KnobName(knob.key, Place.LOAD))
-            continue
-        if knob.place is not Place.REPLICAS:
-            names.append(KnobName(knob.key, SOURCE))
-        if knob.place is not Place.SOURCE or knob.extra_nodes:
-            names.extend(KnobName(knob.key, replica) for replica in replicas)
-        if knob.backing is Backing.LINK:
-            names.extend(KnobName(knob.key, pair) for pair in pairs)
+        nodes: list[str] = [Place.LOAD] if knob.place is Place.LOAD else []
+        if not nodes:
+            nodes += [] if knob.place is Place.REPLICAS else [SOURCE]
+            nodes += replicas if knob.place is not Place.SOURCE or knob.extra_nodes else ()
+            nodes += pairs if knob.backing is Backing.LINK else ()
+        names += [KnobName(knob.key, node) for node in nodes]
     return tuple(names)
 
 

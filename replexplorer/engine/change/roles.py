@@ -36,7 +36,6 @@ from replexplorer.engine.change.promotion import (
     take_the_place,
 )
 from replexplorer.engine.change.role_run import RoleRun, Statements
-from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import watch_links
 from replexplorer.engine.tasks import to_the_end
@@ -290,16 +289,9 @@ class RoleChanges:
                     raise
         for name in follow:
             with contextlib.suppress(ReplexplorerError):
-                await self._follow_again(run, self._fleet.member(name), source)
+                await run.follow(Statements(self._fleet.member(name)), source)
         await run.record(None)
         await run.look()
-
-    async def _follow_again(self, run: RoleRun, member: Member, source: Member) -> None:
-        threads, dialect = await member.threads(), member.dialect
-        if threads is None or threads.source_host != source.name:
-            await run.follow(Statements(member), source)
-        else:
-            await Statements(member)(*dialect.refuse_writes(), dialect.start_threads())
 
     async def _lost(self, since_s: float) -> RecoveryPoint:
         """What the clients of a `ledger` load were told is committed and the source of now lacks: the log is
