@@ -127,7 +127,14 @@ class Controls:
             plan = make_plan(observed, desired)
             if dry_run:
                 return SetResult(
-                    changed=(*_promised(plan), *self._stored(plan, desired)),
+                    changed=(
+                        *(
+                            Changed(name, *plan.changes[name], None, 0.0, statements_of(planned.step))
+                            for planned in plan.steps
+                            for name in planned.step.names
+                        ),
+                        *self._stored(plan, desired),
+                    ),
                     warnings=plan.warnings,
                     unchanged=plan.unchanged,
                     dry_run=True,
@@ -275,13 +282,6 @@ class Controls:
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have: of their flavour, where that has its own."""
         return {name: self.state.default_value(name) for name in self.state.names()}
-
-
-def _promised(plan: Plan) -> Iterator[Changed]:
-    """What a plan's steps would turn."""
-    for planned in plan.steps:
-        for name in planned.step.names:
-            yield Changed(name, *plan.changes[name], None, 0.0, statements_of(planned.step))
 
 
 def _changes(changed: Sequence[Changed]) -> str:
