@@ -77,7 +77,7 @@ class RoleChanges:
             raise UsageError("failover: a loss is accepted for one node", "--to NODE --accept-loss")
         if self._fleet.system.is_group:
             raise UsageError(
-                f"failover: members of {self._fleet.system.title} agree by themselves on who takes writes",
+                f"failover: {self._fleet.system.title} elects who takes writes, or all do, by itself",
                 "`replexplorer switchover --to NODE` chooses one while a majority answers",
             )
         self._fleet.need(Ability.STOP_SERVERS)
