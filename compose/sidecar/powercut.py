@@ -68,35 +68,26 @@ class Kept:
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class _Statx(ctypes.Structure):
-    _fields_ = (
-        ("before", ctypes.c_uint32 * 8),
-        ("inode", ctypes.c_uint64),
-        ("between", ctypes.c_uint64 * 3),
-        ("times", ctypes.c_uint64 * 8),
-        ("rdev", ctypes.c_uint32 * 2),
-        ("device", ctypes.c_uint32 * 2),
-        ("after", ctypes.c_uint64 * 14),
-    )
+_STATX = struct.Struct("=32xQ40xqI44xII")
+"""Of `struct statx` (statx(2)): inode, time of birth in s and ns, device."""
+_STATX_BYTES, _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_INO_BTIME = 256, -100, 0x100, 0x900
 
 
 def identity_of(path: Path) -> tuple[int, int, int, int] | None:
     """Device, inode and time of birth, as the shim sees them; None where there is no such file."""
-    about = _Statx()
-    if _LIBC.statx(-100, os.fsencode(path), 0x100, 0x900, ctypes.byref(about)) != 0:
+    about = ctypes.create_string_buffer(_STATX_BYTES)
+    if _LIBC.statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_INO_BTIME, about) != 0:
         return None
-    seconds, nanoseconds = about.times[2], about.times[3] & 0xFFFFFFFF
-    return about.device[0], about.device[1], about.inode, seconds * 10**9 + nanoseconds
+    inode, seconds, nanoseconds, major, minor = _STATX.unpack_from(about)
+    return major, minor, inode, seconds * 10**9 + nanoseconds
 
 
-def read(journal: mmap.mmap, bytes_: int) -> list[Kept]:
+def read(journal: mmap.mmap) -> list[Kept]:
     """All that a journal holds; raises Unusable where it is none of ours."""
-    if bytes_ < HEADER_BYTES:
-        raise Unusable("the journal is no journal")
     magic, version, size, _, slots, chunks, chunk_bytes, _, _ = HEADER.unpack_from(journal, 0)
     first_chunk = HEADER_BYTES + slots * SLOT.size
-    ours = (fsyncpage.JOURNAL_MAGIC, fsyncpage.JOURNAL_VERSION, bytes_)
-    if (magic, version, size) != ours or first_chunk + chunks * chunk_bytes > bytes_:
+    ours = (fsyncpage.JOURNAL_MAGIC, fsyncpage.JOURNAL_VERSION, len(journal))
+    if (magic, version, size) != ours or first_chunk + chunks * chunk_bytes > size:
         raise Unusable("the journal has another layout")
     found = []
     for slot in range(slots):
@@ -203,14 +194,13 @@ def cut(data: Path, mode: str, *, age_s: float, seed: int, now_s: float) -> dict
         stack.callback(os.close, descriptor)
         if page.held():
             raise Unusable("the server still runs")
-        bytes_ = os.fstat(descriptor).st_size
-        journal = stack.enter_context(mmap.mmap(descriptor, bytes_)) if bytes_ else None
-        if journal is None:
+        if os.fstat(descriptor).st_size < HEADER_BYTES:
             raise Unusable("the journal is no journal")
+        journal = stack.enter_context(mmap.mmap(descriptor, 0))
         files = files_below(data)
         rng = random.Random(seed) if mode == "torn" else None
         rows = []
-        for kept in read(journal, bytes_):
+        for kept in read(journal):
             path = files.get(kept.identity)
             if path is None:
                 continue
@@ -230,8 +220,7 @@ def cut(data: Path, mode: str, *, age_s: float, seed: int, now_s: float) -> dict
                     "bytes": undone,
                 }
             )
-        overflows = HEADER.unpack_from(journal, 0)[7]
-        slots = HEADER.unpack_from(journal, 0)[4]
+        *_, slots, _, _, overflows, _ = HEADER.unpack_from(journal, 0)
         journal[HEADER_BYTES : HEADER_BYTES + slots * SLOT.size] = bytes(slots * SLOT.size)
         journal.flush()
     return {"mode": mode, "seed": seed, "files": rows, "overflows": overflows}
