@@ -110,14 +110,8 @@ class Builder:
         daemons = self.daemons
         if daemons.placement is None:
             return self._up(options)
-        was_known = hosts.read(self.stack) is not None
         self.manager = manager_of(daemons.every(lambda host, client: client.info()), daemons.at)
-        try:
-            created = self._up(options)
-        except BaseException:
-            if not was_known and not daemons.away:
-                hosts.forget(self.stack)
-            raise
+        created = self._up(options)
         if not daemons.placement.network:  # it was there, and this machine did not know it
             found = self._take()
             daemons.note(network=found.identity, system=found.system())
@@ -144,8 +138,10 @@ class Builder:
         except BaseException:
             with suppress(Exception):
                 if created:
-                    inventory.remove_everywhere(self.daemons, self.stack)
+                    _, left = inventory.remove_everywhere(self.daemons, self.stack)
                     secrets.forget(self.accounts_file)
+                    if not left:
+                        hosts.forget(self.stack)
                 else:
                     kept = found.nodes()
                     self.daemons.each(lambda host, client: inventory.remove_nodes(client, self.stack, kept))

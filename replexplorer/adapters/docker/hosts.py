@@ -209,9 +209,10 @@ class Daemons:
 
     def on(self, node: str, work: Callable[[Any], T]) -> T:
         """Do work with the client of a node's host; raises StackUnavailable naming it when it is away."""
-        return self._ask(self.host_of(node), work)
+        return self.ask(self.host_of(node), work)
 
-    def _ask(self, host: str, work: Callable[[Any], T]) -> T:
+    def ask(self, host: str, work: Callable[[Any], T]) -> T:
+        """Do work with the client of a host; raises StackUnavailable naming it when it is away."""
         try:
             with spoken():
                 done = work(self.at(host))
@@ -233,7 +234,7 @@ class Daemons:
 
         def one(host: str) -> tuple[str, T] | None:
             try:
-                return host, self._ask(host, lambda client: work(host, client))
+                return host, self.ask(host, lambda client: work(host, client))
             except StackUnavailable:
                 if host in self.away:
                     return None

@@ -108,7 +108,7 @@ class DockerProvider:
         """Do work with the client of one of its hosts; raises StackUnavailable."""
         if host not in self.placement.names:
             raise StackUnavailable(f"the host {host} is none of stack {self.name}", "start the load again")
-        return await self.on(self.placement.nodes_on(host)[0], work)
+        return await self._call(lambda daemons: daemons.ask(host, work))
 
     async def nodes(self) -> Sequence[NodeAddress]:
         """The nodes in order; empty when there is no such stack."""
