@@ -14,7 +14,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from tool import Refused
 from replexplorer.core import wire
 from replexplorer.core.wire import (
     PROTOCOL_VERSION,
-    Document,
     Experiment,
     Health,
     Held,
@@ -80,22 +79,6 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
         self._boot = uuid.uuid4().hex
-        self._ops: dict[type[Request[Any]], Callable[[Bridge, Any], Awaitable[Any]]] = {
-            wire.Hello: self._hello,
-            wire.AskLink: lambda _, asked: links.state(asked.peer, anew=asked.anew),
-            wire.SetLink: lambda _, asked: links.set(asked.peer, asked.address, asked.shape),
-            wire.SetFlap: lambda _, asked: links.flap(asked.peer, asked.address, asked.flap),
-            wire.Watch: lambda _, asked: links.watch(asked.peer, asked.address),
-            wire.AskDisk: lambda _, asked: disk.look(probe=asked.probe),
-            wire.SetDisk: lambda _, asked: disk.change(asked),
-            wire.AskDocument: self._read_document,
-            wire.WriteDocument: self._write_document,
-            wire.Take: self._take,
-            wire.AskHolder: self._holder,
-            wire.Leave: self._leave,
-            wire.AskHealth: self._health,
-        }
-        """What carries out each request."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a bridge until it ends. Requests overlap, answers carry ids."""
@@ -132,24 +115,47 @@ class Server:
                 )
             if kind is not wire.Hello and bridge.token is None:
                 raise Rejected("version", "say hello first")
-            done = await self._ops[kind](bridge, wire.read(kind, request))
+            done = await self._do(bridge, wire.read(kind, request))
             answer = {"ok": wire.written(done)}
         except (Rejected, Refused, ValueError, KeyError, TypeError, OSError) as error:
             answer = {"error": {"code": _code_of(error), "message": str(error)}}
         if not bridge.writer.is_closing():
             bridge.writer.write(json.dumps({"id": number, **answer}).encode() + b"\n")
 
-    async def _hello(self, bridge: Bridge, asked: wire.Hello) -> wire.Welcome:
-        bridge.token = asked.token
-        return wire.Welcome(PROTOCOL_VERSION, self._node)
-
-    async def _read_document(self, _bridge: Bridge, _asked: wire.AskDocument) -> Document:
-        return Document(*await asyncio.to_thread(self._document.read))
-
-    async def _write_document(self, _bridge: Bridge, asked: wire.WriteDocument) -> wire.Written:
-        content = dict(asked.content)
-        written = await asyncio.to_thread(self._document.write, asked.expect_version, content)
-        return wire.Written(None if written is None else Document(*written))
+    async def _do(self, bridge: Bridge, asked: Request[Any]) -> Any:
+        """Carry out a request; answers what it is answered by."""
+        match asked:
+            case wire.Hello(token):
+                bridge.token = token
+                return wire.Welcome(PROTOCOL_VERSION, self._node)
+            case wire.AskLink(peer, anew):
+                return await self._links.state(peer, anew=anew)
+            case wire.SetLink(peer, address, shape):
+                return await self._links.set(peer, address, shape)
+            case wire.SetFlap(peer, address, flap):
+                return await self._links.flap(peer, address, flap)
+            case wire.Watch(peer, address):
+                return await self._links.watch(peer, address)
+            case wire.AskDisk(probe):
+                return await self._disk.look(probe=probe)
+            case wire.SetDisk():
+                return await self._disk.change(asked)
+            case wire.AskDocument():
+                return await asyncio.to_thread(self._document.read)
+            case wire.WriteDocument(content, expected):
+                return wire.Written(await asyncio.to_thread(self._document.write, expected, dict(content)))
+            case wire.Take():
+                return await self._take(bridge, asked)
+            case wire.AskHolder(place):
+                return _held(bridge, place, self._places.holder(place))
+            case wire.Leave(place):
+                if place == wire.TURN:
+                    self._waiting.discard(bridge)
+                self._places.leave(place, str(bridge.token))
+                return Held(None, ours=False)
+            case wire.AskHealth(with_footprint):
+                return await self._health(with_footprint)
+        raise ValueError(f"no answer to {asked.op}")
 
     async def _take(self, bridge: Bridge, asked: wire.Take) -> Held:
         """Have what is free, or say who has it. One that is away may come back: that is waited for, and a
@@ -164,8 +170,8 @@ class Server:
             if is_turn and not asked.anyway:
                 running = self._places.holder(wire.EXPERIMENT)
                 if running is not None and running.token != token:
-                    self._waiting.discard(bridge)
-                    return _held(bridge, wire.EXPERIMENT, running)
+                    place, found = wire.EXPERIMENT, running
+                    break
             found = self._places.take(place, bridge, token, asdict(asked.wish))
             waited_s = time.monotonic() - began_s
             if self._places.has(place, token):
@@ -179,19 +185,11 @@ class Server:
             if found is not None and found.token == token and waited_s > ENDS_WITHIN_S:
                 raise Rejected("absent", "it is held through another agent, which hangs")
             await asyncio.sleep(LOOK_EVERY_S)
-        self._waiting.discard(bridge)
+        if is_turn:
+            self._waiting.discard(bridge)
         return _held(bridge, place, found)
 
-    async def _holder(self, bridge: Bridge, asked: wire.AskHolder) -> Held:
-        return _held(bridge, asked.place, self._places.holder(asked.place))
-
-    async def _leave(self, bridge: Bridge, asked: wire.Leave) -> Held:
-        if asked.place == wire.TURN:
-            self._waiting.discard(bridge)
-        self._places.leave(asked.place, str(bridge.token))
-        return Held(None, ours=False)
-
-    async def _health(self, _bridge: Bridge, asked: wire.AskHealth) -> Health:
+    async def _health(self, with_footprint: bool) -> Health:
         volumes = {}
         for path in VOLUMES:
             with contextlib.suppress(OSError):
@@ -208,7 +206,7 @@ class Server:
             machine_cores=os.cpu_count(),
             machine_busy_s=_machine_busy_s(),
             volumes=volumes,
-            footprint_bytes=await asyncio.to_thread(footprint, mine) if asked.footprint else None,
+            footprint_bytes=await asyncio.to_thread(footprint, mine) if with_footprint else None,
             links=await self._links.cost(),
         )
 

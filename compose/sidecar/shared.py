@@ -14,9 +14,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from replexplorer.core.wire import Document
 
 GRACE_S = 5.0
 LOOK_EVERY_S = 0.05
@@ -148,27 +150,25 @@ class DocumentFile:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def read(self) -> tuple[int, dict[str, Any]]:
-        """Version and content; (0, {}) when nothing was ever written. Raises ValueError for what is no
-        document."""
+    def read(self) -> Document:
+        """The document; version 0 when nothing was ever written. Raises ValueError for what is none."""
         with self._locked():
             return self._read()
 
-    def _read(self) -> tuple[int, dict[str, Any]]:
+    def _read(self) -> Document:
         try:
-            document = json.loads(self._path.read_bytes())
+            return Document(**json.loads(self._path.read_bytes()))
         except FileNotFoundError:
-            return 0, {}
-        return document["version"], document["content"]
+            return Document(0, {})
 
-    def write(self, expect_version: int, content: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
+    def write(self, expect_version: int, content: dict[str, Any]) -> Document | None:
         """Write the next version if the present one is as expected; None when it is not."""
         with self._locked():
-            if self._read()[0] != expect_version:
+            if self._read().version != expect_version:
                 return None
-            version = expect_version + 1
-            write_durably(self._path, json.dumps({"version": version, "content": content}).encode())
-        return version, content
+            written = Document(expect_version + 1, content)
+            write_durably(self._path, json.dumps(asdict(written)).encode())
+        return written
 
 
 def write_durably(path: Path, text: bytes) -> None:

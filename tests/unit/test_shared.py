@@ -171,6 +171,17 @@ async def test_who_waits_for_a_turn_and_goes_leaves_its_place(agents: Agents) ->
     assert await last.take_turn("last", within_s=0) is None
 
 
+async def test_a_lease_that_is_taken_meanwhile_ends_no_waiting_for_a_turn(agents: Agents) -> None:
+    first, waits = agents.app("a", "first"), agents.app("b", "waits")
+    assert await first.take_turn("first", within_s=1) is None
+    waiting = asyncio.create_task(waits.take_turn("waits", within_s=60))
+    await asyncio.sleep(0.2)
+    assert await waits.take_lease("tui") is None
+    await asyncio.sleep(0.2)
+    await first.leave("turn")
+    assert await waiting is None
+
+
 async def test_who_holds_something_through_an_agent_that_is_killed_takes_it_through_another(
     agents: Agents,
 ) -> None:

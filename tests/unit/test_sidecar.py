@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.core.wire import Shape
+from replexplorer.core.wire import Document, Shape
 from tests.sidecar import load
 
 netem, probe, queueing = load("netem"), load("probe"), load("queueing")
@@ -134,10 +134,10 @@ def test_probes_are_dense_until_settled() -> None:
 
 def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
     file = shared.DocumentFile(tmp_path / "requested.json")
-    assert file.read() == (0, {})
-    assert file.write(0, {"rtt@db2": 85}) == (1, {"rtt@db2": 85})
+    assert file.read() == Document(0, {})
+    assert file.write(0, {"rtt@db2": 85}) == Document(1, {"rtt@db2": 85})
     assert file.write(0, {"rtt@db2": 1}) is None
-    assert shared.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@db2": 85})
+    assert shared.DocumentFile(tmp_path / "requested.json").read() == Document(1, {"rtt@db2": 85})
     assert [path.name for path in tmp_path.glob("[!.]*")] == ["requested.json"]
 
 
@@ -152,7 +152,7 @@ def test_a_document_of_a_stack_made_by_an_earlier_version_is_read(tmp_path: Path
     }
     (tmp_path / "requested.json").write_text(json.dumps({"version": 7, "content": content}))
     file = shared.DocumentFile(tmp_path / "requested.json")
-    assert file.read() == (7, content)
+    assert file.read() == Document(7, content)
     assert file.write(7, content | {"writer": "tui (pid 1)"}) is not None
 
 
@@ -168,7 +168,7 @@ def test_a_document_that_cannot_be_written_leaves_the_old_one(
     monkeypatch.setattr(shared.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         file.write(1, {"a": 2})
-    assert file.read() == (1, {"a": 1})
+    assert file.read() == Document(1, {"a": 1})
     assert sorted(path.name for path in tmp_path.iterdir()) == [".requested.json.lock", "requested.json"]
 
 
