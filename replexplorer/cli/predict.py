@@ -249,9 +249,7 @@ def _meet(
     values[KnobName(keys.LOAD_MODE, Place.LOAD)] = "closed"
     chosen = {KnobName(key, SOURCE) for key in _CHOSEN}
     lacking = chosen - ground.requested.keys() if ground.origin == "stack" else ()
-    found, closest, looked = advise(
-        goals, values, named, replicas, calibrated.calibration, calibrated.runs, lacking=lacking
-    )
+    found, closest, looked = advise(goals, values, named, replicas, calibrated.calibration, lacking=lacking)
     guessed = [line for each in (*found, *filter(None, [closest])) for line in each.guessed]
     document = AdviseDocument(
         goals=tuple(goals),

@@ -35,9 +35,7 @@ def advised(
 ) -> Advised:
     values = values_of(*texts, replicas=replicas)
     fixed, missing = (tuple(map(parse_name, names)) for names in (pinned, lacking))
-    return advise(
-        read_goals(goals), values, fixed, replicas, SHIPPED.calibration, SHIPPED.runs, lacking=missing
-    )
+    return advise(read_goals(goals), values, fixed, replicas, SHIPPED.calibration, lacking=missing)
 
 
 def settings_of(found: Mapping[KnobName, Value]) -> dict[str, Value]:

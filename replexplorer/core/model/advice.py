@@ -3,9 +3,10 @@
 A figure is the model's (fitted.py); a percentile is its mean times a ratio. What a failure loses follows from
 the settings (`expected_exposure`).
 
-Laws. All choices are judged by one model: a run is never compared with a prediction. A figure is a range. A
-goal is met where the whole of it is within the bound, missed where none of it is, and between them it may be
-met. For losses the range is from the usual to the most. What the model does not know (lag) may be met.
+Laws. All choices are judged by one model: a run is never compared with a prediction. A figure is a range, as
+wide as what nine of ten cells are within. A goal is met where the whole of it is within the bound, missed
+where none of it is, and between them it may be met. For losses the range is from the usual to the most. What
+the model does not know (lag) may be met.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
-from math import ceil, exp, inf, log
+from math import ceil, inf
 from typing import Final, Literal, NamedTuple
 
 from replexplorer.core.errors import UsageError
@@ -25,7 +26,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
 from replexplorer.core.link import LinkSettings
-from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
+from replexplorer.core.model.fitted import Calibration, OperatingPoint
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
     Values,
@@ -201,11 +202,8 @@ def _way_ms(link: LinkSettings, least_rtt_ms: float) -> float:
     return max(to_replica_ms, least_rtt_ms / 2)
 
 
-_LEAST_ALIKE: Final = 4
-"""Fewer runs alike say nothing of how far others are off."""
-_MOST_ERROR_SHARE: Final = 0.9
-_UNTAUGHT_ERROR: Final = log(2)
-"""Of a workload or a region that the model has seen no run of."""
+_UNTAUGHT: Final = 2.0
+"""How many times the model may be off for a workload that it has seen no run of."""
 
 _ACROSS_A_LINK: Final[Mapping[GoalFigure, tuple[float, float, float]]] = {
     GoalFigure.P50: (0.85, 0.99, 1.0),
@@ -326,18 +324,17 @@ def advise(
     pinned: Iterable[KnobName],
     replicas: Sequence[str],
     calibration: Calibration,
-    runs: Sequence[CalibrationRun],
     *,
     lacking: Collection[KnobName] = (),
 ) -> Advised:
-    """Judge every choice of what decides durability, all other knobs as in `values`, by the calibration and
-    the runs that it was fitted to; what is `pinned` is not chosen, and what the servers are `lacking` is not
+    """Judge every choice of what decides durability, all other knobs as in `values`, by the calibration;
+    what is `pinned` is not chosen, and what the servers are `lacking` is not
     advised."""
 
     def judged(settings: Mapping[KnobName, Value]) -> Advice:
         turned = {**values, **settings}
         setting = operating_point_of(turned, replicas)
-        figures = _modelled(setting, calibration, runs)
+        figures = _modelled(setting, calibration)
         tps = figures[GoalFigure.TPS].value
         exposure = expected_exposure(turned, replicas, setting, tps, least_rtt_ms=calibration.least_rtt_ms)
         return Advice(
@@ -408,45 +405,19 @@ def _loss(loss: Loss | Unknown, unit: str, tps: float) -> FigureRange | None:
     return FigureRange(loss.commits * scale, loss.commits * scale, loss.high * scale, "settings")
 
 
-def _modelled(
-    setting: OperatingPoint, calibration: Calibration, runs: Sequence[CalibrationRun]
-) -> dict[GoalFigure, FigureRange]:
+def _modelled(setting: OperatingPoint, calibration: Calibration) -> dict[GoalFigure, FigureRange]:
     most_tps = link_bound_tps(setting, setting.rtt_ms, calibration)
     found = predict(setting, calibration, at_most_tps=most_tps)
     if found is None:
         raise ValueError("nobody commits")
-    times, mean_ms = exp(model_error(setting, calibration, runs)), found.latency_ms
+    is_known = setting.workload in calibration.local
+    times, mean_ms = 1 + calibration.validation.p90_error if is_known else _UNTAUGHT, found.latency_ms
     figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, "model")}
     tails = _ACROSS_A_LINK if setting.semi_sync and setting.rtt_asked_ms else _AT_HOME
     for wanted in _LATENCIES:
         low, usual, high = tails.get(wanted, (1.0, 1.0, 1.0))
         figures[wanted] = FigureRange(mean_ms * usual, mean_ms * low / times, mean_ms * high * times, "model")
     return figures
-
-
-def model_error(setting: OperatingPoint, calibration: Calibration, runs: Sequence[CalibrationRun]) -> float:
-    """By how much the model is off for nine of ten runs alike, each predicted from the runs of other
-    settings, as |log(predicted / measured)|."""
-    if setting.workload not in calibration.local:
-        return _UNTAUGHT_ERROR
-    known = [
-        abs(log(run.predicted_tps / run.tps))
-        for run in runs
-        if run.predicted_tps and run.tps and _alike(run.setting, setting)
-    ]
-    if len(known) < _LEAST_ALIKE:
-        return _UNTAUGHT_ERROR
-    return sorted(known)[min(len(known) - 1, int(_MOST_ERROR_SHARE * len(known)))]
-
-
-def _alike(one: OperatingPoint, other: OperatingPoint) -> bool:
-    """They wait for the same kinds of things."""
-
-    def kinds(setting: OperatingPoint) -> tuple[bool, bool, bool]:
-        across = setting.semi_sync and setting.rtt_asked_ms > 0
-        return setting.semi_sync, across, setting.redo_fsyncs + setting.binlog_fsyncs > 0
-
-    return kinds(one) == kinds(other)
 
 
 def _price(
