@@ -15,7 +15,7 @@ import ipaddress
 import os
 import secrets
 import stat
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from string import Template
@@ -36,8 +36,6 @@ _MOST_SAID: Final = 100
 """Characters of a name that is repeated."""
 WRONG_S: Final = 1.0
 """A wrong password holds up the next ones of its address for so long, and no other address."""
-MOST_WAITING: Final = 30
-"""An address of which more passwords wait is to come again."""
 _MOST_BYTES: Final = 1024
 """Of a password's file."""
 _HEADERS: Final = {
@@ -68,9 +66,8 @@ class Gate:
         self._loopback = loopback
         self._password = None if password is None else _digest(password)
         self._cookies: set[str] = set()
-        self._waiting: Counter[str] = Counter()
-        """Passwords that are being looked at, by address."""
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._guesses: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By address: its passwords are looked at one by one."""
 
     def guard(self, app: web.Application) -> None:
         """Put this in front of an application, with the login's page."""
@@ -119,12 +116,11 @@ class Gate:
             given = (await request.post()).get("password", "")
         except (ValueError, LookupError, BadHttpMessage):  # no form, or in no encoding
             raise web.HTTPBadRequest(text="that is no form\n") from None
-        address = request.remote or ""
-        if self._waiting[address] >= MOST_WAITING:
-            page = _login_page("Too many passwords from this address: wait a minute.", status=429)
-            page.headers["Retry-After"] = f"{MOST_WAITING * WRONG_S:.0f}"
-            return page
-        if not await self._is_right(str(given), address):
+        async with self._guesses[request.remote or ""]:  # who guesses waits
+            is_right = hmac.compare_digest(_digest(str(given)), self._password)
+            if not is_right:
+                await asyncio.sleep(WRONG_S)
+        if not is_right:
             return _login_page("That is not the password.", status=401)
         cookie = secrets.token_urlsafe(32)
         self._cookies.add(cookie)
@@ -133,20 +129,6 @@ class Gate:
             _cookie_of(request), cookie, path="/", httponly=True, samesite="Strict", secure=request.secure
         )
         return response
-
-    async def _is_right(self, given: str, address: str) -> bool:
-        """Look at the passwords of an address in turn: who guesses waits, the right one is taken."""
-        self._waiting[address] += 1
-        try:
-            async with self._turns[address]:
-                is_right = hmac.compare_digest(_digest(given), self._password or b"")
-                if not is_right:
-                    await asyncio.sleep(WRONG_S)
-                return is_right
-        finally:
-            self._waiting[address] -= 1
-            if not self._waiting[address]:
-                del self._waiting[address], self._turns[address]
 
 
 def _digest(password: str) -> bytes:

@@ -77,13 +77,6 @@ class Tab(AppService):
         self._process, self._stdin = process, process.stdin
         return process
 
-    async def start(self, width: int, height: int) -> None:
-        """Start the process; the line of one that cannot be started is closed, and says why."""
-        try:
-            await super().start(width, height)
-        except OSError as error:
-            await self._say_end(f"the dashboard cannot be started: {(error.strerror or str(error)).lower()}")
-
     async def run(self) -> None:
         """Send what it draws until it ends, then close the line with the last that it said."""
         process = self._process

@@ -140,18 +140,16 @@ async def test_who_guesses_waits_and_the_right_password_is_never_locked_out(
 ) -> None:
     """Tries that come at once are looked at one by one; from another address nothing is waited for."""
     monkeypatch.setattr(gate, "WRONG_S", 0.2)
-    monkeypatch.setattr(gate, "MOST_WAITING", 5)
     async with served("secret") as (client, server):
         login = server.make_url("/login")
 
         async def status(password: str) -> int:
             data = {"password": password}
             async with client.post(login, data=data, headers=origin(server), allow_redirects=False) as answer:
-                assert ("Retry-After" in answer.headers) == (answer.status == 429)
                 return answer.status
 
         began_s = time.monotonic()
-        guesses = [asyncio.create_task(status("wrong")) for _ in range(8)]
+        guesses = [asyncio.create_task(status("wrong")) for _ in range(5)]
         async with ClientSession(
             connector=TCPConnector(local_addr=("127.0.0.2", 0)), cookie_jar=CookieJar(unsafe=True)
         ) as other:
@@ -159,7 +157,7 @@ async def test_who_guesses_waits_and_the_right_password_is_never_locked_out(
             async with other.post(login, data=data, headers=origin(server), allow_redirects=False) as answer:
                 assert answer.status == 303
         assert not all(task.done() for task in guesses)
-        assert sorted(await asyncio.gather(*guesses)) == [401] * 5 + [429] * 3
+        assert sorted(await asyncio.gather(*guesses)) == [401] * 5
         assert time.monotonic() - began_s >= 1
         assert await status("secret") == 303
 

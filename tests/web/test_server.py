@@ -217,17 +217,6 @@ async def test_the_same_tab_twice_is_the_newer_one_s() -> None:
         assert not runs(first.pid)
 
 
-async def test_a_process_that_cannot_be_started_says_why_and_leaves_the_wheel() -> None:
-    programs = iter((["/nowhere/python"], words_of(drives=True)))
-    async with served(lambda _: next(programs)) as here:
-        first = await here.open(FIRST)
-        assert first.reading is not None
-        async with asyncio.timeout(20 * patience()):
-            await first.reading
-        assert first.closed == 4000
-        assert (await here.opened(SECOND)).part == "drives"
-
-
 async def test_the_end_of_a_process_is_told_to_its_page() -> None:
     async with served() as here:
         first = await here.opened(FIRST)
