@@ -19,7 +19,7 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.core.system import system_of
 from replexplorer.core.wire import LinkState
 from replexplorer.formats.configuration import Configuration
-from replexplorer.formats.paths import shipped, user_home
+from replexplorer.formats.paths import shipped
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -188,7 +188,7 @@ def _disk(info: Mapping[str, Any]) -> Check:
     """Room where Docker keeps its data, when that is a path of this host."""
     root = Path(str(info.get("DockerRootDir") or ""))
     try:
-        usage = shutil.disk_usage(root if root.is_dir() else user_home() or Path("/"))
+        usage = shutil.disk_usage(root if root.is_dir() else Path("/"))
     except OSError as error:
         return Check("disk", "unknown", f"cannot read the free space: {error.strerror}")
     detail = f"{usage.free / 1024**3:.1f} GB free of {usage.total / 1024**3:.0f} GB"

@@ -76,41 +76,23 @@ def expanded(written: str) -> Path:
     return Path(path)
 
 
-def user_home() -> Path | None:
-    """This user's home directory; None where neither HOME nor the list of users has one."""
-    home = os.path.expanduser("~")
-    return None if home.startswith("~") else Path(home)
-
-
 def is_there(file: Path) -> bool:
-    """Whether there is such a file or link; raises MissingPiece where this user may not look."""
+    """Whether there is such a file or link; raises PermissionError where this user may not look."""
     try:
         file.lstat()
-    except PermissionError:
-        raise _forbidden(file.parent) from None
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     return True
 
 
 def toml_files(directory: Path) -> list[Path]:
-    """The user's own `*.toml` there, by name; none without the directory. Raises MissingPiece where this
+    """The user's own `*.toml` there, by name; none without the directory. Raises PermissionError where this
     user may not look."""
     try:
         names = os.listdir(directory)
-    except PermissionError:
-        raise _forbidden(directory) from None
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(directory / name for name in names if name.endswith(".toml") and not name.startswith("."))
-
-
-def _forbidden(directory: Path) -> MissingPiece:
-    """What to raise: names the outermost directory that is closed, which is the one to open."""
-    parts = (*reversed(directory.parents), directory)
-    closed = next((each for each in parts if not os.access(each, os.R_OK | os.X_OK)), directory)
-    remedy = f"`chmod u+rwx {closed}`, or `chown` it where it is another user's, or set XDG_CONFIG_HOME"
-    return MissingPiece(f"{closed} may not be read by this user", remedy)
 
 
 def state_directory() -> Path:
