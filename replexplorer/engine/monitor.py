@@ -263,7 +263,7 @@ class Monitor:
         wanted = self._state.requested_value
         again = all(same_value(name.knob, wanted(name), now) for name, (_, now) in changes.items())
         whose = f"by hand on {node}{', as requested again' if again else ''}"
-        self._event_log.set_by_hand(node, title, f"{title}, {whose}")
+        self._event_log.mark(title, f"{title}, {whose}")
 
     # -- what replicas have
 

@@ -5,31 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Final
 
-from replexplorer.core.epochs.epochs import Epoch, Epochs
+from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.counters import Sample
-from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Look, Protection, States, is_outage, turn_words
 from replexplorer.core.tick import Tick
 from replexplorer.ports import Clock, Recorder
-
-
-@dataclass(frozen=True, slots=True)
-class SetByHand:
-    """Variables of a server that no replexplorer set."""
-
-    at_s: float
-    """Seconds since the session began, when it was seen."""
-    node: str
-    title: str
-    """`sync_binlog 1 → 0`."""
 
 
 class EventLog:
@@ -39,15 +26,14 @@ class EventLog:
         self._clock = clock
         self.began_s = clock.monotonic()
         """Monotonic clock when the session began."""
-        self._epochs = Epochs(self.began_s)
+        self.epochs = Epochs(self.began_s)
+        """The rows of the ledger."""
         self._states = States()
         self._looked_s = -inf
         """When the primary was looked at last."""
         self._restarts_s: dict[str, float] = {}
         self._untold: list[Event] = []
         self._last_mark = 0
-        self.by_hand: list[SetByHand] = []
-        """All of this session, oldest first."""
         self.unchanged_since_s = self.began_s
         """Monotonic clock of the last change's effect or mark; while a change is under way infinity."""
 
@@ -67,7 +53,7 @@ class EventLog:
         """A change begins: the epoch before ends here; answers the change's number."""
         self._last_mark += 1
         self.unchanged_since_s = inf
-        self._epochs.begin(self._last_mark, self._clock.monotonic(), title)
+        self.epochs.begin(self._last_mark, self._clock.monotonic(), title)
         return self._last_mark
 
     def change_effective(
@@ -76,7 +62,7 @@ class EventLog:
         """The change has taken effect: draw its mark and begin to measure its epoch, one latency later or
         from the moment that is given."""
         self.unchanged_since_s = self._clock.monotonic()
-        self._epochs.effective(number, self.unchanged_since_s, title, from_s=measured_from_s)
+        self.epochs.effective(number, self.unchanged_since_s, title, from_s=measured_from_s)
         self.tell(Severity.MARK, text, mark=number)
 
     def mark(self, title: str, text: str = "") -> None:
@@ -85,7 +71,7 @@ class EventLog:
 
     def end_epoch(self, at_s: float | None = None) -> None:
         """The newest epoch ends, now or at this moment; what comes before the next change is nobody's."""
-        self._epochs.end(self._clock.monotonic() if at_s is None else at_s)
+        self.epochs.end(self._clock.monotonic() if at_s is None else at_s)
 
     def begin_restoring(self) -> None:
         """What was turned is restored: no epoch, and no state on the way is an outage."""
@@ -99,13 +85,8 @@ class EventLog:
     def change_failed(self, number: int, text: str) -> None:
         """The change was rolled back: the figures from here on count as before it."""
         self.unchanged_since_s = self._clock.monotonic()
-        self._epochs.effective(number, self.unchanged_since_s, "rolled back")
+        self.epochs.effective(number, self.unchanged_since_s, "rolled back")
         self.tell(Severity.BAD, text, mark=number)
-
-    def set_by_hand(self, node: str, title: str, text: str) -> None:
-        """Somebody else set variables of a server: a mark and an epoch as any other change's."""
-        self.by_hand.append(SetByHand(self.at_s, node, title))
-        self.mark(title, text)
 
     def follow(self, protection: Protection, counters: Sample, *, enabled: bool) -> Protection:
         """Take what was last seen of the primary; answers the state with when it began and what went
@@ -115,9 +96,9 @@ class EventLog:
             changing = counters.at_s <= self.unchanged_since_s  # it was looked at before all was in force
             seen = self._states.see(Look(counters.at_s, protection, counters, enabled), changing=changing)
             for stretch in seen.stretches:
-                self._epochs.suffer(stretch)
+                self.epochs.suffer(stretch)
             if seen.turn is not None:
-                self._epochs.turned(seen.turn)
+                self.epochs.turned(seen.turn)
                 if told := turn_words(seen.turn, protection):
                     self.tell(*told, at_s=seen.turn.at_s - self.began_s)
         is_this = self._states.settled and self._states.state is protection.state
@@ -132,30 +113,18 @@ class EventLog:
     def server_restarted(self, node: str) -> None:
         """A server restarted: its epoch says so, and its node."""
         self._restarts_s[node] = self.at_s
-        self._epochs.restarted(self._clock.monotonic(), node)
+        self.epochs.restarted(self._clock.monotonic(), node)
 
     def with_restart(self, node: NodeView) -> NodeView:
         """The node with when it was last seen to have restarted."""
         at_s = self._restarts_s.get(node.name)
         return node if at_s is None else replace(node, restarted_s=at_s)
 
-    def expose(self, exposure: Exposure) -> None:
-        """Take what a failure would lose now."""
-        self._epochs.expose(self._clock.monotonic(), exposure)
-
-    def add(self, interval: Interval) -> None:
-        """Take an interval of the load."""
-        self._epochs.add(interval)
-
     def take_events(self) -> tuple[Event, ...]:
         """The events since the last take, oldest first."""
         taken = tuple(self._untold)
         self._untold.clear()
         return taken
-
-    def epochs(self) -> tuple[Epoch, ...]:
-        """The epoch ledger's rows, newest last."""
-        return self._epochs.rows()
 
 
 _WRITE_EVERY_S: Final = 1.0

@@ -40,7 +40,7 @@ class TickMaker:
         """What is known now."""
         intervals = self.load.inbox.take()
         for interval in intervals:
-            self.event_log.add(interval)
+            self.event_log.epochs.add(interval)
         if intervals:
             self._last = reduce(Interval.followed_by, intervals)
         window, since_s = self.state.window, self.event_log.unchanged_since_s
@@ -55,7 +55,7 @@ class TickMaker:
             anatomy = window.anatomy_at_server(since_s)
         exposure = self.state.exposures.exposure()
         if exposure is not None:
-            self.event_log.expose(exposure)
+            self.event_log.epochs.expose(self.state.fleet.outside.clock.monotonic(), exposure)
         return Tick(
             at_s=self.event_log.at_s,
             wall_s=self.state.fleet.outside.clock.wall(),
@@ -74,7 +74,7 @@ class TickMaker:
             anatomy=anatomy,
             truth=window.truth(since_s),
             exposure=exposure,
-            epochs=self.event_log.epochs(),
+            epochs=self.event_log.epochs.rows(),
             events=self.event_log.take_events(),
             faults=self.state.faults,
             viewer=self.driving.viewer_of is not None,

@@ -197,7 +197,7 @@ async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
         (event,) = session.event_log.take_events()
         assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
         assert event.mark == 1
-        assert [row.title for row in session.event_log.epochs()] == ["baseline", "rolled back"]
+        assert [row.title for row in session.event_log.epochs.rows()] == ["baseline", "rolled back"]
 
 
 @virtual

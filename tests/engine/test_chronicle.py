@@ -22,7 +22,7 @@ async def test_a_change_is_one_number_in_log_and_ledger() -> None:
     event_log.change_effective(number, "rtt 0 → 85 ms", "rtt 0 → 85 ms, done")
     (event,) = event_log.take_events()
     assert (event.at_s, event.wall_s, event.mark, event.severity) == (12, WALL_S + 62, 1, Severity.MARK)
-    assert [(row.number, row.at_s, row.title) for row in event_log.epochs()] == [
+    assert [(row.number, row.at_s, row.title) for row in event_log.epochs.rows()] == [
         (0, 0, "baseline"),
         (1, 12, "rtt 0 → 85 ms"),
     ]
@@ -35,7 +35,7 @@ async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
     event_log.change_failed(event_log.begin_change("sync_binlog 0"), "sync_binlog 0 failed: 1227")
     (event,) = event_log.take_events()
     assert (event.severity, event.mark) == (Severity.BAD, 1)
-    assert event_log.epochs()[-1].title == "rolled back"
+    assert event_log.epochs.rows()[-1].title == "rolled back"
     assert event_log.begin_change("next") == 2
 
 

@@ -159,7 +159,7 @@ async def test_a_phase_s_row_of_the_ledger_is_its_result(name: str) -> None:
         await asyncio.sleep(10)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
-        rows = {row.title: row for row in session.event_log.epochs()}
+        rows = {row.title: row for row in session.event_log.epochs.rows()}
     assert result.aborted is None
     for phase in result.phases:
         row = rows[phase.phase.name]
