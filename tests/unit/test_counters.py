@@ -27,7 +27,7 @@ def test_rates_are_differences_over_time() -> None:
         after(binlog_cache_use=1500, yes_tx=30, no_tx=6, no_times=2, tx_waits=18, tx_wait_time_us=930_000),
     )
     assert found is not None
-    assert (found.commits, found.acks, found.unprotected, found.switched_off) == (500, 20, 1, 1)
+    assert (found.commits, found.acks, found.unprotected) == (500, 20, 1)
     assert found.tps == 250.0
     assert found.ack_wait_ms == pytest.approx(85.0)
 

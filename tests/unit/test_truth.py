@@ -34,7 +34,7 @@ FILES = {
     Source.BINLOG_FSYNC: Total(125, 1),
     Source.REDO_FSYNC: Total(260, 1),
 }
-RATES = Rates(5.0, commits=1000, acks=200, unprotected=3, switched_off=1, ack_waits=150, ack_wait_ms=2.5)
+RATES = Rates(5.0, commits=1000, acks=200, unprotected=3, ack_waits=150, ack_wait_ms=2.5)
 
 
 def truth(

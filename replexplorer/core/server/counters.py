@@ -76,8 +76,6 @@ class Rates:
     """Acknowledged waits: commit queues under after_sync, transactions under after_commit."""
     unprotected: int | None = None
     """Commits that did not wait (no_tx)."""
-    switched_off: int | None = None
-    """Times that semi-sync went off, by timeout or by a statement."""
     ack_waits: int | None = None
     """Waits for an acknowledgement that really slept and were acknowledged."""
     ack_wait_ms: float | None = None
@@ -103,7 +101,6 @@ def rates(before: Sample, after: Sample) -> Rates | None:
         commits=grown(old.binlog_cache_use, new.binlog_cache_use),
         acks=grown(old.yes_tx, new.yes_tx),
         unprotected=grown(old.no_tx, new.no_tx),
-        switched_off=grown(old.no_times, new.no_times),
         ack_waits=waits,
         ack_wait_ms=waited_us / waits / 1000 if waits and waited_us is not None else None,
     )

@@ -38,7 +38,7 @@ class FsyncCounts:
 
 
 @json_keys(
-    hide="delay_asked_ms fsyncs undo_journal stall_ms",
+    hide="delay_asked_ms fsyncs undo_journal",
     show="fsync_counts",
     delay_ms="fsync_delay_ms",
     measured_ms="fsync_measured_ms",
@@ -74,8 +74,6 @@ class DiskView:
     """Standard deviation of the delays, in force; None when unknown."""
     measured_by_kind_ms: Mapping[str, float] = field(default_factory=dict)
     """`measured_ms` of redo and binlog apart, each where it had any."""
-    stall_ms: float | None = None
-    """What a fault adds to each fsync beside the delay; None when unknown."""
 
     @property
     def fsync_counts(self) -> FsyncCounts:

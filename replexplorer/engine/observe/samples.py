@@ -348,7 +348,6 @@ async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -
         binlog_delay_ms=state.binlog_delay_ms,
         jitter_ms=state.jitter_ms,
         measured_by_kind_ms=state.measured_by_kind_ms,
-        stall_ms=state.stall_ms,
     )
 
 
