@@ -49,6 +49,7 @@ _LABS_IN_ORDER: Final = (
     "tour", "wan-insert", "durability-modes", "bulk-load", "wan-threads", "systems-78ms", "phantom-read",
     "hot-row", "archive", "quorum-of-n", "applier-lag", "group-delay", "missing-key",
 )  # fmt: skip
+"""Labs that are listed in this order, before others that ship."""
 E = TypeVar("E")
 
 
@@ -102,14 +103,13 @@ class ExperimentFiles(Generic[E]):
 
 @cache
 def _shipped_labs() -> Mapping[str, Lab]:
-    directory = paths.shipped_labs()
-    return {name: read_lab(directory / f"{name}{_SUFFIX}", SCRIPTS) for name in _LABS_IN_ORDER}
+    files = {file.stem: file for file in paths.toml_files(paths.shipped_labs())}
+    return {name: read_lab(files[name], SCRIPTS) for name in dict.fromkeys([*_LABS_IN_ORDER, *files])}
 
 
 @cache
 def _shipped_drills() -> Mapping[str, Drill]:
-    files = sorted(paths.shipped_drills().glob(f"*{_SUFFIX}"))
-    return {file.stem: read_drill(file) for file in files}
+    return {file.stem: read_drill(file) for file in paths.toml_files(paths.shipped_drills())}
 
 
 LABS: Final = ExperimentFiles("lab", _shipped_labs, lambda: paths.labs_directory(), read_lab)
