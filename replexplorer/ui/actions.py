@@ -285,6 +285,11 @@ def keys_of(action: str, keymap: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(key.strip() for key in keymap.get(action, DEFAULT_KEYS[action]).split(","))
 
 
+def first_key(action: str, keymap: Mapping[str, str], *, in_ascii: bool = False) -> str:
+    """The first key of an action, as it is shown."""
+    return key_label(keys_of(action, keymap)[0], in_ascii=in_ascii)
+
+
 def bindings_of(actions: Sequence[Action]) -> list[BindingType]:
     """The registry's rows as bindings of Textual."""
     from textual.binding import Binding  # not for `keys` on the command line

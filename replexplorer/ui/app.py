@@ -136,10 +136,9 @@ class ExplorerApp(QuietEnd[str]):
         """What the palette offers: the actions; by what is typed also the themes and the knobs."""
         from replexplorer.ui.screens.dashboard import DashboardScreen
 
-        for action in ACTIONS:
-            targets = (each for each in (screen, self) if hasattr(each, f"action_{action.method}"))
-            target = next(targets, None) if action.listed else None
-            if target is not None and target.check_action(action.method, ()) is not False:
+        for action in ACTIONS if isinstance(screen, DashboardScreen) else EVERYWHERE:
+            target = self if action in EVERYWHERE else screen
+            if action.listed and target.check_action(action.method, ()) is not False:
                 keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
                 run = partial(target.run_action, action.run)
                 yield SystemCommand(f"{action.area}: {action.title}", f"key {keys}", run)

@@ -52,8 +52,6 @@ class ExperimentControl:
     """Called when there is something else to show."""
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words."""
-    by_hand: bool = False
-    """The next lab waits for a key between its phases."""
     line: str = SUGGESTION
     """The sweep that was typed."""
     results: dict[str, ExperimentResult] = field(default_factory=dict)
@@ -88,7 +86,7 @@ class ExperimentControl:
             self.experiments[:] = [each for each in self.experiments if each.kind != "sweep"] + [experiment]
         self.unseen = None
         self.results.pop(_named(experiment), None)
-        run = self.last = RunningExperiment(experiment, Conductor(by_hand=self.by_hand))
+        run = self.last = RunningExperiment(experiment, Conductor())
         run.task = asyncio.create_task(self._run(run, quick), name=_named(experiment))
         run.task.add_done_callback(lambda _: self.moved())
         return run.task

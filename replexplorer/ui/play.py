@@ -420,9 +420,9 @@ class PlayApp(ExplorerApp):
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                found = await self._dashboard.run_experiment(
-                    self._experiment(line), quick=rest.endswith(" quick")
-                )
+                experiment, control = self._experiment(line), self._dashboard.experiments
+                await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
+                found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
             case _:

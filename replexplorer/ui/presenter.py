@@ -33,8 +33,6 @@ class Presenter:
     """Number of the lesson's stage whose caption is read, from 1; None: the one under way."""
     _seen: Tick | None = None
     _keys: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=12))
-    _turned: set[str] = field(default_factory=set)
-    """Keys of the knobs that were turned since presenting began."""
     _under_way: tuple[object, int] | None = None
     """The lesson and its stage as last seen."""
 
@@ -42,18 +40,12 @@ class Presenter:
         """Begin to present, or end it."""
         self.began_s = now_s if self.began_s is None else None
         self.reads = None
-        self._turned.clear()
 
     def fold(self, tick: Tick) -> None:
         """Take a tick, and the lesson under way."""
         before, self._seen = self._seen, tick
         if before is not None and before.at_s <= tick.at_s and before.stack == tick.stack:
             self.caption = caption(before, tick) or self.caption
-            self._turned.update(
-                name.key
-                for name, knob in tick.knobs.items()
-                if name in before.knobs and before.knobs[name].requested != knob.requested
-            )
         under_way = self.labs.running, self._number
         if under_way != self._under_way:
             self._under_way, self.reads = under_way, None
@@ -61,14 +53,14 @@ class Presenter:
     @property
     def lesson_keys(self) -> frozenset[str] | None:
         """Keys of the knobs that the lesson turns, which all stay in view; without one, before a room, of
-        those that are not at their default, or were turned meanwhile. None: all knobs."""
+        those that are not at their default. None: all knobs."""
         lesson = self.labs.running
         if lesson is not None and lesson.experiment.turns:
             return frozenset(text.partition("@")[0] for text in lesson.experiment.turns)
         if self.began_s is None or self._seen is None:
             return None
         moved = {name.key for name, knob in self._seen.knobs.items() if knob.requested != knob.default}
-        return frozenset(moved | self._turned) or None
+        return frozenset(moved) or None
 
     def press(self, event: events.Key, now_s: float) -> None:
         """A key was pressed."""

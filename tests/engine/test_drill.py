@@ -241,12 +241,15 @@ async def test_a_rollback_step_that_fails_is_said_and_the_rest_goes_on() -> None
 
 @virtual
 async def test_a_presenter_steps_through_it_and_aborts() -> None:
-    rig, conductor, told = FakeRig(), Conductor(by_hand=True), list[ExperimentProgress]()
+    rig, conductor, told = FakeRig(), Conductor(), list[ExperimentProgress]()
     before = rig.taken
+    conductor.toggle()
     task = asyncio.create_task(run(rig, watch=told.append, conductor=conductor))
     await until(lambda: conductor.waits)
     assert told[-1].doing == "waiting for the next one"
     conductor.next()
+    await until(lambda: not conductor.waits)
+    conductor.toggle()
     await until(lambda: conductor.waits and told[-1].number == 2)
     assert [str(fault) for fault in rig.faults] == ["kill@db1"]
     conductor.abort("ended by hand")

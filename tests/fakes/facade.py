@@ -504,7 +504,7 @@ class FakeFacade(Console):
                 service.record_all([number * 1000] * 100)
                 state = Protection(phase.state, requested=True)
                 result.phases.append(PhaseResult(phase, {}, 85.2, service, 100.0 * number, None, state, 1, 0))
-                if number < len(lab.phases) and conductor.holds:
+                if number < len(lab.phases) and conductor.paused:
                     watch(ExperimentProgress(lab, number, "waiting for the next phase", 1.0, left_s))
                     await conductor.gate()
         except asyncio.CancelledError:

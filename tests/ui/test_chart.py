@@ -37,6 +37,7 @@ from replexplorer.ui.charts.chart_model import (
 )
 from replexplorer.ui.charts.contents import latency_chart, tps_chart, zoomed
 from replexplorer.ui.charts.paint import BANDS, paint_chart, plot_area
+from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets.lines import Chart
@@ -401,7 +402,7 @@ class _Charts(App[None]):
         self.glyphs = glyphs
 
     def compose(self) -> ComposeResult:
-        chart = Chart(glyphs=self.glyphs, id="tps")
+        chart = Chart(Settings(glyphs=self.glyphs), "tps")
         chart.shown = both()[0]
         yield chart
 

@@ -210,19 +210,6 @@ async def test_full_runs_the_long_one() -> None:
         assert app.facade.called("lab") == [("hot-row", False)]
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_by_hand_each_phase_waits_for_a_key(size: tuple[int, int]) -> None:
-    async with bench(size=size, facade=by_turns()) as app:
-        await begun(app, "wan-insert", "b", "enter")
-        await app.press("n")
-        await app.until(lambda: "this phase is measured to its end first" in toasts(app))
-        turn(app)
-        await app.until(lambda: "waits for n" in strip(app))
-        assert "no replica" in strip(app)
-        await app.press("n")
-        await app.until(lambda: "2/4 async" in strip(app))
-
-
 async def test_pause_holds_before_the_next_phase_until_it_is_taken_back() -> None:
     async with bench(facade=by_turns()) as app:
         await begun(app, "wan-insert")

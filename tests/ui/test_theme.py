@@ -14,6 +14,7 @@ from replexplorer.core.history.series import Point
 from replexplorer.formats.themes import TOKENS, load_themes
 from replexplorer.ui.charts.chart_model import FaultWindow, Page, WindowKind
 from replexplorer.ui.charts.contents import tps_chart
+from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import (
     NO_COLOR_THEME,
     WINDOW_GROUNDS,
@@ -44,7 +45,7 @@ class _Themed(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static("one", id="one")
-        chart = Chart()
+        chart = Chart(Settings(), "tps")
         chart.shown = MODEL
         yield chart
 

@@ -30,9 +30,7 @@ T = TypeVar("T")
 class Conductor:
     """A presenter's hand on an experiment: pause and next."""
 
-    def __init__(self, *, by_hand: bool = False) -> None:
-        """`by_hand`: each stage waits for `next`, the load running on meanwhile."""
-        self.by_hand = by_hand
+    def __init__(self) -> None:
         self.paused = False
         self.waits = False
         """The next stage waits for somebody now."""
@@ -55,21 +53,14 @@ class Conductor:
         self.paused = False
         self._go.set()
 
-    @property
-    def holds(self) -> bool:
-        """Whether the next stage waits for somebody."""
-        return self.paused or self.by_hand
-
     async def gate(self) -> None:
         """Wait until the next stage may begin."""
         self._go.clear()
         self.waits = True
         try:
-            while self.holds:
+            while self.paused:
                 await self._go.wait()
                 self._go.clear()
-                if not self.paused:
-                    return
         finally:
             self.waits = False
 
@@ -132,7 +123,7 @@ class StagesUnderWay:
 
     async def gate(self) -> None:
         """Wait until the next stage may begin."""
-        if self.conductor.holds:
+        if self.conductor.paused:
             self.tell("waiting for the next one", 1.0)
             await self.conductor.gate()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -18,17 +18,14 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.experiment.experiment import ExperimentResult, NamedExperiment
 from replexplorer.core.history.caption import headline
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.catalogue import Kind
 from replexplorer.core.knobs.names import (
     SOURCE,
     Assignment,
     KnobName,
     Value,
-    describe_range,
     format_value,
     with_unit_of,
 )  # fmt: skip
@@ -48,7 +45,7 @@ from replexplorer.ui.actions import (
     SEEK_S,
     VIEW,
     bindings_of,
-    key_label,
+    first_key,
     keys_of,
     mode_of,
 )  # fmt: skip
@@ -107,11 +104,10 @@ class CommandDone(Message):
 
 @dataclass
 class CommandFailed(Message):
-    """A command was refused or went wrong: one line, and what to do."""
+    """A command was refused or went wrong: one line, with what to do."""
 
     label: str
     text: str
-    hint: str
 
 
 class DashboardScreen(Screen[None]):
@@ -170,35 +166,35 @@ class DashboardScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Every widget of every layout; the layout's class says which are shown."""
         self._lay_out(self.app.size, update=False)  # each is styled once, as it is mounted
-        glyphs, keymap = self._settings.glyphs, self._settings.keymap
-        yield Header(glyphs=glyphs, id="header")
-        yield LabStrip(keymap=keymap, glyphs=glyphs, id="lab-strip")
-        yield PresenterBar(self.presenter, keymap=keymap, glyphs=glyphs, id="presenter")
-        yield ReplicaStrip(keymap=keymap, glyphs=glyphs, id="replica-strip")
-        yield BigStrip(glyphs=glyphs, id="big-strip")
+        settings = self._settings
+        yield Header(settings, "header")
+        yield LabStrip(settings, "lab-strip")
+        yield PresenterBar(self.presenter, settings, "presenter")
+        yield ReplicaStrip(settings, "replica-strip")
+        yield BigStrip(settings, "big-strip")
         with Horizontal(id="body"):
             with Vertical(id="left"):
-                yield Topology(glyphs=glyphs, id="topology")
-                yield KnobPanel(self.board, glyphs=glyphs, id="knobs")
-                yield StatementPanel(glyphs=glyphs, id="statement")
+                yield Topology(settings, "topology")
+                yield KnobPanel(self.board, settings, "knobs")
+                yield StatementPanel(settings, "statement")
             with Vertical(id="right"):
-                yield LabTries(glyphs=glyphs, id="lab-tries")
-                yield Chart(glyphs=glyphs, id="tps-chart")
+                yield LabTries(settings, "lab-tries")
+                yield Chart(settings, "tps-chart")
                 with Horizontal(id="lower"):
-                    yield Chart(glyphs=glyphs, id="latency-chart")
-                    yield Chart(glyphs=glyphs, id="exposure-chart")
-                yield ValueStrip(glyphs=glyphs, id="value-strip")
-                yield ExposureLine(glyphs=glyphs, id="exposure")
-                yield AnatomyPanel(glyphs=glyphs, id="anatomy")
-                yield EpochTable(glyphs=glyphs, id="epochs")
-                yield EpochStrip(glyphs=glyphs, id="epoch-strip")
-        yield EventLogPane(glyphs=glyphs, id="events")
+                    yield Chart(settings, "latency-chart")
+                    yield Chart(settings, "exposure-chart")
+                yield ValueStrip(settings, "value-strip")
+                yield ExposureLine(settings, "exposure")
+                yield AnatomyPanel(settings, "anatomy")
+                yield EpochTable(settings, "epochs")
+                yield EpochStrip(settings, "epoch-strip")
+        yield EventLogPane(settings, "events")
         if self._player is not None:
-            yield PlayerLine(glyphs=glyphs, id="player")
-        yield KnobLine(glyphs=glyphs, id="knob-line")
-        yield Footer(keymap=keymap, glyphs=glyphs, id="footer")
-        yield TinyNotice(glyphs=glyphs, id="tiny")
-        yield KnobDrawer(self.board, glyphs=glyphs, id="drawer")
+            yield PlayerLine(settings, "player")
+        yield KnobLine(settings, "knob-line")
+        yield Footer(settings, "footer")
+        yield TinyNotice(settings, "tiny")
+        yield KnobDrawer(self.board, settings, "drawer")
         yield Entry()
 
     def on_mount(self) -> None:
@@ -237,7 +233,7 @@ class DashboardScreen(Screen[None]):
 
     def key(self, action: str) -> str:
         """The first key of an action, as it is shown."""
-        return key_label(keys_of(action, self._settings.keymap)[0])
+        return first_key(action, self._settings.keymap)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What the mode allows; a hand on a lab only while one runs, its captions for who presents."""
@@ -283,7 +279,10 @@ class DashboardScreen(Screen[None]):
             return True
         character = event.character or ""
         if self._can_type and (character.isdigit() or character == "."):
-            self._type(character)
+            if "knob_type" in self.mode.refused:
+                self._refuse()
+            else:
+                self._open_value(character)
             return True
         bound = self.active_bindings.get(event.key)
         if bound is None or not bound.enabled:
@@ -465,23 +464,6 @@ class DashboardScreen(Screen[None]):
             self.ask("set", lambda console: console.set(tuple(assignments)))
         self._draw_knobs()
 
-    def _type(self, digit: str) -> None:
-        """Begin a value with a digit; a knob whose values are words says so at once."""
-        name = self.board.selected
-        words = name.knob.choices if name is not None and name.knob.kind is Kind.CHOICE else ()
-        if "knob_type" in self.mode.refused:
-            self._refuse()
-        elif name is not None and words and not any(word.startswith(digit) for word in words):
-            self._turn_down(f"{name.knob.label} is {describe_range(name.knob)}: ←→ change it, ↑↓ leave it")
-        else:
-            self._open_value(digit)
-
-    def _turn_down(self, problem: str) -> None:
-        """Say why a value is not taken, and give the keys back."""
-        self._problem = problem
-        self._close_entries()
-        self._draw_knobs()
-
     def _open_value(self, text: str) -> None:
         self._problem = ""
         self.query_one(KnobLine).type(True)
@@ -496,11 +478,11 @@ class DashboardScreen(Screen[None]):
             value = with_unit_of(name.knob, text, self.board.asked(name))
             assignment = self._stack.parse(f"{name}={value}")
         except ReplexplorerError as error:
-            self._turn_down(str(error))
-            return
-        self._problem = ""
+            self._problem = str(error)
+        else:
+            self._problem = ""
+            self.board.stage(name, assignment.value, self._settings.monotonic())
         self._close_entries()
-        self.board.stage(name, assignment.value, self._settings.monotonic())
         self._send()
 
     def _close_entries(self) -> bool:
@@ -562,48 +544,33 @@ class DashboardScreen(Screen[None]):
 
     # -- commands and what came of them
 
-    def ask(self, label: str, command: Command[Any]) -> None:
-        """Carry a command out after those that were asked for before; `label` comes back with its end."""
+    def ask(self, label: str, command: Command[Any], beside: str = "") -> None:
+        """Carry a command out after those that were asked for before, or, where `beside` says what is done
+        meanwhile, next to them; `label` comes back with its end."""
+        self.run_worker(self._carry_out(label, command, beside), group="commands", exit_on_error=False)
 
-        async def carry_out() -> None:
-            async with self._in_turn:
-                await self._carry_out(label, command)
-
-        self.run_worker(carry_out(), group="commands", exit_on_error=False)
-
-    def beside(self, label: str, command: Command[Any], words: str) -> None:
-        """Carry a command out beside them; `words` say so meanwhile."""
-
-        async def carry_out() -> None:
-            try:
-                await self._carry_out(label, command)
-            finally:
-                self.under_way.remove(words)
-
-        self.under_way.append(words)
-        self.run_worker(carry_out(), group="beside", exit_on_error=False)
-
-    async def _carry_out(self, label: str, command: Command[Any]) -> None:
+    async def _carry_out(self, label: str, command: Command[Any], beside: str) -> None:
         """A command is never cancelled by the next one, and every failure is told in one place."""
         if self._stack is None:
             return
+        self.under_way += [beside] if beside else []
         try:
-            result = await command(self._stack)
+            async with nullcontext() if beside else self._in_turn:
+                self.post_message(CommandDone(label, await command(self._stack)))
         except Exception as error:  # a defect must not end the dashboard, nor pass unseen
             self._fail(label, error)
-        else:
-            self.post_message(CommandDone(label, result))
+        finally:
+            if beside:
+                self.under_way.remove(beside)
 
     def _fail(self, label: str, error: Exception) -> None:
-        """Say what went wrong and what to do; an experiment of this dashboard's own ends by a key of its
-        own."""
-        text, hint = f"{type(error).__name__}: {error}", ""
-        if isinstance(error, ReplexplorerError):
-            text, hint = error.message, error.hint
+        """Say what went wrong and what to do; an experiment of this dashboard's own ends by a key."""
+        text = str(error) if isinstance(error, ReplexplorerError) else f"{type(error).__name__}: {error}"
         if isinstance(error, ExperimentUnderWay):
             hint = "wait for its end (in a shell, `--anyway` does not wait)"
             hint = f"abort it first ({self.key('lab.abort')})" if error.is_own else hint
-        self.post_message(CommandFailed(label, text, hint))
+            text = f"{error.message}: {hint}"
+        self.post_message(CommandFailed(label, text))
 
     @on(CommandDone)
     def _take_result(self, message: CommandDone) -> None:
@@ -628,8 +595,7 @@ class DashboardScreen(Screen[None]):
     def _take_failure(self, message: CommandFailed) -> None:
         if message.label == "set":
             self.board.confirm(applied=False)
-        text = f"{message.text}: {message.hint}" if message.hint else message.text
-        text = with_stack(text, self._settings.stack)
+        text = with_stack(message.text, self._settings.stack)
         self.notify(text, title=f"{message.label} failed", severity="error", timeout=10)
         self._draw_knobs()
 
@@ -723,11 +689,6 @@ class DashboardScreen(Screen[None]):
         self.notify(text, timeout=3)
         self._show_lab()
 
-    async def run_experiment(self, experiment: NamedExperiment, *, quick: bool) -> ExperimentResult | None:
-        """Run a lab or drill by itself to its end; None where it found nothing."""
-        await asyncio.wait([self.experiments.start(experiment, quick=quick)])
-        return self.experiments.result_of(experiment)
-
     def _lab_moved(self) -> None:
         """Show it once it has come to where it waits, if it does."""
         self.call_later(self._show_lab)
@@ -774,7 +735,7 @@ class DashboardScreen(Screen[None]):
         """Break something on purpose, or clear what is in force."""
         if self._stack is not None:
             self.app.push_screen(
-                FaultsScreen(self._stack, self.beside, self.under_way, self.picture, self._settings)
+                FaultsScreen(self._stack, self.ask, self.under_way, self.picture, self._settings)
             )
 
     def action_nodes_open(self) -> None:

@@ -44,7 +44,6 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "run(False)", "Run it full", show=False),
-        Binding("b", "by_hand", "Wait for a key between phases", show=False),
         Binding("r", "result", "What its last run found", show=False),
         Binding("y", "yes", "Run it though a load runs", show=False),
     ]
@@ -98,10 +97,9 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
             lasts = duration_text(lab.seconds(quick=self._asks))
             asked = f"Run {lab.name} for {lasts}? The load is restored.  "
             return [(asked, "warn b"), *key_hints(("y", "runs it,"), ("↑↓", "drop it"))]
-        hints = [("Enter", "quick"), ("f", "full"), ("b", "by itself" if control.by_hand else "by hand")]
+        hints = [("Enter", "quick"), ("f", "full")]
         hints += [("r", "result")] if control.result_of(self.chosen) else []
-        told = f"by hand: {self.key('step.next')} begins each phase   " if control.by_hand else ""
-        return [name, (told, "warn"), *key_hints(*hints)]
+        return [name, *key_hints(*hints)]
 
     def moved(self) -> None:
         """Another lab takes the question back."""
@@ -126,11 +124,6 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
         if self._asks is not None:
             self._control.start(self.chosen, quick=self._asks)
             self.dismiss()
-
-    def action_by_hand(self) -> None:
-        """Whether the next lab waits for a key between its phases."""
-        self._control.by_hand = not self._control.by_hand
-        self.fill()
 
     def action_result(self) -> None:
         """What the last run of the chosen lab found."""

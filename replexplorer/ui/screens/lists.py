@@ -33,6 +33,7 @@ from replexplorer.ui.actions import (
     QUIT,
     DashboardMode,
     bindings_of,
+    first_key,
     key_label,
     keys_of,
 )
@@ -169,7 +170,7 @@ class ListScreen(Screen[None]):
 
     def key(self, action: str) -> str:
         """The first key of an action, as it is shown."""
-        return key_label(keys_of(action, self.settings.keymap)[0])
+        return first_key(action, self.settings.keymap)
 
     def action_ledger_copy(self) -> None:
         """Put what the list copies on the clipboard, over OSC 52, and say what it was."""
@@ -238,6 +239,7 @@ class ChoiceScreen(ListScreen, Generic[Row]):
             for at, (old, new) in enumerate(zip(before, found, strict=True)):
                 if old != new:
                     options.replace_option_prompt_at_index(at, new[1])
+        self.call_after_refresh(options.scroll_to_highlight)  # what is below it may take more
 
     @on(OptionList.OptionHighlighted)
     def _choose(self, event: OptionList.OptionHighlighted) -> None:
@@ -246,7 +248,6 @@ class ChoiceScreen(ListScreen, Generic[Row]):
             self._chosen = row
             self.moved()
             self.fill()
-            self.call_after_refresh(event.option_list.scroll_to_highlight)  # what is below it may take more
 
     def moved(self) -> None:
         """The cursor went to another row."""

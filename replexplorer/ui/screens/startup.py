@@ -17,7 +17,7 @@ from replexplorer.core.text import with_stack
 from replexplorer.engine.outcome import Progress
 from replexplorer.engine.view import View
 from replexplorer.ui.charts.raster import plotext
-from replexplorer.ui.screens.lists import drawn
+from replexplorer.ui.screens.lists import drawn, key_hints
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.words.runs import Line, hung, spread
 
@@ -70,19 +70,17 @@ class StartupScreen(Screen[None]):
         width, height = self.app.size
         room, stack = min(_WIDTH, width * 95 // 100), self._settings.stack
         title: Line = [("replexplorer", "title b"), (f"  stack {stack}", "muted")]
-        rows: list[Line] = [spread(title, [(f"{self._seconds} s", "muted")], room), []]
         *done, step = self._steps
+        rows: list[Line] = [spread(title, [(f"{self._seconds} s", "muted")], room), []]
         rows += [[("✓ ", "good"), (each.text, "muted")] for each in done[-max(1, height - 10) :]]
-        if self.failure is not None:
-            message, hint = (with_stack(text, stack) for text in (self.failure.message, self.failure.hint))
-            rows += hung([("✖ ", "bad b")], message, room, "bad b")
-            rows += [*hung([("  ", "text")], hint, room), []]
-            rows.append([("  r", "key b"), (" retry   ", "muted"), ("q", "key b"), (" quit", "muted")])
-        else:
+        if self.failure is None:
             part = "" if step.done is None else f" {min(1.0, max(0.0, step.done)):.0%}"
             rows.append([("▸ ", "accent b"), (step.text, "text b"), (f"…{part}", "text")])
-        glyphs = self._settings.glyphs
-        text = Text("\n").join(drawn(self.app, glyphs, row) for row in rows)
+        else:
+            rows += hung([("✖ ", "bad b")], with_stack(self.failure.message, stack), room, "bad b")
+            rows += [*hung([("  ", "text")], with_stack(self.failure.hint, stack), room), []]
+            rows.append([("  ", "text"), *key_hints(("r", "retry "), ("q", "quit"))])
+        text = Text("\n").join(drawn(self.app, self._settings.glyphs, row) for row in rows)
         self.query_one("#start-steps", Static).update(text)
 
     def _advance(self, progress: Progress) -> None:
@@ -99,13 +97,12 @@ class StartupScreen(Screen[None]):
         self._show()
         try:
             await self._view.start(self._advance)
-        except ReplexplorerError as error:
+        except Exception as error:  # whatever it is, it is one line with a way out
+            if not isinstance(error, ReplexplorerError):
+                self.log.error(error)
+                hint = "the log file has the details; r tries again"
+                error = ReplexplorerError(f"{type(error).__name__}: {error}", hint)
             self.failure = error
-            self._show()
-        except Exception as error:  # any other failure is a defect, and still one line with a way out
-            self.log.error(error)
-            text = f"{type(error).__name__}: {error}"
-            self.failure = ReplexplorerError(text, "the log file has the details; r tries again")
             self._show()
         else:
             self._started()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice, zip_longest
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from replexplorer.core.history.caption import Headline, Matters
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
 from replexplorer.ui.presenter import Presenter
+from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import Layout
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.strips import big_rows, solid_rows
@@ -104,8 +105,8 @@ class PresenterBar(Lines[tuple[Headline, float]]):
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PresenterBar { height: 5; }"
 
-    def __init__(self, presenter: Presenter, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(self, presenter: Presenter, settings: Settings, id: str) -> None:
+        super().__init__(settings, id)
         self._presenter = presenter
 
     def show(self, shown: tuple[Headline, float]) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from replexplorer.core.knobs.names import Group, KnobName, format_value
 from replexplorer.core.tick import Tick
 from replexplorer.ui.board import Board
-from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, hint, padded, spread, width_of
@@ -57,8 +57,8 @@ class KnobPanel(Lines[Tick]):
 
         rows: int
 
-    def __init__(self, board: Board, *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
-        super().__init__(glyphs=glyphs, id=id)
+    def __init__(self, board: Board, settings: Settings, id: str) -> None:
+        super().__init__(settings, id)
         self._board = board
         self._top = 0
         self._rows: list[KnobName | None] = []

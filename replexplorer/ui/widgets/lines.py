@@ -6,7 +6,7 @@ that a terminal would obey.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from math import inf, isfinite
 from typing import ClassVar, Generic, TypeVar
@@ -18,11 +18,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from replexplorer.core.text import printable
-from replexplorer.ui.actions import key_label, keys_of
+from replexplorer.ui.actions import first_key
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.charts.paint import paint_chart
+from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import inks_of
-from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.words.runs import Line, Run, cut, joined
 
 
@@ -60,12 +60,10 @@ class Lines(Widget, Generic[Shown]):
     shown: Shown | None = None
     """What is painted; None: nothing yet."""
 
-    def __init__(
-        self, *, glyphs: Glyphs = BRAILLE, keymap: Mapping[str, str] | None = None, id: str | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, id: str) -> None:
         super().__init__(id=id)
-        self.glyphs = glyphs
-        self._keymap = keymap or {}
+        self.glyphs = settings.glyphs
+        self._keymap = settings.keymap
         self._painted: list[list[Run]] = []
         self._painted_size = (0, 0)
 
@@ -84,7 +82,7 @@ class Lines(Widget, Generic[Shown]):
 
     def key(self, action: str) -> str:
         """The first key of an action, as it is shown."""
-        return key_label(keys_of(action, self._keymap)[0], in_ascii=self.glyphs.ascii)
+        return first_key(action, self._keymap, in_ascii=self.glyphs.ascii)
 
     @property
     def rows(self) -> list[str]:
