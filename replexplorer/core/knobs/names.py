@@ -178,9 +178,7 @@ def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
     here = tuple(name for name in everywhere if name.node == roster.placed(node))
     if here:
         return here
-    if knob.place is Place.LOAD:
-        raise UsageError(f"{knob.key} is a knob of the load, not of {written}", f"write {knob.key}")
-    owner = "the primary" if knob.place is Place.SOURCE else "each replica"
+    owner = {Place.LOAD: "the load", Place.SOURCE: "the primary"}.get(knob.place, "each replica")
     where = " or ".join(str(name) for name in everywhere) or "nothing: this stack has none"
     raise UsageError(f"{knob.key} is a knob of {owner}, not of {written}", f"write {where}")
 

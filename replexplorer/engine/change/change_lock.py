@@ -270,16 +270,13 @@ class DriftDetector:
         async with self._turns.quiet():
             await self._state.read_document()
             await self._state.look(node)
+            wanted, noted = self._state.requested_value, self.noted
             by_hand = {
-                name: values
-                for name, values in self.unaccounted(node).items()
-                if not self._is_newly_requested(name, values[1])
+                name: (before, value)
+                for name, (before, value) in self.unaccounted(node).items()
+                # What another app has newly asked for is told by `news`.
+                if noted.get(name, self._state.default_value(name)) == wanted(name)
+                or not same_value(name.knob, wanted(name), value)
             }
             self.found(node)
             return by_hand
-
-    def _is_newly_requested(self, name: KnobName, value: Value) -> bool:
-        """Another app asked for it, which `news` will say."""
-        wanted = self._state.requested_value(name)
-        noted = self.noted.get(name, self._state.default_value(name))
-        return noted != wanted and same_value(name.knob, wanted, value)

@@ -63,22 +63,22 @@ class Controls:
     def parse(self, text: str) -> Assignment:
         """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
         assignment = parse_assignment(text, self.fleet.roster)
-        if not self.fleet.carries_out(assignment.names[0].knob):
+        knob, value = assignment.names[0].knob, assignment.value
+        if not self.fleet.carries_out(knob):
             raise UsageError(
-                f"{assignment.names[0].key} is not available",
+                f"{knob.key} is not available",
                 f"nothing here can turn it at the servers of '{self.fleet.outside.provider.name}'",
             )
         for name in assignment.names:
             member = self.fleet.members.get(self.fleet.named(name.node))
             if member is not None and member.capabilities is not None:
                 member.capabilities.knob(name.key)
-        if assignment.names[0].key == keys.PARTITION and "@" not in text and assignment.value == NO_PARTITION:
+        if knob.key == keys.PARTITION and "@" not in text and value == NO_PARTITION:
             # Every link heals, those between two replicas as well.
             pairs = (KnobName(keys.PARTITION, pair) for pair in self.fleet.roster.pairs)
             assignment = replace(assignment, names=(*assignment.names, *pairs))
-        if isinstance(assignment.value, str) and assignment.names[0].knob.is_file(assignment.value):
-            path, _ = self.fleet.outside.workload_file(assignment.value)
-            return replace(assignment, value=path)
+        if isinstance(value, str) and knob.is_file(value):
+            return replace(assignment, value=self.fleet.outside.workload_file(value)[0])
         return assignment
 
     def preview(self, desired: Desired) -> Preview:
