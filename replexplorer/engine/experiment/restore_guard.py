@@ -338,12 +338,31 @@ class RestoreGuard:
         return left
 
     async def _turn_back(self) -> list[str]:
-        if not self._kept:
-            return []
-        left = await turn_back(self.stack, self._of_now(self._kept), beside=self._lost)
-        if not left:
+        """Turn all knobs back at once, or as many as can be. The rest is only requested; answers that, each
+        in a line."""
+        left: list[str] = []
+        if not (values := self._of_now(self._kept)):
+            return left
+        try:
+            await self.stack.turn({**self._lost, **values})
             self.restored.append(f"{', '.join(map(str, self._kept))} restored")
+            return left
+        except ReplexplorerError:
+            pass  # each by itself
+        for name, value in values.items():
+            try:
+                await self.stack.turn({name: value})
+            except ReplexplorerError as error:
+                left.append(await self._request(name, value, error))
         return left
+
+    async def _request(self, name: KnobName, value: Value, why: ReplexplorerError) -> str:
+        """Write down what cannot be turned now; answers what becomes of it."""
+        try:
+            await self.stack.request({name: value})
+        except ReplexplorerError as error:
+            return f"{name} = {value} could not be restored: {error}"
+        return f"{name} = {value} is requested and comes with its server: {why}"
 
     def _of_now(self, values: Desired) -> dict[KnobName, Value]:
         """The same of the same nodes and links. Where each member takes writes, the load goes on at another
@@ -400,33 +419,6 @@ def _waiting_words(
     elif passed_s >= _NEARER_WITHIN_S:
         what += ", it comes no nearer" + ("" if driver is None else f": {driver} drives a load too")
     return f"{what}, for {max(0.0, within_s - passed_s):.0f} s at most"
-
-
-async def turn_back(
-    stack: StackApi, values: Mapping[KnobName, Value], *, beside: Mapping[KnobName, Value] | None = None
-) -> list[str]:
-    """Turn these back, with what goes `beside` them, all at once or as many as can be. The rest is only
-    requested; answers that, each in a line."""
-    try:
-        await stack.turn({**(beside or {}), **values})
-        return []
-    except ReplexplorerError:
-        left = []
-    for name, value in values.items():
-        try:
-            await stack.turn({name: value})
-        except ReplexplorerError as error:
-            left.append(await _request(stack, name, value, error))
-    return left
-
-
-async def _request(stack: StackApi, name: KnobName, value: Value, why: ReplexplorerError) -> str:
-    """Write down what cannot be turned now; answers what becomes of it."""
-    try:
-        await stack.request({name: value})
-    except ReplexplorerError as error:
-        return f"{name} = {value} could not be restored: {error}"
-    return f"{name} = {value} is requested and comes with its server: {why}"
 
 
 async def finish_killed(stack: StackApi) -> tuple[str, ...]:
