@@ -134,11 +134,7 @@ class BridgedAgent(Agent):
                     connection = _Connection(await self._open_bridge(self.node))
                     try:
                         hello = wire.Hello(self._token)
-                        welcome = self._answer(hello, await connection.ask(hello, OPEN_DEADLINE_S))
-                        if welcome.node != self.node:
-                            raise StackUnavailable(
-                                f"the sidecar of {self.node} says it is {welcome.node}'s", REPAIR
-                            )
+                        self._answer(hello, await connection.ask(hello, OPEN_DEADLINE_S))
                     except BaseException:
                         await connection.close()
                         raise
@@ -153,13 +149,7 @@ class BridgedAgent(Agent):
         """What answers a request; raise ReplexplorerError when it is an error."""
         if answer.error is not None:
             raise self._failure(answer.error)
-        try:
-            return wire.answer(request, answer.ok)
-        except wire.Malformed:
-            raise StackUnavailable(
-                f"the agent of {self.node} answers in a shape that this version does not know",
-                "`replexplorer down`, then `up`, takes the stack to this version",
-            ) from None
+        return wire.answer(request, answer.ok)
 
     def _failure(self, failure: wire.Failure) -> ReplexplorerError:
         if failure.code == "version":

@@ -251,35 +251,20 @@ def require(name: str, report: Report) -> None:
 def check_foreign(name: str, compose: Path, report: Report, system: str = DEFAULT) -> None:
     """Make sure that an image has a mysqld that we can start as a node of this system.
 
-    Raises MissingPiece in one line. What counts is what the start scripts themselves say, run
+    Raises MissingPiece in one line. What counts is what the start script itself says, run
     in a container without network that is removed at once.
     """
     report(f"looking for mysqld in {name}", None)
     script = (compose / "mysql" / "start-mysqld").read_text(encoding="utf-8")
-    commands = [["/bin/sh", "-c", script, "start-mysqld", "check"]]
-    needs = "--image needs one with a mysqld or mariadbd"
-    if system in OF_SYSTEMS:
-        script = _MEMBER_PARTS + (compose / "mysql" / f"start-{system}").read_text(encoding="utf-8")
-        commands.append(["/bin/sh", "-c", script])
-        needs = f"for {system} it needs MariaDB, Galera's provider and rsync; without --image one is built"
-    for command in commands:
-        with client() as daemon:
-            status, said = _run(daemon, name, command, {"RX_SYSTEM": system})
-        if status != 0:
-            lines = said.strip().splitlines() or ["it does not start"]
-            reason = lines[-1].removeprefix("start-mysqld: ")
-            raise MissingPiece(f"cannot use the image {name}: {reason}", needs)
-
-
-_MEMBER_PARTS: Final = """\
-PATH=$PATH:/usr/sbin:/usr/libexec
-fail() { echo "$1" >&2; exit 1; }
-for part in mariadbd rsync wsrep_sst_rsync; do
-    command -v "$part" >/dev/null || fail "it has no $part"
-done
-datadir=/nonexistent node=
-"""
-"""Before start-galera, which is read by start-mysqld: what a member needs beside the provider."""
+    command = ["/bin/sh", "-c", script, "start-mysqld", "check"]
+    with client() as daemon:
+        status, said = _run(daemon, name, command, {"RX_SYSTEM": system})
+    if status != 0:
+        lines = said.strip().splitlines() or ["it does not start"]
+        reason = lines[-1].removeprefix("start-mysqld: ")
+        raise MissingPiece(
+            f"cannot use the image {name}: {reason}", "--image needs one with a mysqld or mariadbd"
+        )
 
 
 def _run(daemon: Any, image: str, entrypoint: list[str], environment: Mapping[str, str]) -> tuple[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -157,30 +157,26 @@ def stack_names(client: Any) -> list[str]:
     return sorted({_of(item)[STACK] for item in found})
 
 
-def addresses(found: Iterable[Container]) -> list[NodeAddress]:
+def addresses(found: Sequence[Container]) -> list[NodeAddress]:
     """The nodes of these containers in order; one that is missing among them is down."""
-    by_node: dict[str, dict[str, Container]] = {}
-    for container in found:
-        by_node.setdefault(container.node, {})[container.role] = container
-    for number in range(1, max((node_number(name) or 0 for name in by_node), default=0)):
-        by_node.setdefault(node_name(number), {})
-    nodes = []
-    for name in in_order(by_node):
-        sidecar, server = by_node[name].get("sidecar"), by_node[name].get("mysqld")
-        nodes.append(
-            NodeAddress(
-                name=name,
-                server_running=server is not None and server.running,
-                sidecar_running=sidecar is not None and sidecar.running,
-                address=sidecar.address if sidecar else None,
-                port=MYSQL_PORT,
-                published_host=sidecar.published[0] if sidecar and sidecar.published else None,
-                published_port=sidecar.published[1] if sidecar and sidecar.published else None,
-                identity=sidecar.id if sidecar else "",
-                system=next((made.system for made in (sidecar, server) if made), DEFAULT),
-            )
-        )
-    return nodes
+    last = max((node_number(each.node) or 0 for each in found), default=0)
+    return [_address(node_name(number), Inventory(tuple(found))) for number in range(1, last + 1)]
+
+
+def _address(name: str, found: Inventory) -> NodeAddress:
+    sidecar, server = found.container(name, "sidecar"), found.container(name, "mysqld")
+    host, port = (sidecar and sidecar.published) or (None, None)
+    return NodeAddress(
+        name=name,
+        server_running=server is not None and server.running,
+        sidecar_running=sidecar is not None and sidecar.running,
+        address=sidecar.address if sidecar else None,
+        port=MYSQL_PORT,
+        published_host=host,
+        published_port=port,
+        identity=sidecar.id if sidecar else "",
+        system=next((made.system for made in (sidecar, server) if made), DEFAULT),
+    )
 
 
 def server_age_s(client: Any, stack: str, node: str, *, ended: bool = False) -> float | None:
