@@ -238,10 +238,6 @@ class Provider(Protocol):
         """How somebody reads the log of that node's server, as a command."""
         ...
 
-    async def open_bridge(self, node: str) -> Bridge:
-        """A way of its own to the agent of that node's sidecar."""
-        ...
-
 
 class ServerProcess(Protocol):
     """One node's mysqld as the machine sees it: what a fault does to it, and what takes that back.

@@ -18,7 +18,6 @@ from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import (
     Ability,
-    Bridge,
     ClientLogs,
     Credentials,
     HostView,
@@ -507,10 +506,6 @@ class FakeProvider:
     def server_log(self, node: str) -> str:
         """See `ports.Provider`."""
         return f"log {node}"
-
-    async def open_bridge(self, node: str) -> Bridge:
-        """The fakes' agents need none."""
-        raise StackUnavailable(f"no bridge to {node} in this test")
 
 
 __all__ = ("BASE_MS", "LOCAL_MS", "SWITCHES", "World", "tasks_left")

@@ -228,7 +228,7 @@ class AttachedProvider:
             "`replexplorer up` makes a stack",
         )
 
-    up = shrink = keep_roles = down = open_bridge = _absent
+    up = shrink = keep_roles = down = _absent
 
     def server_process(self, node: str) -> ServerProcess:
         """Raises MissingPiece."""
