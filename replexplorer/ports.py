@@ -12,10 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from replexplorer.core import wire
-from replexplorer.core.dialect.question import Row
+from replexplorer.core.dialect.question import Question, Row
+from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
@@ -39,6 +40,9 @@ from replexplorer.core.wire import (
 )
 
 Answered = TypeVar("Answered")
+T = TypeVar("T")
+DEADLINE_S: Final = 5.0
+"""Of a question."""
 
 
 class Clock(Protocol):
@@ -76,6 +80,30 @@ class Sql(Protocol):
     async def close(self) -> None:
         """Close the connection; a later call opens it again."""
         ...
+
+
+async def ask(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T:
+    """The answer; what the server refuses is asked the other way that the question has, if any.
+
+    Raises ServerRefused when no way is left, ServerUnreachable as `ports.Sql` does.
+    """
+    while True:
+        try:
+            rows = await sql.query(question.statement, question.arguments, deadline_s=deadline_s)
+        except ServerRefused:
+            if question.instead is None:
+                raise
+            question = question.instead
+        else:
+            return question.answer(rows, sql.node)
+
+
+async def ask_if_known(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T | None:
+    """The answer; None where the server refuses the question because it lacks what is asked."""
+    try:
+        return await ask(sql, question, deadline_s=deadline_s)
+    except ServerRefused:
+        return None
 
 
 class Ability(Enum):

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeVar
+from typing import Final
 
 from replexplorer.core.dialect.flavours import IDENTITY, Dialect, flavour_of
-from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.loss.client_log import Rows
-from replexplorer.ports import Sql
+from replexplorer.ports import DEADLINE_S, Sql, ask, ask_if_known
 
-T = TypeVar("T")
-DEADLINE_S = 5.0
+__all__ = ("DEADLINE_S", "ask", "ask_if_known", "execute", "ledger_rows", "probe")
+
 _ROWS_WITHIN_S: Final = 120.0
 _NO_SUCH: Final = frozenset({1049, 1146})
 """Unknown database, unknown table."""
-
-
-async def ask(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T:
-    """The answer; what the server refuses is asked the other way that the question has, if any.
-
-    Raises ServerRefused when no way is left, ServerUnreachable as `ports.Sql` does.
-    """
-    while True:
-        try:
-            rows = await sql.query(question.statement, question.arguments, deadline_s=deadline_s)
-        except ServerRefused:
-            if question.instead is None:
-                raise
-            question = question.instead
-        else:
-            return question.answer(rows, sql.node)
-
-
-async def ask_if_known(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T | None:
-    """The answer; None where the server refuses the question because it lacks what is asked."""
-    try:
-        return await ask(sql, question, deadline_s=deadline_s)
-    except ServerRefused:
-        return None
 
 
 async def ledger_rows(sql: Sql, dialect: Dialect, run: int) -> Rows:

@@ -7,10 +7,11 @@ none of its replicas, whoever listens at its address.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from replexplorer.adapters.mysql import Address, ControlConnection, Tls
 from replexplorer.core import wire
@@ -25,7 +26,6 @@ from replexplorer.core.dialect.attaching import (
 )
 from replexplorer.core.dialect.dialect import system_of_server
 from replexplorer.core.dialect.flavours import IDENTITY
-from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import (
     MissingPiece,
     ReplexplorerError,
@@ -44,9 +44,10 @@ from replexplorer.ports import (
     NodeAddress,
     ServerProcess,
     Sql,
+    ask,
+    ask_if_known,
 )
 
-T = TypeVar("T")
 _LOGIN_WITHIN_S: Final = 10.0
 """Across an ocean with TLS a login takes eight round trips."""
 _FIND_WITHIN_S: Final = 4.0
@@ -113,9 +114,9 @@ class AttachedProvider:
         return self._nodes
 
     async def _find(self) -> None:
-        async with _Asked(self.source, self.login) as source:
+        async with _connected(self.source, self.login) as source:
             try:
-                variables = await source.ask(IDENTITY, within_s=_LOGIN_WITHIN_S)
+                variables = await ask(source, IDENTITY, deadline_s=_LOGIN_WITHIN_S)
             except ServerUnreachable as error:
                 hint = error.hint or "check the address, the account and its password"
                 raise ServerUnreachable(error.message, hint) from None
@@ -125,14 +126,14 @@ class AttachedProvider:
                     f"{self.source.place} is a member of {system.title}, which is only watched",
                     "leave --allow-changes out",
                 )
-            identity = await source.ask(WHO)
+            identity = await ask(source, WHO)
             try:
-                await source.ask(FOLLOWED)
+                await ask(source, FOLLOWED)
             except ServerRefused as refused:  # an unknown state would look like a bad one
                 raise MissingPiece(
                     f"replication cannot be seen at {refused.message}", "grant it to the account"
                 ) from None
-            group = await source.ask(GROUP_OF[system.name]) if system.is_group else None
+            group = await ask(source, GROUP_OF[system.name]) if system.is_group else None
             urls = self._named or await self._listed(source, system)
         places, known, followed, failed = [self.source], {identity}, set[str](), dict[ServerUrl, str]()
         meeting = (self._meet(url, identity, system, group) for url in urls)
@@ -164,15 +165,15 @@ class AttachedProvider:
     ) -> tuple[Identity, str] | str:
         """Who a replica of the source is, or a member of its group, and the host by which it was told to
         reach the source; in words why it is none."""
-        async with _Asked(url, self.login) as server:
+        async with _connected(url, self.login) as server:
             try:
-                identity = await server.ask(WHO, within_s=_FIND_WITHIN_S)
+                identity = await ask(server, WHO, deadline_s=_FIND_WITHIN_S)
                 if identity == source:
                     return identity, url.host
                 if group is not None:
-                    is_ours = await server.ask(GROUP_OF[system.name]) == group
+                    is_ours = await ask(server, GROUP_OF[system.name]) == group
                     return (identity, "") if is_ours else f"{url.place} is in another group"
-                followed = await server.ask(FOLLOWED)
+                followed = await ask(server, FOLLOWED)
             except ReplexplorerError as error:
                 return error.message if not error.hint else f"{error.message}: {error.hint}"
         # One that was never connected does not know the number of its source.
@@ -180,15 +181,15 @@ class AttachedProvider:
             return f"{url.place} does not follow {self.source.place}"
         return identity, followed.host
 
-    async def _listed(self, source: _Asked, system: System) -> list[ServerUrl]:
+    async def _listed(self, source: Sql, system: System) -> list[ServerUrl]:
         """Where the other members of a group may be, or a source's replicas, by what they say of themselves
         and by whom binlogs are sent to."""
         if system.is_group:
-            return [ServerUrl(place.host, place.port) for place in await source.ask(MEMBERS_OF[system.name])]
-        registered = await source.known(REGISTERED) or ()
+            return [ServerUrl(place.host, place.port) for place in await ask(source, MEMBERS_OF[system.name])]
+        registered = await ask_if_known(source, REGISTERED) or ()
         ports = [place.port for place in registered if not place.host] or [PORT]
         places = [(place.host, place.port) for place in registered if place.host]
-        dumps = product(await source.known(DUMPED_TO) or (), dict.fromkeys(ports))
+        dumps = product(await ask_if_known(source, DUMPED_TO) or (), dict.fromkeys(ports))
         urls = [ServerUrl(host, port) for host, port in dict.fromkeys([*places, *dumps])]
         return [url for url in urls if self.source.is_loopback or not url.is_loopback]
 
@@ -235,34 +236,14 @@ class AttachedProvider:
         raise MissingPiece(f"{node} is started and stopped by its owner", "`replexplorer up` makes a stack")
 
 
-class _Asked:
-    """A connection to one server for a few questions, as a context."""
-
-    def __init__(self, url: ServerUrl, login: Login) -> None:
-        self._sql = connection_to(url, url.place, login)
-
-    async def __aenter__(self) -> _Asked:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._sql.close()
-
-    async def ask(self, question: Question[T], *, within_s: float = 5.0) -> T:
-        """The answer, asked the other way where the server refuses the first."""
-        try:
-            rows = await self._sql.query(question.statement, question.arguments, deadline_s=within_s)
-        except ServerRefused:
-            if question.instead is None:
-                raise
-            return await self.ask(question.instead, within_s=within_s)
-        return question.answer(rows, self._sql.node)
-
-    async def known(self, question: Question[T]) -> T | None:
-        """The answer; None where the account may not ask, or the server does not know."""
-        try:
-            return await self.ask(question)
-        except ServerRefused:
-            return None
+@asynccontextmanager
+async def _connected(url: ServerUrl, login: Login) -> AsyncIterator[Sql]:
+    """A connection to one server for a few questions."""
+    sql = connection_to(url, url.place, login)
+    try:
+        yield sql
+    finally:
+        await sql.close()
 
 
 class NoSidecar(Agent):
