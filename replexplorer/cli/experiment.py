@@ -28,8 +28,8 @@ from replexplorer.core.text import closest, duration_text, table
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun, SystemsRun, assignments, fitting
-from replexplorer.engine.experiment.labs import SCRIPTS
-from replexplorer.engine.experiment.labs.tables import archive_of, bulk_load_of
+from replexplorer.engine.experiment.lab_scripts import SCRIPTS
+from replexplorer.engine.experiment.lab_tables import archive_of, bulk_load_of
 from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths

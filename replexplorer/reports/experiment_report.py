@@ -7,7 +7,7 @@ from typing import Final
 
 from replexplorer.core.experiment.drill_result import DrillResult, stretches_of
 from replexplorer.core.experiment.experiment import ExperimentResult
-from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Published, Relation, Summary
+from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Published, Summary
 from replexplorer.core.experiment.matrix import IN_WORDS, TITLE, CellResult, MatrixResult
 from replexplorer.core.server.comeback import Replication
 from replexplorer.core.server.exposure import Loss, Unknown
@@ -69,10 +69,11 @@ def experiment_report(result: ExperimentResult, ticks: Sequence[Tick] = ()) -> R
     return Report(result.experiment.name, [*facts, *own], [*blocks, again(result.again)], result.verdict)
 
 
-def _judged(relations: Sequence[Relation], title: str) -> ReportTable:
+def _judged(result: ExperimentResult) -> ReportTable:
     """What must hold, under `relations` or `expectations`."""
-    columns = words("", title.removesuffix("s"), "evidence")
-    return ReportTable(columns, [(each.word, each.name, each.evidence) for each in relations], title)
+    columns = words("", result.judged.removesuffix("s"), "evidence")
+    found = [(each.word, each.name, each.evidence) for each in result.relations]
+    return ReportTable(columns, found, result.judged)
 
 
 def _over_time(
@@ -141,7 +142,7 @@ def _drill_blocks(result: DrillResult, ticks: Sequence[Tick]) -> Iterator[Block]
     yield ReportTable(words("", ""), list(_time_rows(result)), "times")
     cost = [] if result.cost is None else [cost_cells(result.cost)]
     yield ReportTable(cost_columns(), cost, f"{COST_TITLE} before the first fault", COST_NOTE)
-    yield _judged(result.expectations, "expectations")
+    yield _judged(result)
     yield ReportNotes(result.repaired, "repaired")
     yield ReportNotes(result.unrestored, "not restored")
     course = [(f"{each.at_s:.2f}", each.text) for each in result.course]
@@ -250,7 +251,7 @@ def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
         yield _summary(result.summary)
     yield from _bars(result)
     yield ReportTable(_PHASES, [_phase_row(phase) for phase in phases])
-    yield _judged(result.relations, "relations")
+    yield _judged(result)
     if left_open := sum(each.word == "open" for each in result.relations):
         told = f"{left_open} left open: the repeats show neither that it holds nor that it does not"
         yield ReportNotes([told])

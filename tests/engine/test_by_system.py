@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.experiment import ExperimentProgress, Relation
 from replexplorer.core.experiment.lab import (
     GAVE_WAY,
     REFUSED,
@@ -18,7 +18,6 @@ from replexplorer.core.experiment.lab import (
     Length,
     Phase,
     Phases,
-    Relation,
     Summary,
     SummaryRow,
 )

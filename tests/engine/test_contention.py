@@ -14,7 +14,7 @@ from replexplorer.core.experiment.lab import RETRIED, Length, Phase
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.experiment.labs.sessions import CLIENTS, contend
+from replexplorer.engine.experiment.lab_scripts import CLIENTS, contend
 from replexplorer.engine.experiment.phase import Act
 from tests.fakes.clock import virtual
 from tests.fakes.rig import FakeRig

@@ -74,7 +74,7 @@ async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
     rig, told = FakeRig(), list[ExperimentProgress]()
     before = rig.taken
     result = await run(rig, watch=told.append)
-    assert result.verdict == "holds", result.expectations
+    assert result.verdict == "holds", result.relations
     assert [(each.fault, each.node) for each in result.windows] == [("kill", "db1"), ("partition=ack", "db2")]
     assert all(each.to_s is not None and each.to_s > each.from_s for each in result.windows)
     assert [each.state for each in result.timeline] == ["off", "protected"]
@@ -94,7 +94,7 @@ async def test_an_expectation_that_does_not_hold_deviates_with_its_evidence() ->
     drill = replace(KILL, expects=(Claim("rows are lost", "lost", 0.0, ">"),))
     result = await run(rig, drill)
     assert result.verdict == "deviates"
-    assert result.expectations[0].evidence == "found 0; more than 0 would hold"
+    assert result.relations[0].evidence == "found 0; more than 0 would hold"
 
 
 @virtual
@@ -110,7 +110,7 @@ async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied(
         Claim("no other rows", "diverged", 0.0, "=="),
     )
     result = await run(rig, replace(KILL, expects=expects))
-    assert result.verdict == "holds", result.expectations
+    assert result.verdict == "holds", result.relations
     assert any(step.startswith("rejoin db2") for step in rig.steps), rig.steps
     assert result.replication_after == {"db2": "broken 1236"}
     report = experiment_report(result)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.experiment.experiment import ExperimentProgress
-from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
+from replexplorer.core.experiment.experiment import ExperimentProgress, Relation
+from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState

@@ -10,8 +10,8 @@ import pytest
 
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.experiment.experiment import ExperimentProgress
-from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
+from replexplorer.core.experiment.experiment import ExperimentProgress, Relation
+from replexplorer.core.experiment.lab import Lab, LabResult, Length, Phase, PhaseResult
 from replexplorer.core.experiment.relations import Claim, Found
 from replexplorer.core.history.series import History
 from replexplorer.core.knobs.names import parse_assignment
@@ -19,7 +19,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.lab import LabRun
-from replexplorer.engine.experiment.labs.tables import bulk_load_of
+from replexplorer.engine.experiment.lab_tables import bulk_load_of
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.outcome import RolledBack

@@ -12,8 +12,8 @@ from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
-from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Relation
+from replexplorer.core.experiment.experiment import ExperimentProgress, Relation, Try, Watch
+from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult
 from replexplorer.core.experiment.matrix import CellResult, Matrix, MatrixResult, matrix_cells, stages_of
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.fault import FaultRequest
@@ -469,7 +469,7 @@ class FakeFacade(Console):
             started_wall_s=WALL_S,
             quick=run.quick,
             ledger=ledger,
-            expectations=judged,
+            relations=judged,
         )
 
     async def _matrix(self, run: MatrixRun) -> MatrixResult:

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from replexplorer.cli.experiment import LABS
-from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED, RETRIED, Lab, PhaseResult, Relation
+from replexplorer.core.experiment.experiment import Relation
+from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED, RETRIED, Lab, PhaseResult
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 

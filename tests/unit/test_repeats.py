@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult, Phases, Published, Relation
+from replexplorer.core.experiment.experiment import Relation
+from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult, Phases, Published
 from replexplorer.core.experiment.relations import Claim, judge_by
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram

@@ -13,6 +13,7 @@ from replexplorer.cli import arguments
 from replexplorer.cli.experiment import LABS, command_of
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.experiment import Relation
 from replexplorer.core.experiment.lab import (
     Lab,
     LabResult,
@@ -21,7 +22,6 @@ from replexplorer.core.experiment.lab import (
     PhaseResult,
     Publication,
     Published,
-    Relation,
 )
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -72,7 +72,7 @@ def result() -> LabResult:
     return LabResult(
         lab,
         phases,
-        relations,
+        relations=relations,
         server="mysql 9.7.4",
         started_wall_s=1_763_737_200.0,
         quick=True,

@@ -16,7 +16,7 @@ OWN_TABLES = (
     "engine/workload_capture/",
     "generator/",
     "formats/experiment_file.py",
-    "engine/experiment/labs/",
+    "engine/experiment/",
 )
 """Tables of the load and of labs: any SQL on them, and nothing that asks the server of itself."""
 
@@ -68,10 +68,10 @@ def test_no_sql_stands_elsewhere() -> None:
         ("core/dialect/x.py", 'x = "SELECT 1"', False),
         ("core/load/x.py", 'x = "INSERT INTO foo VALUES (?)"', False),
         ("core/load/x.py", 'x = "SHOW BINARY LOGS"', True),
-        ("engine/experiment/labs/x.py", 'x = f"DROP TABLE IF EXISTS {name}"', False),
-        ("engine/experiment/labs/x.py", 'x = "SELECT @@GLOBAL.gtid_executed AS gtids"', True),
+        ("engine/experiment/x.py", 'x = f"DROP TABLE IF EXISTS {name}"', False),
+        ("engine/experiment/x.py", 'x = "SELECT @@GLOBAL.gtid_executed AS gtids"', True),
         (
-            "engine/experiment/labs/x.py",
+            "engine/experiment/x.py",
             'x = "SELECT file_size FROM information_schema.innodb_tablespaces"',
             True,
         ),

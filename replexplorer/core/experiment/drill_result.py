@@ -15,8 +15,7 @@ from typing import Final
 
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.experiment import ExperimentResult
-from replexplorer.core.experiment.lab import Relation
+from replexplorer.core.experiment.experiment import ExperimentResult, Relation
 from replexplorer.core.experiment.relations import Claim, Found
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
@@ -184,6 +183,7 @@ class RowsLost:
     timeline="protection",
     cost="commit_cost",
     course="told",
+    relations="expectations",
 )
 @dataclass(slots=True)
 class DrillResult(ExperimentResult):
@@ -217,7 +217,6 @@ class DrillResult(ExperimentResult):
     is not known."""
     course: list[Moment] = field(default_factory=list)
     """What was done and seen, in order."""
-    expectations: tuple[Relation, ...] = ()
     repaired: Sequence[str] = ()
     """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
     judged = "expectations"
@@ -248,11 +247,6 @@ class DrillResult(ExperimentResult):
     def experiment(self) -> Drill:
         """What was run."""
         return self.drill
-
-    @property
-    def held(self) -> Sequence[bool]:
-        """Whether each expectation holds."""
-        return [each.holds for each in self.expectations]
 
     @property
     def told(self) -> str:

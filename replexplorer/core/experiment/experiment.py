@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, NamedTuple, Protocol
 
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import utc_ms
 
@@ -56,6 +58,32 @@ class NamedExperiment(Protocol):
         ...
 
 
+@json_keys(hide="ratio least most", is_open="open")
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What must hold between the figures, and what was found."""
+
+    name: str
+    holds: bool
+    evidence: str
+    checked: bool = True
+    """False: a figure to look at, which nothing depends on."""
+    ratio: float | None = None
+    """What was found, divided by what it is compared with; None where that is no number."""
+    least: float = 0.0
+    most: float = inf
+    """It holds while the ratio lies between these."""
+    is_open: bool = False
+    """The repeats' interval includes a bound: neither was shown, that it holds or that it does not."""
+
+    @property
+    def word(self) -> str:
+        """`holds`, `deviates`, `open` where the repeats leave it open, `shown` where nothing was checked."""
+        if not self.checked:
+            return "shown"
+        return "open" if self.is_open else "holds" if self.holds else "deviates"
+
+
 @dataclass(slots=True, kw_only=True)
 class ExperimentResult:
     """What a run of one came to."""
@@ -68,6 +96,8 @@ class ExperimentResult:
     """Why it ended before its last stage; None: it did not."""
     unrestored: tuple[str, ...] = ()
     """What could not be returned yet, and what becomes of it."""
+    relations: Sequence[Relation] = ()
+    """What must hold, and what was found."""
     conditions: Conditions | None = None
     """Before it began."""
     again: Sequence[str] = ()
@@ -83,7 +113,7 @@ class ExperimentResult:
     @property
     def held(self) -> Sequence[bool | None]:
         """Whether each of what must hold does; None: it was not judged."""
-        raise NotImplementedError
+        return [each.holds for each in self.relations]
 
     @property
     def told(self) -> str:

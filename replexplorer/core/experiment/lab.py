@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from statistics import fmean, median, stdev
 from typing import Any, ClassVar, Final
 
-from replexplorer.core.experiment.experiment import ExperimentResult, Stage
+from replexplorer.core.experiment.experiment import ExperimentResult, Relation, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.counters import CommitCost
@@ -334,32 +333,6 @@ class PhaseResult:
         return self.service.mean_ms or float("inf")
 
 
-@json_keys(hide="ratio least most", is_open="open")
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """What must hold between the figures, and what was found."""
-
-    name: str
-    holds: bool
-    evidence: str
-    checked: bool = True
-    """False: a figure to look at, which nothing depends on."""
-    ratio: float | None = None
-    """What was found, divided by what it is compared with; None where that is no number."""
-    least: float = 0.0
-    most: float = inf
-    """It holds while the ratio lies between these."""
-    is_open: bool = False
-    """The repeats' interval includes a bound: neither was shown, that it holds or that it does not."""
-
-    @property
-    def word(self) -> str:
-        """`holds`, `deviates`, `open` where the repeats leave it open, `shown` where nothing was checked."""
-        if not self.checked:
-            return "shown"
-        return "open" if self.is_open else "holds" if self.holds else "deviates"
-
-
 Phases = Mapping[str, PhaseResult]
 """The results by the phase's name."""
 Judge = Callable[[Phases], Sequence[Relation]]
@@ -432,7 +405,6 @@ class LabResult(ExperimentResult):
 
     lab: Lab
     phases: list[PhaseResult] = field(default_factory=list)
-    relations: tuple[Relation, ...] = ()
     repeats: int = 1
     """Runs of each phase."""
     references: tuple[Reference, ...] = ()
@@ -443,8 +415,3 @@ class LabResult(ExperimentResult):
     def experiment(self) -> Lab:
         """What was run."""
         return self.lab
-
-    @property
-    def held(self) -> Sequence[bool]:
-        """Whether each relation holds."""
-        return [each.holds for each in self.relations]

@@ -446,7 +446,7 @@ class CellResult:
         return f"{title}: {found} (theory: {theory}; meter: {self.meter_text}){repaired}"
 
 
-@json_keys(hide="started_wall_s", show="drill system started duration_s verdict")
+@json_keys(hide="started_wall_s relations", show="drill system started duration_s verdict")
 @dataclass(slots=True, kw_only=True)
 class MatrixResult(ExperimentResult):
     """A run of the matrix."""

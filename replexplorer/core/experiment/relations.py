@@ -14,6 +14,7 @@ from math import inf
 from typing import Any, ClassVar, Final, Literal
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.experiment import Relation
 from replexplorer.core.experiment.lab import (
     GAVE_WAY,
     REFUSED,
@@ -21,7 +22,6 @@ from replexplorer.core.experiment.lab import (
     Judge,
     PhaseResult,
     Phases,
-    Relation,
     Summary,
     SummaryRow,
 )

@@ -473,7 +473,7 @@ def _heat(figures: Sequence[CellFigures]) -> Heat:
 
 
 @json_keys(
-    hide="sweep runs started_wall_s ended_wall_s quick aborted",
+    hide="sweep runs started_wall_s ended_wall_s quick aborted relations",
     show="sweep=sweep.name started ended duration_s=sweep.duration_s repeat=sweep.repeats"
     " knobs=sweep.grid.dimensions passes_needed cells effects heat_map",
     resumed="resumed_runs",
@@ -500,11 +500,6 @@ class Swept(ExperimentResult):
     def experiment(self) -> Sweep:
         """What was run."""
         return self.sweep
-
-    @property
-    def held(self) -> Sequence[bool | None]:
-        """Nothing is expected of a sweep."""
-        return ()
 
     @property
     def started(self) -> str:

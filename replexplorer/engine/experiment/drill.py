@@ -99,7 +99,7 @@ class DrillRun:
 
         await carry_out(work, stack, result, stages, partial(self._check, stack))
         if result.aborted is None:
-            result.expectations = judge(drill.expects, figures_of(result), result.timeline)
+            result.relations = judge(drill.expects, figures_of(result), result.timeline)
         return result
 
     def _check(self, stack: StackApi, seen: Snapshot) -> None:

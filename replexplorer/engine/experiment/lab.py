@@ -21,7 +21,7 @@ from typing import Any
 from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.experiment.experiment import ExperimentProgress, Watch
+from replexplorer.core.experiment.experiment import ExperimentProgress, Relation, Watch
 from replexplorer.core.experiment.lab import (
     STACK_S,
     Figures,
@@ -30,7 +30,6 @@ from replexplorer.core.experiment.lab import (
     PhaseResult,
     Phases,
     Reference,
-    Relation,
     Rtt,
 )
 from replexplorer.core.experiment.relations import bounds_text
@@ -44,7 +43,7 @@ from replexplorer.core.knobs.names import (
     parse_value,
 )
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.ratio import Ratio, repeated
+from replexplorer.core.stats.ratio import interval_text, ratio_text, repeated
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.phase import PhaseRun
@@ -162,12 +161,13 @@ def _judged(relation: Relation, found: Sequence[Relation]) -> Relation:
     interval = repeated(ratios)
     if interval is None or len(ratios) < len(found):
         return _in_every_repeat(relation, found)
+    bounds = interval.value, interval.low, interval.high
     low = 0.0 if interval.low is None else interval.low
     high = inf if interval.high is None else interval.high
     least, most = relation.least, relation.most
     outside = high < least or low > most
     is_open = relation.checked and not outside and not (least <= low and high <= most)
-    told = f"{relation.evidence}; {len(found)} repeats: {interval_text(interval)}"
+    told = f"{relation.evidence}; {len(found)} repeats: {ratio_text(*bounds)} {interval_text(*bounds)}"
     if is_open:
         told += f", {bounds_text(least, most)} would show it"
     return replace(relation, holds=not relation.checked or not outside, is_open=is_open, evidence=told)
@@ -181,12 +181,6 @@ def _in_every_repeat(relation: Relation, found: Sequence[Relation]) -> Relation:
     number = failed[0]
     evidence = f"in repeat {number} of {len(found)}: {found[number - 1].evidence}"
     return replace(relation, holds=False, evidence=evidence)
-
-
-def interval_text(interval: Ratio) -> str:
-    """`x0.97 [0.88, 1.07]`; a side without a bound is a dash."""
-    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in (interval.low, interval.high))
-    return f"x{interval.value:.3g} [{low}, {high}]"
 
 
 @dataclass(slots=True)

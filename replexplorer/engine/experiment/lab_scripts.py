@@ -1,4 +1,4 @@
-"""Scripts of phases that look at the load or have sessions of their own (docs/labs.md).
+"""What phases of labs do that do more than let the load run, by the name that their files have for it.
 
 On one node the clients of hot rows wait for each other's row locks. A lock means nothing to another member of
 a group: there both go on, and the one that the group orders second is rolled back.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from statistics import median
@@ -16,11 +16,11 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.experiment.experiment import Try
-from replexplorer.core.experiment.lab import RETRIED, PhaseResult
+from replexplorer.core.experiment.lab import RETRIED, PhaseResult, Play
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
-from replexplorer.engine.experiment.labs.tables import WITHIN_S, do
+from replexplorer.engine.experiment.lab_tables import WITHIN_S, archive, do, missing_key
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.tasks import all_of
 from replexplorer.ports import Sql
@@ -235,3 +235,14 @@ async def _updated(sql: Sql, row: int, retried: Counter[int]) -> bool:
         retried[refused.number] += 1
         return False
     return True
+
+
+SCRIPTS: Final[Mapping[str, Play]] = {
+    "archive": archive,
+    "missing-key": missing_key,
+    "phantom-read": phantom_read,
+    "catch-up": catch_up,
+    "count-fsyncs": count_fsyncs,
+    "hot-rows": contend,
+}
+"""Scripts of phases that look at the load or have sessions of their own (docs/labs.md)."""
