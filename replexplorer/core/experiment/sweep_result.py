@@ -16,7 +16,8 @@ knobs one may be claimed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, geometric_mean, variance
 from typing import Any, Final
@@ -312,39 +313,42 @@ def effects_of(grid: Grid, figures: Sequence[CellFigures]) -> tuple[Effect, ...]
     by_choices = {each.cell.choices: each for each in figures}
     found: list[Effect] = []
     for at, dimension in enumerate(grid.dimensions):
-        for step in range(len(dimension.choices) - 1):
+        for step, (before, after) in enumerate(pairwise(dimension.labels)):
             pairs = [
                 (each, by_choices[(*choices[:at], step + 1, *choices[at + 1 :])])
                 for choices, each in by_choices.items()
                 if choices[at] == step
             ]
-            found.append(_effect(dimension, step, pairs))
+            ratios = [ratio for pair in pairs if (ratio := _ratio(*pair)) is not None]
+            passes = min((len(each.good) for pair in pairs for each in pair if each.good), default=0)
+            effect = Effect(dimension.key, before, after, len(ratios), passes, len(pairs) - len(ratios))
+            found.append(_judged(effect, ratios) if ratios else effect)
     return tuple(found)
 
 
-def _effect(dimension: Dimension, step: int, pairs: Sequence[tuple[CellFigures, CellFigures]]) -> Effect:
-    before, after = dimension.labels[step : step + 2]
-    ratios = [ratio for old, new in pairs if (ratio := _ratio(old, new)) is not None]
-    passes = min((len(each.good) for pair in pairs for each in pair if each.good), default=0)
-    left_out = len(pairs) - len(ratios)
-    each = [ratio.value for ratio in ratios if ratio.value is not None]
-    whole = ratios[0] if len(ratios) == 1 else repeated(each)
-    if whole is None:
-        return Effect(dimension.key, before, after, 0, passes, left_out)
-    return Effect(
-        dimension.key,
-        before,
-        after,
-        len(ratios),
-        passes,
-        left_out,
-        whole.value,
-        whole.low,
-        whole.high,
-        min(each),
-        max(each),
-        _verdict(whole, ratios),
+def _judged(effect: Effect, ratios: Sequence[Ratio]) -> Effect:
+    """The effect with what its pairs say together."""
+    each = [ratio.value or 0.0 for ratio in ratios]
+    whole = repeated(each) or ratios[0]
+    signs = {ratio.sign for ratio in ratios}
+    if whole.sign:
+        verdict = _DIRECTIONS[whole.sign]
+    elif len(ratios) > 1 and len(signs) == 1 and 0 not in signs:
+        verdict = f"{_DIRECTIONS[signs.pop()]} in every pair"
+    else:
+        verdict = "no interval" if whole.low is None and whole.high is None else NO_DIFFERENCE
+    return replace(
+        effect,
+        ratio=whole.value,
+        low=whole.low,
+        high=whole.high,
+        least=min(each),
+        most=max(each),
+        verdict=verdict,
     )
+
+
+_DIRECTIONS: Final = {1: "faster", -1: "slower"}
 
 
 def _ratio(old: CellFigures, new: CellFigures) -> Ratio | None:
@@ -356,18 +360,6 @@ def _ratio(old: CellFigures, new: CellFigures) -> Ratio | None:
     low = after.low / before.high if after.low is not None and before.high else None
     high = after.high / before.low if after.high is not None and before.low else None
     return Ratio(after.value / before.value, low, high)
-
-
-_DIRECTIONS: Final = {1: "faster", -1: "slower"}
-
-
-def _verdict(whole: Ratio, pairs: Sequence[Ratio]) -> str:
-    if whole.sign:
-        return _DIRECTIONS[whole.sign]
-    signs = {pair.sign for pair in pairs}
-    if len(pairs) > 1 and len(signs) == 1 and 0 not in signs:
-        return f"{_DIRECTIONS[signs.pop()]} in every pair"
-    return "no interval" if whole.low is None and whole.high is None else NO_DIFFERENCE
 
 
 def _change(before: str, after: str) -> str:

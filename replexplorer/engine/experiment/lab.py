@@ -57,38 +57,33 @@ def fitting(lab: Lab, server: Capabilities) -> Lab:
     raises UsageError naming what it lacks."""
     phases, lacking = [], dict[str, None]()
     for phase in lab.phases:
-        otherwise = phase.otherwise and any(_beyond(text, server) for text in phase.settings)
-        texts = phase.otherwise if otherwise else phase.settings
-        settings = tuple(text for text in texts if not _is_idle(text, server))
-        lacks = [what for text in settings if (what := _beyond(text, server))]
-        if lacks and phase.is_optional:
+        texts = phase.settings
+        if phase.otherwise and any(_lacks(text, server) is not None for text in texts):
+            texts = phase.otherwise
+        lacks = {text: what for text in texts if (what := _lacks(text, server)) is not None}
+        missed = [what for what in lacks.values() if what]
+        if missed and phase.is_optional:
             continue
-        lacking |= dict.fromkeys(lacks)
-        phases.append(replace(phase, settings=settings))
+        lacking |= dict.fromkeys(missed)
+        phases.append(replace(phase, settings=tuple(text for text in texts if text not in lacks)))
     if lacking:
         turned = f"it turns {', '.join(lacking)}, which {server.title} lacks"
         raise UsageError(f"the lab {lab.name} cannot run here", turned)
     return replace(lab, phases=tuple(phases))
 
 
-def _beyond(text: str, server: Capabilities) -> str | None:
-    """The knob that the server lacks, or `KEY=VALUE` where it has no such value; None where it has both."""
+def _lacks(text: str, server: Capabilities) -> str | None:
+    """The knob that the server lacks, or `KEY=VALUE` where it has no such value; empty where it lacks the
+    knob and does as it says anyway; None where it has both."""
     written, _, value = text.partition("=")
     knob = find(written.partition("@")[0])
     if not server.has(knob.key):
-        return knob.key
-    if knob.backing is Backing.SERVER and server.knob(knob.key).choices != knob.choices:
-        return None if knob.word(value) in server.knob(knob.key).choices else f"{knob.key}={value}"
+        does_so = knob.lacking is not None and parse_value(knob, value) == knob.lacking
+        return "" if does_so else knob.key
+    choices = server.knob(knob.key).choices
+    if knob.backing is Backing.SERVER and choices != knob.choices and knob.word(value) not in choices:
+        return f"{knob.key}={value}"
     return None
-
-
-def _is_idle(text: str, server: Capabilities) -> bool:
-    """Whether the server lacks the knob and does as it says anyway."""
-    written, _, value = text.partition("=")
-    knob = find(written.partition("@")[0])
-    if server.has(knob.key) or knob.lacking is None:
-        return False
-    return parse_value(knob, value) == knob.lacking
 
 
 _MEDIANS = (
