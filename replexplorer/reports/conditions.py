@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -97,13 +97,20 @@ def rows(conditions: Conditions) -> list[tuple[str, str]]:
 
 def settings_words(conditions: Conditions) -> str:
     """The settings that are not at their server's defaults, requested and, where it differs, in effect."""
-    told = [_setting(name, each, _default(conditions, name)) for name, each in conditions.settings.items()]
-    return ", ".join(text for text in told if text) or "all knobs at their defaults"
-
-
-def _default(conditions: Conditions, name: str) -> Value:
-    """What a reset makes of a setting on the server that was measured."""
-    return parse_name(name).knob.default_of(_flavor(conditions))
+    told = []
+    for name, each in conditions.settings.items():
+        knob = parse_name(name).knob
+        asked, effective = (
+            "unknown" if value is None else format_value(knob, value)
+            for value in (each.requested, each.effective)
+        )
+        # The load's own line tells the load.
+        as_asked = each.effective is None or knob.backing is Backing.LOAD
+        if not as_asked and not same_value(knob, each.requested, each.effective):
+            told.append(f"{name} {asked} ({effective} in effect)")
+        elif not same_value(knob, each.requested, knob.default_of(_flavor(conditions))):
+            told.append(f"{name} {asked}")
+    return ", ".join(told) or "all knobs at their defaults"
 
 
 def _flavor(conditions: Conditions) -> str | None:
@@ -111,29 +118,14 @@ def _flavor(conditions: Conditions) -> str | None:
     return conditions.server.partition(" ")[0] if conditions.server else None
 
 
-def _setting(name: str, setting: SettingValues, default: Value) -> str | None:
-    """`rtt@db2 85 ms`; None at the default."""
-    knob = parse_name(name).knob
-    requested, effective = setting.requested, setting.effective
-    # The load's own line tells the load.
-    as_asked = effective is None or knob.backing is Backing.LOAD or same_value(knob, requested, effective)
-    if as_asked:
-        return None if same_value(knob, requested, default) else f"{name} {_shown(name, requested)}"
-    return f"{name} {_shown(name, requested)} ({_shown(name, effective)} in effect)"
-
-
-def _shown(name: str, value: Value | None) -> str:
-    return "unknown" if value is None else format_value(parse_name(name).knob, value)
-
-
 def again(conditions: Conditions, command: Sequence[str], varied: Container[str] = ()) -> list[str]:
     """The commands that run the same on another machine, on a stack of its own: what was requested first."""
-    turned = [
-        f"{name}={value}"
-        for name, value in _short(conditions.settings).items()
-        if name not in varied and not same_value(parse_name(name).knob, value, _default(conditions, name))
-    ]
     system, flavor = system_of(conditions.system), _flavor(conditions)
+    turned = []
+    for name, each in conditions.settings.items():
+        knob, value = parse_name(name).knob, each.requested
+        if name not in varied and value is not None and not same_value(knob, value, knob.default_of(flavor)):
+            turned.append(f"{name}={value}")
     kind = [] if system.name == DEFAULT else ["--system", system.name]
     if flavor in system.flavors[1:]:
         kind += ["--flavor", flavor]
@@ -147,11 +139,6 @@ def again(conditions: Conditions, command: Sequence[str], varied: Container[str]
     for path in conditions.workload_files:  # which somebody else has elsewhere
         told = [line.replace(path, f"./{Path(path).name}") for line in told]
     return told
-
-
-def _short(settings: Mapping[str, SettingValues]) -> dict[str, Value]:
-    """What was requested, by written name."""
-    return {name: each.requested for name, each in settings.items() if each.requested is not None}
 
 
 COST_HEADINGS: Final = ("CPU us", "replica CPU us", "redo B", "binlog B", "sent B")
