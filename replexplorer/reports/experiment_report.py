@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from replexplorer.core.experiment.drill_result import DrillResult, stretches_of
 from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Published, Summary
 from replexplorer.core.experiment.matrix import IN_WORDS, TITLE, CellResult, MatrixResult
+from replexplorer.core.history.series import Digest
 from replexplorer.core.server.comeback import Replication
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import gtid_count
@@ -17,6 +19,7 @@ from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import number
 from replexplorer.core.tick import Tick
 from replexplorer.reports.conditions import COST_NOTE, COST_TITLE, cost_cells, cost_columns, measured_on, rows
+from replexplorer.reports.recordings import charts
 from replexplorer.reports.report import (
     Block,
     Report,
@@ -28,19 +31,18 @@ from replexplorer.reports.report import (
     numbers,
     words,
 )
-from replexplorer.reports.svg import Series, Window, bar_chart, line_chart
+from replexplorer.reports.svg import Window, bar_chart
 
 Facts = list[tuple[str, str]]
-_FAILURES: Final = (
-    ("process_dies", "mysqld dies", "p50"),
-    ("power_cut", "power cut", "p99"),
-    ("source_lost", "source lost", "p95"),
-)
-"""The meter's figures by their names in JSON, in words, and the class of their line on a chart."""
+_FAILURES: Final = {
+    "process_dies": "mysqld dies",
+    "power_cut": "power cut",
+    "source_lost": "source lost",
+}
+"""The meter's figures by their names in JSON, in words."""
 _BEFORE_S: Final = 3.0
 """How much of a drill's recording is drawn before the first step."""
 _AFTER_S: Final = 1.0
-_PERCENTILES: Final = ("p50", "p95", "p99")
 _SMALL: Final = 10
 """A figure below it has another digit in a summary."""
 
@@ -79,32 +81,18 @@ def _judged(result: ExperimentResult) -> ReportTable:
 def _over_time(
     ticks: Sequence[Tick],
     zero_s: float,
-    marks: Sequence[tuple[float, str]] = (),
+    marks: Sequence[tuple[float, int, str]] = (),
     windows: Sequence[Window] = (),
 ) -> Iterator[Block]:
     """TPS, latency and what was at risk, in seconds since `zero_s`, a clock time."""
-
-    def chart(title: str, unit: str, series: Sequence[Series]) -> str:
-        return line_chart(title, unit, series, marks, log="log" in unit, windows=windows)
-
-    seen = [(tick.wall_s - zero_s, tick) for tick in ticks]
-
-    def of_load(name: str, style: str, figure: str) -> Series:
-        points = [(at_s, getattr(tick.load, figure) if tick.load else None) for at_s, tick in seen]
-        return Series(name, style, points)
-
-    def at_risk(name: str, title: str, style: str) -> Series:
-        losses = [(at_s, getattr(tick.exposure, name, None)) for at_s, tick in seen]
-        points = [(at_s, float(loss.commits) if isinstance(loss, Loss) else None) for at_s, loss in losses]
-        return Series(title, style, points)
-
-    ceiling = Series("ceiling", "ceiling", [(at_s, t.ceiling.tps if t.ceiling else None) for at_s, t in seen])
-    tps = [of_load("TPS", "tps", "tps"), ceiling]
-    yield ReportChart(chart("TPS", "commits per second, log", tps), title="As it ran")
-    latency = [of_load(name, name, f"{name}_ms") for name in _PERCENTILES]
-    yield ReportChart(chart("Latency", "ms, log", latency))
-    unit = "acknowledged commits that a failure would lose"
-    yield ReportChart(chart("At risk", unit, [at_risk(*each) for each in _FAILURES]))
+    digest = Digest(ticks[-1].wall_s - ticks[0].wall_s)
+    for tick in ticks:
+        digest.feed(
+            replace(tick, at_s=tick.wall_s - zero_s)
+        )  # of several sessions each has a clock of its own
+    first, *others = charts(digest.points, marks, windows)
+    yield replace(first, title="As it ran")
+    yield from others
 
 
 # -- drills
@@ -154,7 +142,7 @@ def _meter_rows(result: DrillResult) -> Iterator[tuple[str, str]]:
     reading = result.reading
     if reading is None:
         return
-    for name, title, _ in _FAILURES:
+    for name, title in _FAILURES.items():
         yield title, _loss(getattr(reading.exposure, name))
     if result.ledger is not None:
         between_ms = number(reading.read_ms, 0)
@@ -262,10 +250,10 @@ def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
     yield ReportNotes([f"{each.name}: {each.tps:,.1f} TPS" for each in result.references], "for comparison")
     if ticks:
         zero_s = ticks[0].wall_s
-        marked = [event for tick in ticks for event in tick.events if event.mark is not None]
-        marks = [(event.wall_s - zero_s, str(event.mark)) for event in marked]
+        events = [event for tick in ticks for event in tick.events]
+        marks = [(each.wall_s - zero_s, each.mark, each.text) for each in events if each.mark is not None]
         yield from _over_time(ticks, zero_s, marks)
-        rows = [(str(event.mark), f"{event.wall_s - zero_s:.0f} s", event.text) for event in marked]
+        rows = [(str(number), f"{at_s:.0f} s", text) for at_s, number, text in marks]
         yield ReportTable((*numbers("mark", "at"), *words("what")), rows, in_text=False)
     both = numbers("published", "measured")
     yield ReportTable((*words("phase"), *both), list(_timed_rows(result)), "time taken")

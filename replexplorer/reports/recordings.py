@@ -124,7 +124,7 @@ def session_report(
         if event.mark is not None
     ]
     points = [point._replace(at_s=point.at_s - origin_s) for point in digest.points]
-    blocks = [*_charts(points, marks, windows), *_tables(last, origin_s, events)]
+    blocks = [*charts(points, marks, windows), *_tables(last, origin_s, events)]
     return Report(
         f"Session of {utc_ms(first.wall_s)}",
         [("", printable(fact)) for fact in facts],
@@ -136,7 +136,7 @@ def session_report(
 _Marks = Sequence[tuple[float, int, str]]
 
 
-def _charts(points: Sequence[Point], marks: _Marks, windows: Sequence[Window]) -> Iterator[ReportChart]:
+def charts(points: Sequence[Point], marks: _Marks, windows: Sequence[Window]) -> Iterator[ReportChart]:
     """TPS, latency, and what a failure would have lost, over the same seconds."""
     numbered = [(at_s, str(number)) for at_s, number, _ in marks]
     for title, unit, lines in _CHARTS:
