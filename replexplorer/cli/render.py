@@ -10,7 +10,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, KnobView, Value, describe_range, format_value, same_value
 from replexplorer.core.link import LinkView
 from replexplorer.core.server.disk import DiskView
-from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown
+from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import meaning_of, word_of
@@ -168,35 +168,16 @@ _AFTER_CUT: Final = {
 
 def losses_shortly(exposure: Exposure) -> tuple[str, ...]:
     """Commits by kind of failure, in the order of `LOSSES`; `?` where it is not known."""
-    found = [getattr(exposure, name) for name in FAILURES]
-    return tuple(
-        f"{loss.commits:,}" if isinstance(loss, Loss) else f">={loss.low:,}" if loss.low else "?"
-        for loss in found
-    )
+    return tuple(loss.short for loss in exposure.losses)
 
 
 def exposure_lines(exposure: Exposure) -> list[Line]:
     """What each kind of failure would lose now, a line each."""
-    titles = ("mysqld dies", "power cut", "source lost")
-    words = [
-        f"{title}: {_loss_words(getattr(exposure, name))}"
-        for title, name in zip(titles, FAILURES, strict=True)
-    ]
+    losses = zip(FAILURES.values(), exposure.losses, strict=True)
+    words = [f"{title}: {loss.words}" for title, loss in losses]
     if exposure.replication_after not in (None, "whole"):
         words[1] += f"; replicas {_AFTER_CUT[exposure.replication_after]}"
     return [("would lose", words[0]), *(("", each) for each in words[1:])]
-
-
-def _loss_words(loss: Loss | Unknown) -> str:
-    """`455 commits (443 to 470), the oldest 413 ms old`; `nothing`; `not known: why`."""
-    if isinstance(loss, Unknown):
-        least = f"at least {loss.low:,} commits; " if loss.low else "not known: "
-        return f"{least}{loss.why}"
-    if not loss.high:
-        return "nothing"
-    commits = "1 commit" if loss.commits == 1 else f"{loss.commits:,} commits"
-    age = "" if loss.age_ms is None else f", the oldest {_ms(loss.age_ms, 0)} old"
-    return f"{commits} ({loss.low:,} to {loss.high:,}){age}"
 
 
 def _load_words(load: DrivenLoad) -> str:

@@ -12,7 +12,7 @@ from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Publis
 from replexplorer.core.experiment.matrix import IN_WORDS, TITLE, CellResult, MatrixResult
 from replexplorer.core.history.series import Digest
 from replexplorer.core.server.comeback import Replication
-from replexplorer.core.server.exposure import Loss, Unknown
+from replexplorer.core.server.exposure import FAILURES
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.protection import word_of
 from replexplorer.core.system import DEFAULT
@@ -34,12 +34,6 @@ from replexplorer.reports.report import (
 from replexplorer.reports.svg import Window, bar_chart
 
 Facts = list[tuple[str, str]]
-_FAILURES: Final = {
-    "process_dies": "mysqld dies",
-    "power_cut": "power cut",
-    "source_lost": "source lost",
-}
-"""The meter's figures by their names in JSON, in words."""
 _BEFORE_S: Final = 3.0
 """How much of a drill's recording is drawn before the first step."""
 _AFTER_S: Final = 1.0
@@ -142,20 +136,12 @@ def _meter_rows(result: DrillResult) -> Iterator[tuple[str, str]]:
     reading = result.reading
     if reading is None:
         return
-    for name, title in _FAILURES.items():
-        yield title, _loss(getattr(reading.exposure, name))
+    for title, loss in zip(FAILURES.values(), reading.exposure.losses, strict=True):
+        yield title, loss.words
     if result.ledger is not None:
         between_ms = number(reading.read_ms, 0)
         yield "acknowledged after the reading", f"{reading.meanwhile:,} in the {between_ms} ms between"
         yield "really lost", f"{result.ledger.lost:,}"
-
-
-def _loss(loss: Loss | Unknown) -> str:
-    if isinstance(loss, Unknown):
-        return f"unknown: {loss.why}"
-    spread = f" ({loss.low:,} to {loss.high:,})" if loss.low != loss.high else ""
-    age = f", the oldest {loss.age_ms:,.0f} ms old" if loss.age_ms is not None else ""
-    return f"{loss.commits:,}{spread}{age}"
 
 
 def _ledger_rows(result: DrillResult) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, format_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.protection import ProtectionState, word_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
@@ -414,7 +414,6 @@ class CompareDocument:
 
 
 _FIGURES: Final = (("TPS", "tps"), ("p50 ms", "p50_ms"), ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms"))
-_LOSSES: Final = (("mysqld dies", "process_dies"), ("power cut", "power_cut"), ("source lost", "source_lost"))
 
 
 def compare_report(
@@ -464,7 +463,7 @@ def _compared_rows(document: CompareDocument) -> list[tuple[str, ...]]:
         rows.append(("stretch", *(_span(side.stretch) for side in both)))
     rows += [(word, *(with_interval(getattr(side, name)) for side in sides)) for word, name in _FIGURES]
     rows.append(("commits", *(f"{side.n:,} in {side.length_s:.1f} s" for side in sides)))
-    for word, name in _LOSSES:
+    for name, word in FAILURES.items():
         losses = [None if side.exposure is None else getattr(side.exposure, name) for side in sides]
         rows.append((f"lost if {word}", *map(loss_figure, losses)))
     rows.append(("protection", *(word_of(side.protection or "-") for side in both)))

@@ -9,7 +9,6 @@ from typing import Final
 from replexplorer.core.experiment.sweep import SCENE, Grid, Sweep
 from replexplorer.core.experiment.sweep_result import CellFigures, Swept, effects_of, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
-from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import duration_text, number
 from replexplorer.formats.scenes import SHIPPED, scene_keys
@@ -133,7 +132,7 @@ def sweep_table(grid: Grid, figures: Sequence[CellFigures], note: str = "") -> R
 
 
 def _row(each: CellFigures) -> tuple[str, ...]:
-    service = each.service
+    service, exposure = each.service, each.exposure
     latencies = (service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99)))
     return (
         *each.cell.labels,
@@ -144,7 +143,7 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
         number(each.cpu_percent, 0),
-        _losses_text(each.exposure),
+        "-" if exposure is None else " / ".join(loss.short for loss in exposure.losses),
         f"does not count: {each.why}" if each.why else each.limited or "",
     )
 
@@ -153,14 +152,6 @@ def _says_nothing(each: CellFigures) -> bool:
     """Whether the interval of several runs is one that nobody can use: `[1.8, 21,799.2]`."""
     low, high = each.tps.low, each.tps.high
     return len(each.shown) > 1 and (low is None or high is None or high > _FARTHEST * low)
-
-
-def _losses_text(exposure: Exposure | None) -> str:
-    """`0 / 455 / 12`: mysqld dies, power cut, source lost; `?` where it is not known, a dash for no look."""
-    if exposure is None:
-        return "-"
-    losses = (exposure.process_dies, exposure.power_cut, exposure.source_lost)
-    return " / ".join(f"{loss.commits:,}" if isinstance(loss, Loss) else "?" for loss in losses)
 
 
 def passes_text(sweep: Sweep, figures: Sequence[CellFigures]) -> str:

@@ -144,7 +144,7 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     assert 0 <= result.recovery_ms <= 10.1
     report = experiment_report(result)
     for text in (plain_text(report), markdown(report), html(report)):
-        assert "unknown: no replica is reachable" in text
+        assert "not known: no replica is reachable" in text
         assert "acknowledged after the reading" in text
         assert "really lost" in text
         assert "nothing is lost" in text

@@ -24,7 +24,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import BinlogLost, Comeback, Replication
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
-from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.exposure import FAILURES, Exposure, Loss
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.tick import Tick
@@ -332,7 +332,7 @@ def figures_of(result: DrillResult) -> Mapping[str, float]:
         rto = result.failover.rto
         found |= {"detect_ms": rto.detect_ms, "promote_ms": rto.promote_ms}
         found |= {"first_write_ms": rto.first_write_ms, "rto_ms": rto.total_ms}
-    for name in ("process_dies", "power_cut", "source_lost"):
+    for name in FAILURES:
         if result.reading is not None and (loss := result.reading.of(name)) is not None:
             found |= {f"exposure_{name}_{part}": getattr(loss, part) for part in ("low", "commits", "high")}
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from replexplorer.core.load.interval import LoadView
-from replexplorer.core.server.exposure import Loss
+from replexplorer.core.server.exposure import FAILURES, Loss
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
@@ -52,10 +52,6 @@ class Point(NamedTuple):
     """The server's mean time for the commit, where its counters are all that is known."""
     n: int = 0
     """Commits behind TPS and percentiles, ticks taken back included."""
-
-
-EXPOSURES: Final = ("process_dies", "power_cut", "source_lost")
-"""A point's figures of what a failure would lose, named as the fields of `Exposure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +176,7 @@ class History:
                 self._mark_s = event.at_s
                 self._forget()
         figures: dict[str, Any] = {"predicted_tps": tick.predicted.tps if tick.predicted else None}
-        for name in EXPOSURES if tick.exposure is not None else ():
+        for name in FAILURES if tick.exposure is not None else ():
             loss = getattr(tick.exposure, name)
             figures[name] = loss.commits if isinstance(loss, Loss) else loss.low or None
         figures["slowest_ms"] = self._take(tick.at_s, last_s, tick.load)
@@ -333,7 +329,7 @@ def _stretch(ticks: list[Tick], *, is_mixed: bool) -> Point:
         newest.at_s,
         newest.ceiling.tps if newest.ceiling else None,
         predicted_tps=newest.predicted.tps if newest.predicted else None,
-        **{name: _most_at_risk(ticks, name) for name in EXPOSURES},
+        **{name: _most_at_risk(ticks, name) for name in FAILURES},
     )
 
 

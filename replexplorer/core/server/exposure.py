@@ -41,6 +41,20 @@ class Loss:
     age_ms: float | None = None
     """Since the oldest of them was committed; None where none is at risk, or that is not known."""
 
+    @property
+    def short(self) -> str:
+        """`455`."""
+        return f"{self.commits:,}"
+
+    @property
+    def words(self) -> str:
+        """`455 commits (443 to 470), the oldest 413 ms old`; `nothing`."""
+        if not self.high:
+            return "nothing"
+        commits = "1 commit" if self.commits == 1 else f"{self.commits:,} commits"
+        age = "" if self.age_ms is None else f", the oldest {self.age_ms:,.0f} ms old"
+        return f"{commits} ({self.low:,} to {self.high:,}){age}"
+
 
 @json_keys(why="unknown")
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,16 @@ class Unknown:
     why: str
     low: int = 0
     """Commits that are known to be lost at least."""
+
+    @property
+    def short(self) -> str:
+        """`?`, or the least."""
+        return f">={self.low:,}" if self.low else "?"
+
+    @property
+    def words(self) -> str:
+        """What is known at least, and why no more is."""
+        return f"{f'at least {self.low:,} commits; ' if self.low else 'not known: '}{self.why}"
 
 
 @json_keys(hide="read_ago_s")
@@ -70,9 +94,18 @@ class Exposure:
     replication_after: Replication | None = Replication.WHOLE
     """What may become of a replica's stream after a power cut of the source; None: unknown."""
 
+    @property
+    def losses(self) -> Sequence[Loss | Unknown]:
+        """Of each kind of failure, in the order of `FAILURES`."""
+        return self.process_dies, self.power_cut, self.source_lost
 
-FAILURES: Final = ("process_dies", "power_cut", "source_lost")
-"""The fields of an exposure that are a kind of failure."""
+
+FAILURES: Final[Mapping[str, str]] = {
+    "process_dies": "mysqld dies",
+    "power_cut": "power cut",
+    "source_lost": "source lost",
+}
+"""The fields of an exposure that are a kind of failure, each in words."""
 
 
 def silent(why: str) -> Exposure:
