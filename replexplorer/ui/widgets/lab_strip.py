@@ -134,7 +134,7 @@ def _row(attempt: Try, width: int, end_ms: float) -> Line:
     ink = "warn b" if attempt.is_early else "good b"
     last_ms = attempt.lasts_ms if returned_ms is None else returned_ms
     seen = "not seen" if seen_ms is None else f"seen     {figures.millis(seen_ms):>5} ms"
-    waits = f"COMMIT {'waits' if returned_ms is None else 'returned':<8} {figures.millis(last_ms):>5} ms"
+    waits = f"its COMMIT {'waits' if returned_ms is None else 'returned':<8} {figures.millis(last_ms):>5} ms"
     told: Line = [
         (f"  {seen:<17}", "muted" if seen_ms is None else ink),
         (f"  {waits}", "muted" if returned_ms is None else "text"),
