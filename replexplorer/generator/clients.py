@@ -17,7 +17,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import Final
 
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
@@ -100,23 +99,6 @@ _RETRY_LAST_S: Final = 1.0
 _NOT_PREPARABLE: Final = 1295
 
 
-class Backoff:
-    """Growing waits with jitter, so that clients do not come back all at once."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._next_s = _RETRY_FIRST_S
-
-    def wait_s(self) -> float:
-        """How long to wait now."""
-        wait_s, self._next_s = self._next_s, min(2 * self._next_s, _RETRY_LAST_S)
-        return wait_s * self._random.uniform(0.5, 1.5)
-
-    def reset(self) -> None:
-        """Start over after a success."""
-        self._next_s = _RETRY_FIRST_S
-
-
 class Client:
     """One connection that does transactions until it is told to leave."""
 
@@ -135,7 +117,8 @@ class Client:
         """Where that leads."""
         self._prepared: list[Prepared] = []
         self._was_lost = False
-        self._retry = Backoff(dispatcher.random)
+        self._retry_s = _RETRY_FIRST_S
+        """How long it waits before the next try; grows from one to the next."""
         self.run: ClientRun | None = None
         """What it does now; None while it logs in or waits for the server."""
         self.task: asyncio.Task[None] = asyncio.create_task(self._live(), name="load client")
@@ -147,7 +130,7 @@ class Client:
 
     def move(self) -> None:
         """The server is another one: do not wait for the one of before."""
-        self._retry.reset()
+        self._retry_s = _RETRY_FIRST_S
         self._hurry.set()
         if self._opening is not None:
             self._opening.cancel()
@@ -190,7 +173,7 @@ class Client:
         turn = await run.last()
         self.run = None
         if run.has_committed:
-            self._retry.reset()
+            self._retry_s = _RETRY_FIRST_S
         if turn is RunEnd.LOST:
             self._drop_connection(lost=True)
         elif turn is RunEnd.REFUSED and len(job.workload.statements) > 1:
@@ -238,9 +221,11 @@ class Client:
             self._dispatcher.connected -= 1
 
     async def _pause(self) -> None:
-        """Wait before the next try, unless told to leave, or to try elsewhere."""
+        """Wait before the next try, unless told to leave, or to try elsewhere; not as long as the others, so
+        that clients do not come back all at once."""
+        wait_s, self._retry_s = self._retry_s, min(2 * self._retry_s, _RETRY_LAST_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._retry.wait_s()):
+            async with asyncio.timeout(wait_s * self._dispatcher.random.uniform(0.5, 1.5)):
                 await self._hurry.wait()
         if not self._leaving.is_set():
             self._hurry.clear()

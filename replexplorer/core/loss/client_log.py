@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,39 +66,27 @@ class LedgerStanding:
     unknown: int = 0
 
 
-class _Numbers:
-    """Numbers that mostly ascend by one, as runs."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self) -> None:
-        self.pairs: list[list[int]] = []
-
-    def add(self, number: int) -> None:
-        """One more."""
-        pairs = self.pairs
+def _runs(numbers: Iterable[int]) -> Spans:
+    """Numbers that mostly ascend by one."""
+    pairs: list[list[int]] = []
+    for number in numbers:
         if pairs and pairs[-1][1] + 1 == number:
             pairs[-1][1] = number
         else:
             pairs.append([number, number])
-
-    def spans(self) -> Spans:
-        """All of them."""
-        return spans_of((first, last) for first, last in self.pairs)
+    return spans_of((first, last) for first, last in pairs)
 
 
 @dataclass(slots=True)
 class _Client:
     """What one client wrote down."""
 
-    attempted: _Numbers = field(default_factory=_Numbers)
-    acknowledged: _Numbers = field(default_factory=_Numbers)
-    failed: _Numbers = field(default_factory=_Numbers)
-    acknowledged_seqs: array[int] = field(default_factory=lambda: array("q"))
+    attempted: array[int] = field(default_factory=lambda: array("q"))
+    attempted_us: array[int] = field(default_factory=lambda: array("q"))
+    """When each of these intents was written: what a reset compares."""
+    acknowledged: array[int] = field(default_factory=lambda: array("q"))
     acknowledged_us: array[int] = field(default_factory=lambda: array("q"))
-    began_us: array[int] = field(default_factory=lambda: array("q"))
-    """When a run of intents was written, beside its first number: what a reset compares."""
-    began_seqs: array[int] = field(default_factory=lambda: array("q"))
+    failed: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +140,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.run: int | None = None
-        self.clients: dict[int, _Client] = {}
+        self.clients: defaultdict[int, _Client] = defaultdict(_Client)
         self.seen: dict[str, dict[int, list[tuple[int, int]]]] = {}
         self.reset_us = 0
         self.was_reset = False
@@ -172,16 +161,20 @@ class _Reading:
             try:
                 if kind == b"i":
                     client, seq = values
-                    self._intend(int(client), int(seq), now_us)
+                    of = self.clients[int(client)]
+                    of.attempted.append(int(seq))
+                    of.attempted_us.append(now_us)
                 elif kind == b"a":
                     client, seq, told_us = values
-                    self._acknowledge(int(client), int(seq), int(told_us))
+                    of = self.clients[int(client)]
+                    of.acknowledged.append(int(seq))
+                    of.acknowledged_us.append(int(told_us))
                 elif kind == b"t":
                     [time_us] = values
                     now_us = int(time_us)
                 elif kind == b"f":
                     client, seq, _ = values
-                    self._of(int(client)).failed.add(int(seq))
+                    self.clients[int(client)].failed.append(int(seq))
                 elif kind == b"s":
                     node, client, first, last = values
                     rows = self.seen.setdefault(node.decode(), {})
@@ -205,37 +198,19 @@ class _Reading:
             raise UsageError(f"{name}: not a client log of this run", "reckon another run")
         self.run = int(run)
 
-    def _of(self, client: int) -> _Client:
-        found = self.clients.get(client)
-        if found is None:
-            found = self.clients[client] = _Client()
-        return found
-
-    def _intend(self, number: int, seq: int, now_us: int) -> None:
-        client = self._of(number)
-        client.attempted.add(seq)
-        client.began_us.append(now_us)
-        client.began_seqs.append(seq)
-
-    def _acknowledge(self, number: int, seq: int, told_us: int) -> None:
-        client = self._of(number)
-        client.acknowledged.add(seq)
-        client.acknowledged_seqs.append(seq)
-        client.acknowledged_us.append(told_us)
-
     def attempts(self, client: _Client) -> Attempts:
         """One client's rows by class."""
         settled: Spans = ()
-        attempted = client.attempted.spans()
+        attempted = _runs(client.attempted)
         if self.was_reset:
-            first = bisect_left(client.began_us, self.reset_us + 1)
-            has_one = first < len(client.began_seqs)
-            settled = ((0, client.began_seqs[first] - 1 if has_one else _ALL),)
+            first = bisect_left(client.attempted_us, self.reset_us + 1)
+            has_one = first < len(client.attempted)
+            settled = ((0, client.attempted[first] - 1 if has_one else _ALL),)
             attempted = without(attempted, settled)
         # What was told of a row whose intent was dropped is about one that is settled.
-        acknowledged = common(client.acknowledged.spans(), attempted)
+        acknowledged = common(_runs(client.acknowledged), attempted)
         # Who was told OK was not refused, whatever the file says.
-        failed = without(common(client.failed.spans(), attempted), acknowledged)
+        failed = without(common(_runs(client.failed), attempted), acknowledged)
         told = together(acknowledged, failed)
         return Attempts(
             attempted,
@@ -243,7 +218,7 @@ class _Reading:
             failed,
             without(attempted, told),
             settled,
-            client.acknowledged_seqs,
+            client.acknowledged,
             client.acknowledged_us,
         )
 
