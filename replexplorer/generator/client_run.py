@@ -103,11 +103,13 @@ class ClientRun:
         """Do transactions until something changes."""
         on_gtid = self._dispatcher.tally.acknowledged.append
         self._connection.watch(self._on_end, self._on_refused, self._on_lost, on_gtid)
+        self._dispatcher.runs.add(self)
         try:
             self.go_on()
             return await self._end
         finally:
             self.is_idle = False
+            self._dispatcher.runs.discard(self)
             if not self._end.done():
                 self._end.cancel()  # a note that comes now sends nothing
             self._connection.unwatch()

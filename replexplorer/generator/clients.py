@@ -17,6 +17,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
@@ -253,30 +254,25 @@ class Client:
         return text_query(statement)
 
 
-class Clients:
-    """The clients as a group."""
+@dataclass(slots=True, eq=False)
+class Clients(Dispatcher):
+    """The clients of a generator, whom arrivals meet."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-        dispatcher.under_way = self._under_way
-        self._staying: list[Client] = []
-        self._present: dict[asyncio.Task[None], Client] = {}
-        """Every client that has not ended, also those that leave."""
-        self._unsettled: set[Client] = set()
-        self._settled = asyncio.Event()
+    _staying: list[Client] = field(default_factory=list)
+    _present: dict[asyncio.Task[None], Client] = field(default_factory=dict)
+    """Every client that has not ended, also those that leave."""
+    _unsettled: set[Client] = field(default_factory=set)
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __len__(self) -> int:
+    @property
+    def asked(self) -> int:
         """Clients asked for."""
         return len(self._staying)
-
-    def _under_way(self) -> int:
-        """Transactions begun and not answered."""
-        return sum(client.run is not None and client.run.is_under_way for client in self._present.values())
 
     def change(self, clients: int, job: ClientJob | None) -> None:
         """Take another number of clients and, unless None, another job."""
         if job is not None:
-            self._dispatcher.job = job
+            self.job = job
         while len(self._staying) > clients:
             leaving = self._staying.pop()
             leaving.leave()
@@ -284,7 +280,7 @@ class Clients:
         if job is not None:
             self._unsettled.update(self._staying)
         while len(self._staying) < clients:
-            client = Client(self._dispatcher, self._note_settled)
+            client = Client(self, self._note_settled)
             self._staying.append(client)
             self._unsettled.add(client)
             self._present[client.task] = client
@@ -292,15 +288,14 @@ class Clients:
         self._settled.clear()
         if not self._unsettled:
             self._settled.set()
-        self._dispatcher.wake()
+        self.wake()
 
     async def move(self, target: LoadTarget, grace_s: float) -> None:
         """Let every client log in there; what is under way may end within the grace, then its outcome is
         unknown, or its transaction is lost."""
-        dispatcher = self._dispatcher
-        dispatcher.target = target
+        self.target = target
         moving = list(self._present.values())
-        dispatcher.wake()
+        self.wake()
         for client in moving:
             client.move()
         runs = [client.run for client in moving if client.run is not None and client.run.is_under_way]
@@ -329,8 +324,8 @@ class Clients:
         _, late = await asyncio.wait(self._present, timeout=deadline_s)
         runs = [run for task in late if (run := self._present[task].run) is not None and run.is_under_way]
         in_doubt = sum(run.is_in_doubt for run in runs)
-        self._dispatcher.tally.unknown += in_doubt
-        self._dispatcher.tally.lost += len(runs) - in_doubt
+        self.tally.unknown += in_doubt
+        self.tally.lost += len(runs) - in_doubt
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

@@ -41,10 +41,11 @@ class ClientJob:
     """Where each transaction, which is one row then, is noted before it is sent and after its reply."""
 
 
-class Parked(Protocol):
-    """A client that waits for an arrival."""
+class Run(Protocol):
+    """A client at work, which may wait for an arrival."""
 
     is_idle: bool
+    is_under_way: bool
 
     def begin(self, intended_s: float) -> None:
         """Do a transaction that was intended for then."""
@@ -71,11 +72,15 @@ class Dispatcher:
     is_held: bool = False
     """Nobody begins anything; arrivals gather."""
     connected: int = 0
-    under_way: Callable[[], int] = lambda: 0
-    """Transactions begun and not answered."""
+    runs: set[Run] = field(default_factory=set)
+    """Of every client that is logged in."""
     logins: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOGINS_AT_ONCE))
-    _idle: deque[Parked] = field(default_factory=deque)
+    _idle: deque[Run] = field(default_factory=deque)
     _quiet: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def under_way(self) -> int:
+        """Transactions begun and not answered."""
+        return sum(run.is_under_way for run in self.runs)
 
     def take(self) -> float | None:
         """The intended time of what a free client does next; None when there is nothing to do."""
@@ -88,7 +93,7 @@ class Dispatcher:
         self._quiet.set()
         return None
 
-    def park(self, client: Parked) -> None:
+    def park(self, client: Run) -> None:
         """This client waits for an arrival."""
         client.is_idle = True
         self._idle.append(client)

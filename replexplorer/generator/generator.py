@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from math import floor as whole
 from random import Random
@@ -20,10 +20,10 @@ from typing import Any, Final
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, LoadShare, Pace, Schedule
-from replexplorer.core.load.workload import LEDGER, Table, Workload
+from replexplorer.core.load.workload import LEDGER, Table
 from replexplorer.generator.client_log import ClientLog, LogHealth, Reader, readers_of
 from replexplorer.generator.clients import Alarm, Clients
-from replexplorer.generator.dispatcher import ClientJob, Dispatcher, check_script, course_of, workload_of
+from replexplorer.generator.dispatcher import ClientJob, check_script, course_of, workload_of
 from replexplorer.generator.tables import Tables
 from replexplorer.generator.tally import Gauges, Outbox, Tally
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -41,71 +41,58 @@ _GROWN_BYTES: Final = 1 << 30
 
 
 class Generator:
-    """One load, or a part of it: its settings, its clients and its reports."""
+    """The load of this process, as commands make and change it."""
 
     def __init__(self, outbox: Outbox, end: Callable[[], None]) -> None:
         self._outbox = outbox
         self._end = end
         """Ends the process, which then stops the load."""
-        self._logs: list[ClientLog] = []
-        """Of each run that this process was told to keep; the last one is in use."""
-        self._readers: asyncio.Task[None] | None = None
-        self._random = Random()
-        self._tally = Tally()
-        self._schedule = Schedule(self._random)
-        self._settings: LoadSettings | None = None
-        self._part = LoadShare(0)
-        self._tables: Tables | None = None
-        self._dispatcher: Dispatcher | None = None
-        self._clients: Clients | None = None
-        self._alarm: Alarm | None = None
-        self._begun: asyncio.Future[None] | None = None
-        self._is_awaited = True
-        """Its clients may be ready, those of other processes may not: `go` says when all begin."""
-        self._rows = 0.0
-        self._preparing = 0
-        self._changing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._truncation: asyncio.Task[None] | None = None
-        self._reporter: asyncio.Task[None] | None = None
-        self._interval_s = 1.0
-        self._is_drained = False
-        """No arrival comes until the next change."""
-        self._has_ended = False
-        """And nothing is left to be served."""
+        self._load: _Load | None = None
 
     async def obey(self, command: Mapping[str, Any]) -> None:
         """Carry a command out and answer it; never raises for what a server does."""
         number = command.get("id")
         try:
-            match command.get("do"):
-                case "start":
-                    settings = LoadSettings(**command["settings"])
-                    part = LoadShare(**command.get("part", {"clients": settings.clients}))
-                    await self._start(LoadTarget(**command["target"]), settings, part, command["interval_s"])
-                case "go":
-                    await self._go(command["at_s"], command["origin_s"])
-                case "change":
-                    settings = LoadSettings(**command["settings"])
-                    part = LoadShare(**command.get("part", {"clients": settings.clients}))
-                    async with self._changing:
-                        await self._change(settings, part)
-                case "move":
-                    await self._move(LoadTarget(**command["target"]))
-                case "hold":
-                    if self._dispatcher is not None:
-                        await self._dispatcher.hold(SETTLE_S)
-                case "drain":
-                    async with self._changing:
-                        await self._drain()
-                case other:
-                    raise UsageError(f"unknown command {other!r}")
+            await self._do(command)
         except ReplexplorerError as error:
             self._fail(number, error)
         except (KeyError, TypeError) as error:
             self._fail(number, UsageError(f"malformed command ({error})"))
         else:
             self._outbox.tell("done", id=number)
+
+    async def _do(self, command: Mapping[str, Any]) -> None:
+        verb, load = command["do"], self._load
+        if verb == "start":
+            if load is not None:
+                raise UsageError("the load runs already")
+            self._load = _Load(
+                self._outbox,
+                self._end,
+                LoadTarget(**command["target"]),
+                LoadSettings(**command["settings"]),
+                LoadShare(**command["part"]),
+                command["interval_s"],
+            )
+            await self._load.start()
+            return
+        if load is None:
+            if verb in ("move", "hold"):  # it begins where its start says
+                return
+            raise UsageError("the load does not run yet")
+        match verb:
+            case "go":
+                await load.go(command["at_s"], command["origin_s"])
+            case "change":
+                await load.change(LoadSettings(**command["settings"]), LoadShare(**command["part"]))
+            case "move":
+                await load.move(LoadTarget(**command["target"]))
+            case "hold":
+                await load.hold()
+            case "drain":
+                await load.drain()
+            case other:
+                raise UsageError(f"unknown command {other!r}")
 
     def _fail(self, number: object, error: ReplexplorerError) -> None:
         """Answer a command with an error."""
@@ -114,42 +101,80 @@ class Generator:
             "failed", id=number, code=error.code, number=refusal, message=error.message, hint=error.hint
         )
 
-    async def _start(
-        self, target: LoadTarget, settings: LoadSettings, part: LoadShare, interval_s: float
+    async def stop(self) -> None:
+        """End the load, send what is left to report."""
+        if self._load is not None:
+            await self._load.stop()
+        await self._outbox.drain(_TELL_LAST_S)
+
+
+class _Load:
+    """One load, or a part of it: its settings, its clients and its reports."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        end: Callable[[], None],
+        target: LoadTarget,
+        settings: LoadSettings,
+        part: LoadShare,
+        interval_s: float,
     ) -> None:
-        """Prepare the tables and log in; `go` lets transactions come."""
-        if self._tables is not None:
-            raise UsageError("the load runs already")
-        workload = workload_of(settings)
-        self._settings, self._part = settings, part
-        self._tables = Tables(target, self._random, self._progress)
-        self._keep(self._tick())
+        self._outbox = outbox
+        self._end = end
+        self._logs: list[ClientLog] = []
+        """Of each run that this process was told to keep; the last one is in use."""
+        self._readers: asyncio.Task[None] | None = None
+        self._random = Random()
+        self._tally = Tally()
+        self._schedule = Schedule(self._random)
+        self._settings = settings
+        self._part = part
         self._interval_s = interval_s
-        if part.leads:
-            self._report_from(self._tally.start_s)
-        async with self._changing:  # a change that comes meanwhile waits for the table
-            await self._prepare(self._tables, settings, workload, target)
-        self._begun = asyncio.get_running_loop().create_future()
-        dispatcher = self._dispatcher = Dispatcher(
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tables = Tables(target, self._random, self._progress)
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """The first transaction went through."""
+        self._clients = Clients(
             target,
             course_of(settings, self._random, self._log_of(settings, part, target)),
             self._tally,
             self._schedule,
             self._random,
             on_first_commit=self._note_commit,
-            on_refused=self._note_refusal,
+            on_refused=self._note_failure,
         )
         self._alarm = Alarm(self._arrive)
-        self._clients = Clients(dispatcher)
-        self._clients.change(part.clients, None)
-        if part.clients:
-            # Arrivals wait for the logins, not for the clients: nobody intended them before.
-            await self._settle(self._clients)
+        self._is_awaited = True
+        """Its clients may be ready, those of other processes may not: `go` says when all begin."""
+        self._rows = 0.0
+        """Of the table that grows."""
+        self._preparing = 0
+        self._changing = asyncio.Lock()
+        self._is_truncating = False
+        self._reporter: asyncio.Task[None] | None = None
+        self._is_drained = False
+        """No arrival comes until the next change."""
+        self._has_ended = False
+        """And nothing is left to be served."""
 
-    async def _go(self, at_s: float, origin_s: float) -> None:
+    async def start(self) -> None:
+        """Prepare the tables and log in; `go` lets transactions come."""
+        clients = self._part.clients
+        self._keep(self._tick())
+        if self._part.leads:
+            self._report_from(self._tally.start_s)
+        async with self._changing:  # a change that comes meanwhile waits for the table
+            await self._prepare(self._settings)
+        self._clients.change(clients, None)
+        if clients:
+            # Arrivals wait for the logins, not for the clients: nobody intended them before.
+            await self._settle()
+
+    async def go(self, at_s: float, origin_s: float) -> None:
         """Begin at this moment, as the other processes of the load do, and wait for the first commit;
         intervals end at whole intervals after the origin."""
-        if self._dispatcher is None or not self._is_awaited:
+        if not self._is_awaited:
             raise UsageError("the load runs already")
         if self._reporter is not None:  # what it would say of the time before is no part of the load
             self._reporter.cancel()
@@ -157,8 +182,8 @@ class Generator:
         self._is_awaited = False
         self._tally.begin(at_s)
         self._report_from(origin_s)
-        self._set_pace(self._dispatcher)
-        if self._begun is not None and self._part.clients and self._has_arrivals():
+        self._set_pace()
+        if self._part.clients and self._has_arrivals():
             await self._begun
 
     def _has_arrivals(self) -> bool:
@@ -168,37 +193,36 @@ class Generator:
 
     def _note_commit(self) -> None:
         """A transaction went through."""
-        if self._begun is not None and not self._begun.done():
+        if not self._begun.done():
             self._begun.set_result(None)
 
-    def _note_refusal(self, refused: ServerRefused) -> None:
+    def _note_failure(self, error: ReplexplorerError) -> None:
         """A load whose very first statement is refused has not begun."""
-        if self._begun is not None and not self._begun.done():
-            self._begun.set_exception(refused)
+        if not self._begun.done():
+            self._begun.set_exception(error)
 
-    async def _settle(self, clients: Clients) -> None:
+    async def _settle(self) -> None:
         """Wait for the clients, but not for one whose commit is blocked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_S):
-                await clients.settle()
+                await self._clients.settle()
 
-    async def _change(self, settings: LoadSettings, part: LoadShare) -> None:
+    async def change(self, settings: LoadSettings, part: LoadShare) -> None:
         """Take other settings; the old ones stay when a table cannot be prepared."""
-        dispatcher, clients = self._dispatcher, self._clients
-        if clients is None or dispatcher is None or self._tables is None or self._settings is None:
-            raise UsageError("the load does not run yet")
-        same = _course_part(settings) == _course_part(self._settings)
-        try:
-            if not same:
-                await self._prepare(self._tables, settings, workload_of(settings), dispatcher.target)
-            log = self._log_of(settings, part, dispatcher.target)
-            self._settings, self._part = settings, part
-            self._is_drained = self._has_ended = False
-            clients.change(part.clients, None if same else course_of(settings, self._random, log))
-            self._set_pace(dispatcher)
-        finally:
-            dispatcher.let_go()
-        await self._settle(clients)
+        async with self._changing:
+            clients = self._clients
+            same = _course_part(settings) == _course_part(self._settings)
+            try:
+                if not same:
+                    await self._prepare(settings)
+                log = self._log_of(settings, part, clients.target)
+                self._settings, self._part = settings, part
+                self._is_drained = self._has_ended = False
+                clients.change(part.clients, None if same else course_of(settings, self._random, log))
+                self._set_pace()
+            finally:
+                clients.let_go()
+            await self._settle()
 
     def _log_of(self, settings: LoadSettings, part: LoadShare, target: LoadTarget) -> ClientLog | None:
         """Where these settings' transactions are noted; a file of its own for each run. Raises MissingPiece
@@ -229,81 +253,75 @@ class Generator:
     def _give_up(self, error: ReplexplorerError) -> None:
         """The load cannot go on: say why and end; commits under way are unknown to the log."""
         self._tally.fault = str(error)
-        if self._begun is not None and not self._begun.done():
-            self._begun.set_exception(error)
+        self._note_failure(error)
         self._outbox.tell("ended", message=error.message, hint=error.hint)
         self._end()
 
-    async def _move(self, target: LoadTarget) -> None:
+    async def move(self, target: LoadTarget) -> None:
         """Go on at another server; a change that is under way is not waited for, which may wait for the
         one of before."""
-        if self._tables is not None:
-            self._tables.move(target)
-        if self._clients is not None:
-            await self._clients.move(target, MOVE_S)
+        self._tables.move(target)
+        await self._clients.move(target, MOVE_S)
 
     def _pace(self) -> Pace:
         """As asked for."""
-        settings = self._settings
-        if settings is None or settings.mode == CLOSED:
+        settings, part = self._settings, self._part
+        if settings.mode == CLOSED:
             return Pace()
-        return Pace.open(settings.rate_tps, settings.spacing, self._part.share, self._part.phase)
+        return Pace.open(settings.rate_tps, settings.spacing, part.share, part.phase)
 
-    def _set_pace(self, dispatcher: Dispatcher) -> None:
+    def _set_pace(self) -> None:
         """Let arrivals come as asked; without clients nobody can be meant to be served."""
         pace = self._pace()
         is_held = self._is_drained or self._is_awaited or not self._part.clients
-        dispatcher.change_pace(Pace() if is_held else pace, is_closed=not is_held and pace.rate_tps is None)
+        self._clients.change_pace(
+            Pace() if is_held else pace, is_closed=not is_held and pace.rate_tps is None
+        )
         if not self._part.clients:
             self._schedule.drop_waiting()
         self._wind_alarm()
 
     def _arrive(self) -> None:
         """Arrivals are due."""
-        if self._dispatcher is not None:
-            self._dispatcher.admit()
-            self._wind_alarm()
+        self._clients.admit()
+        self._wind_alarm()
 
     def _wind_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.set(self._schedule.next_s)
+        self._alarm.set(self._schedule.next_s)
 
-    async def _drain(self) -> None:
+    async def drain(self) -> None:
         """End the arrivals, serve who waits, report."""
-        if self._dispatcher is None:
-            raise UsageError("the load does not run yet")
-        self._is_drained = True
-        self._set_pace(self._dispatcher)
-        await self._dispatcher.drain()
-        self._has_ended = True
-        self._tell_interval()
+        async with self._changing:
+            self._is_drained = True
+            self._set_pace()
+            await self._clients.drain()
+            self._has_ended = True
+            self._tell_interval()
 
-    async def _prepare(
-        self, tables: Tables, settings: LoadSettings, workload: Workload, target: LoadTarget
-    ) -> None:
-        """Make the table fit, or see whether the server takes a user's statements."""
+    async def _prepare(self, settings: LoadSettings) -> None:
+        """Make the tables fit, and see whether the server takes a user's statements."""
         if not self._part.leads:
             return
+        workload = workload_of(settings)
         self._preparing += 1
         try:
-            self._rows = await tables.prepare(workload, settings.table_size, self._hold)
+            self._rows = await self._tables.prepare(workload, settings.table_size, self.hold)
             if settings.script is not None:
-                await check_script(workload, target, settings, self._random)
+                await check_script(workload, self._clients.target, settings, self._random)
         finally:
             self._preparing -= 1
 
-    async def _hold(self) -> None:
+    async def hold(self) -> None:
         """A table is recreated: nobody works on it meanwhile."""
-        if self._dispatcher is not None:
-            await self._dispatcher.hold(SETTLE_S)
+        await self._clients.hold(SETTLE_S)
 
     def _progress(self, text: str, done: float | None) -> None:
         """Report how far the preparation is."""
         self._outbox.tell("progress", text=text, done=done)
 
-    def _keep(self, work: Any) -> asyncio.Task[None]:
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run beside everything else until the load ends."""
-        task: asyncio.Task[None] = asyncio.create_task(work)
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -332,76 +350,67 @@ class Generator:
 
     def _tell_interval(self) -> None:
         """End the interval under way and send it."""
-        settings, dispatcher = self._settings, self._dispatcher
-        if settings is None:
-            return
-        if dispatcher is not None and not self._is_drained:
-            dispatcher.admit()
-            self._wind_alarm()
-        interval = self._tally.fold(self._gauges(settings, dispatcher), self._schedule)
+        if not self._is_drained:
+            self._arrive()
+        interval = self._tally.fold(self._gauges(), self._schedule)
         self._outbox.tell_interval(interval)
-        if dispatcher is not None and self._part.leads:
-            self._watch_growth(interval, dispatcher.job, settings)
+        if self._part.leads and not self._is_awaited:
+            self._watch_growth(interval, self._clients.job)
 
-    def _gauges(self, settings: LoadSettings, dispatcher: Dispatcher | None) -> Gauges:
+    def _gauges(self) -> Gauges:
         """What there is to say of this moment."""
-        clients = self._part.clients if self._clients is None else len(self._clients)
-        connected = dispatcher.connected if dispatcher is not None else 0
-        state = "waiting" if clients and not connected and dispatcher is not None else "running"
+        group = self._clients
+        clients = self._part.clients if self._is_awaited else group.asked
+        state = "waiting" if clients and not group.connected else "running"
         is_preparing = self._preparing or self._is_awaited
         return Gauges(
             clients=clients,
-            connected=connected,
-            under_way=dispatcher.under_way() if dispatcher is not None else 0,
-            workload=settings.workload if dispatcher is None else dispatcher.job.workload.name,
+            connected=group.connected,
+            under_way=group.under_way(),
+            workload=group.job.workload.name,
             state="preparing" if is_preparing else "drained" if self._has_ended else state,
             pace=self._pace(),
         )
 
-    def _watch_growth(self, interval: Interval, job: ClientJob, settings: LoadSettings) -> None:
+    def _watch_growth(self, interval: Interval, job: ClientJob) -> None:
         """Truncate a table that grew to its bound; other generators' rows are as many as their clients."""
-        table = job.workload.grown
-        if table is None or self._tables is None:
+        table, settings, mine = job.workload.grown, self._settings, self._part.clients
+        if table is None:
             return
-        others = settings.clients / self._part.clients if self._part.clients else 1.0
-        self._rows += interval.commits * others
+        self._rows += interval.commits * (settings.clients / mine if mine else 1.0)
         bound = settings.rows_bound
         if settings.payload_bytes:
             bound = min(bound, _GROWN_BYTES // settings.payload_bytes)
-        if self._rows >= bound and self._truncation is None:
-            self._truncation = asyncio.create_task(self._truncate(self._tables, table, job))
+        if self._rows >= bound and not self._is_truncating:
+            self._is_truncating = True
+            self._keep(self._truncate(table, job))
 
-    async def _truncate(self, tables: Tables, table: Table, job: ClientJob) -> None:
+    async def _truncate(self, table: Table, job: ClientJob) -> None:
         """Empty the table that reached its bound."""
         try:
-            await tables.truncate(table)
+            await self._tables.truncate(table)
             if job.log is not None:
                 job.log.reset()
-            if self._dispatcher is not None and self._dispatcher.job is job:
+            if self._clients.job is job:
                 self._rows = 0
             self._tally.rows_reset += 1
         except ReplexplorerError as error:
             self._tally.fault = str(error)
         finally:
-            self._truncation = None
+            self._is_truncating = False
 
     async def stop(self) -> None:
         """End the clients, send what is left to report."""
-        tasks = [*self._tasks] + ([self._truncation] if self._truncation is not None else [])
-        for task in tasks:
+        for task in (tasks := list(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._alarm is not None:
-            self._alarm.close()
-        if self._dispatcher is not None:
-            self._dispatcher.change_pace(Pace(), is_closed=False)
-            self._schedule.drop_waiting()
-        if self._clients is not None:
-            await self._clients.stop(STOP_COMMITS_S)
+        self._alarm.close()
+        self._clients.change_pace(Pace(), is_closed=False)
+        self._schedule.drop_waiting()
+        await self._clients.stop(STOP_COMMITS_S)
         await asyncio.gather(*(log.close() for log in self._logs))
         self._is_drained = True
         self._tell_interval()
-        await self._outbox.drain(_TELL_LAST_S)
 
 
 def _course_part(settings: LoadSettings) -> LoadSettings:

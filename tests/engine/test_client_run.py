@@ -274,7 +274,6 @@ async def test_a_connection_lost_while_idle_loses_nothing(one: Scene) -> None:
 
 @scene(SINGLE)
 async def test_a_held_client_begins_nothing_and_goes_on_afterwards(one: Scene) -> None:
-    one.dispatcher.under_way = lambda: int(one.run.is_under_way)
     holding = asyncio.create_task(one.dispatcher.hold(5))
     await asyncio.sleep(0)
     assert not holding.done()
@@ -288,7 +287,6 @@ async def test_a_held_client_begins_nothing_and_goes_on_afterwards(one: Scene) -
 
 @scene(SINGLE, Pace.open(100, EVEN))
 async def test_a_drain_serves_who_waits(one: Scene) -> None:
-    one.dispatcher.under_way = lambda: int(one.run.is_under_way)
     one.dispatcher.schedule.waiting.extend([1.0, 2.0, 3.0])
     one.dispatcher.meet()
     draining = asyncio.create_task(one.dispatcher.drain())
