@@ -171,7 +171,7 @@ def course_of(settings: LoadSettings, random: Random, log: ClientLog | None = No
     if settings.script is not None:
         script = read_script(settings.script, settings.workload)
         return ClientJob(script.workload, lambda: script.draws(random), settings.fresh_sessions)
-    sources = Sources.of(
+    sources = Sources(
         settings.table_size,
         random,
         key_spread=settings.key_spread,
@@ -196,22 +196,16 @@ async def check_script(
             break
     connection = await Connection.open(target, workload.database, timeout_s=_CHECK_TIMEOUT_S)
     try:
-        for index, statement in enumerate(workload.statements):
-            if index in values:
-                text = (statement.format % values[index]).decode()
-                await _check(connection, statement, text)
+        for index, drawn in sorted(values.items()):
+            statement = workload.statements[index]
+            text = (statement.format % drawn).decode()
+            try:
+                whole = Statement(statement.name, text)
+                connection.forget([await connection.prepare(whole, timeout_s=_CHECK_TIMEOUT_S)])
+            except ServerRefused as refused:
+                if refused.number != _NOT_PREPARABLE:
+                    raise UsageError(
+                        f"{statement.place}: {refused.message}", "the server refuses this statement"
+                    ) from None
     finally:
         connection.close()
-
-
-async def _check(connection: Connection, statement: Statement, text: str) -> None:
-    """Prepare one statement and forget it."""
-    try:
-        prepared = await connection.prepare(Statement(statement.name, text), timeout_s=_CHECK_TIMEOUT_S)
-    except ServerRefused as refused:
-        if refused.number != _NOT_PREPARABLE:
-            raise UsageError(
-                f"{statement.place}: {refused.message}", "the server refuses this statement"
-            ) from None
-    else:
-        connection.forget([prepared])

@@ -32,7 +32,7 @@ def test_the_knob_offers_exactly_the_workloads_that_are_built() -> None:
 def drawn(name: str, count: int = 200, **options: int) -> list[list[str]]:
     """The statements of so many transactions, as text."""
     workload = WORKLOADS[name].with_payload() if options.get("payload_bytes") else WORKLOADS[name]
-    draw = draw_of(workload, Sources.of(10_000, Random(1), **options))  # type: ignore[arg-type]
+    draw = draw_of(workload, Sources(10_000, Random(1), **options))  # type: ignore[arg-type]
     forms = [statement.format for statement in workload.statements]
     return [[(forms[index] % values).decode() for index, values in draw()] for _ in range(count)]
 
@@ -149,7 +149,7 @@ def test_the_statement_whose_reply_is_the_commit_s_is_known() -> None:
 def test_kinds_are_as_sysbench_counts_them() -> None:
     kinds = {
         name: Counter(
-            workload.statements[index].kind for index, _ in draw_of(workload, Sources.of(100, Random(1)))()
+            workload.statements[index].kind for index, _ in draw_of(workload, Sources(100, Random(1)))()
         )
         for name, workload in WORKLOADS.items()
     }
@@ -161,7 +161,7 @@ def test_kinds_are_as_sysbench_counts_them() -> None:
 
 def test_a_ledger_s_rows_are_numbered_for_each_client() -> None:
     random = Random(1)
-    sources = Sources.of(1, random)
+    sources = Sources(1, random)
     clients = [draw_of(WORKLOADS["ledger"], sources) for _ in range(50)]
     rows = [values for draw in clients for _ in range(3) for _, values in draw()]
     assert len({client for client, _ in rows}) == 50

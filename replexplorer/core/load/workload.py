@@ -335,45 +335,32 @@ def key_source(table_size: int, random: Random, spread: int = 0) -> Callable[[],
     return draw
 
 
-@dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the values of a load's transactions come from."""
+    """Where the values of a load's transactions come from, one set for all clients of a process."""
 
-    key: Callable[[], int]
-    texts: Callable[[], tuple[bytes, bytes]]
-    """Values of `c` and `pad`."""
-    payload: Callable[[], bytes]
-    """A value for the payload's parameter."""
-    random: Random
-    number: Callable[[], int]
-    """Numbers that no other draw of this process answers; another process begins elsewhere."""
-    writer: Callable[[], tuple[int, Callable[[], int]]]
-    """Another client of `ledger`: the number that its rows carry, and what counts them."""
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         table_size: int,
         random: Random,
         *,
         key_spread: int = 0,
         payload_bytes: int = 0,
         writer: Callable[[], tuple[int, Callable[[], int]]] | None = None,
-    ) -> Sources:
-        """One set for all clients of a process; without a client log a `writer` has a drawn number."""
-        return cls(
-            key_source(table_size, random, key_spread),
-            _text_source(random),
-            _payload_source(payload_bytes, random),
-            random,
-            count(_FIRST_EMPLOYEE + _APART * random.randrange(_PROCESSES)).__next__,
-            writer or (lambda: (random.getrandbits(_WRITER_BITS), count(1).__next__)),
-        )
+    ) -> None:
+        """`writer` makes another client of `ledger`: the number that its rows carry, and what counts them;
+        None, without a client log: a drawn number."""
+        self._random = random
+        self._key = key_source(table_size, random, key_spread)
+        self._texts = _text_source(random)
+        self._payload = _payload_source(payload_bytes, random)
+        self._number = count(_FIRST_EMPLOYEE + _APART * random.randrange(_PROCESSES)).__next__
+        """Numbers that no other draw of this process answers; another process begins elsewhere."""
+        self._writer = writer or (lambda: (random.getrandbits(_WRITER_BITS), count(1).__next__))
 
     def of_client(self) -> Mapping[str, Callable[[], int | bytes]]:
         """What makes the values of one client's parameters, by name; each client of each run of `ledger`
         writes under a number of its own, its rows counted from 1."""
-        random, new_key, new_text, writer = self.random, self.key, self.texts, cache(self.writer)
+        random, new_key, new_text, writer = self._random, self._key, self._texts, cache(self._writer)
         held, text = 0, (b"", b"")
 
         def hold_key() -> int:
@@ -397,9 +384,9 @@ class Sources:
             "99_beyond": lambda: held + _RANGE_SIZE - 1,
             "c": hold_text,
             "pad": lambda: text[1],
-            PAYLOAD: self.payload,
+            PAYLOAD: self._payload,
             "letters": lambda: "".join(random.choices(_FOO_LETTERS, k=_FOO_LENGTH)).encode(),
-            "number": self.number,
+            "number": self._number,
             "birth_date": lambda: date(1952, 1964),
             "first_name": lambda: random.choice(_NAMES),
             "last_name": lambda: random.choice(_SURNAMES),
