@@ -31,7 +31,7 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.load.interval import Cuts, Interval, ProcessWork
+from replexplorer.core.load.interval import Cuts, Interval
 from replexplorer.core.load.pacing import OPEN, LoadShare, processes_for, share_out, shares_of
 from replexplorer.core.load.workload import statements_in
 from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Report
@@ -177,7 +177,7 @@ class _Child:
                 event = json.loads(line)
                 match event["event"]:
                     case "interval":
-                        take(self._counted(Interval.from_wire(event["interval"])))
+                        take(Interval.from_wire(event["interval"]))
                     case "progress" if self._report is not None:
                         self._report(event["text"], event["done"])
                     case "ended":
@@ -194,13 +194,6 @@ class _Child:
             if not answer.done():
                 answer.set_exception(self._end)
         return self._end
-
-    def _counted(self, interval: Interval) -> Interval:
-        """What it reports, marked as its own; one that ends reports that it has no clients any more."""
-        seconds = interval.duration_s
-        cpu_s = seconds * interval.cpu_percent / 100
-        work = ProcessWork(self.number, self.part.clients, interval.commits, cpu_s, seconds)
-        return replace(interval, work=(work,))
 
     def _take_answer(self, event: Mapping[str, Any]) -> None:
         answer = self._answers.get(event["id"])

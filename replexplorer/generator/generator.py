@@ -166,6 +166,7 @@ class _Load:
             self._report_from(self._tally.start_s)
         async with self._changing:  # a change that comes meanwhile waits for the table
             await self._prepare(self._settings)
+            self._clients.let_go()
         self._clients.change(clients, None)
         if clients:
             # Arrivals wait for the logins, not for the clients: nobody intended them before.
@@ -364,6 +365,7 @@ class _Load:
         state = "waiting" if clients and not group.connected else "running"
         is_preparing = self._preparing or self._is_awaited
         return Gauges(
+            part=self._part,
             clients=clients,
             connected=group.connected,
             under_way=group.under_way(),

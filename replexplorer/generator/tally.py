@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.pacing import Pace, Schedule
+from replexplorer.core.load.interval import Interval, ProcessWork
+from replexplorer.core.load.pacing import LoadShare, Pace, Schedule
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.connection import acknowledged_gtids
 
@@ -36,6 +36,7 @@ CHANGED: Final = 1020
 class Gauges:
     """What an interval says of its end."""
 
+    part: LoadShare
     clients: int
     connected: int
     under_way: int
@@ -88,28 +89,26 @@ class Tally:
         """The interval that ends now, with the gauges as given."""
         end_s, cpu_s = time.monotonic(), time.process_time()
         seconds = end_s - self.start_s
-        cpu_percent = 100 * (cpu_s - self._cpu_s) / seconds if seconds > 0 else 0.0
-        lateness = _taken(self.lateness_s)
-        backlog = len(schedule.waiting)
+        service, backlog = _taken(self.latencies_s), len(schedule.waiting)
+        part = gauges.part
+        work = ProcessWork(part.number, part.clients, service.count, cpu_s - self._cpu_s, seconds)
         interval = Interval(
             start_s=self.start_s,
             end_s=end_s,
-            service=_taken(self.latencies_s),
+            service=service,
             errors=self.refused.total() + self.lost,
             unknown=self.unknown,
             reconnects=self.reconnects,
             clients=gauges.clients,
             connected=gauges.connected,
             workload=gauges.workload,
-            cpu_percent=cpu_percent,
-            lateness_p99_ms=lateness.percentile_ms(99) or 0.0,
             rows_reset=self.rows_reset,
             state=gauges.state,
             fault=self.fault,
             mode=gauges.pace.mode,
             rate_asked_tps=gauges.pace.rate_tps,
             response=_taken(self.responses_s),
-            lateness=lateness,
+            lateness=_taken(self.lateness_s),
             log_sync=_taken(self.log_syncs_s),
             log_wait=_taken(self.log_waits_s),
             arrivals=schedule.arrived - self._arrived,
@@ -124,7 +123,7 @@ class Tally:
             lock_timeouts=self.retried[LOCK_TIMEOUT],
             conflicts=self.retried[CONFLICT] + self.retried[CHANGED],
             errors_by_number={str(number): times for number, times in self.refused.items()},
-            cpu_busiest_percent=cpu_percent,
+            work=(work,),
             acknowledged_gtids=acknowledged_gtids(self.acknowledged),
         )
         self.acknowledged.clear()  # in place: connections hold its append

@@ -291,7 +291,6 @@ def recorded_run(name: str, ticks: Iterable[Tick]) -> tuple[ComparedRun, Sequenc
                     start_s=start_s, end_s=end_s, service=load.service, response=load.response or Histogram(),
                     errors=load.errors, unknown=load.unknown, reconnects=load.reconnects,
                     clients=load.clients, connected=load.connected, workload=load.workload, mode=load.mode,
-                    cpu_percent=load.cpu_percent or 0.0, lateness_p99_ms=load.lateness_p99_ms or 0.0,
                 )
             )  # fmt: skip
     return _better(best, run), epochs

@@ -247,7 +247,6 @@ async def test_a_measurement_is_as_long_as_asked_and_begins_after_the_warm_up() 
     assert all(interval.start_s >= began_s + 1.2 for interval in measured.intervals)
     assert len(seen) > len(measured.intervals) == 8
     assert measured.total.cpu_percent == pytest.approx(5)
-    assert measured.total.lateness_p99_ms == pytest.approx(0.1)
     await bench.driver.stop()
 
 

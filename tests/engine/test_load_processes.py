@@ -30,11 +30,12 @@ PRELUDE = """
 import json, sys, time
 def tell(**event):
     print(json.dumps(event), flush=True)
-def interval(start_s, commits=3, length_s=1, clients=2, state="running"):
+def interval(start_s, commits=3, length_s=1, clients=2, state="running", number=1):
     service = dict(slots=[100], counts=[commits], sum_us=100 * commits, min_us=100, max_us=100)
     tell(event="interval", interval=dict(start_s=start_s, end_s=start_s + length_s, errors=0, unknown=0,
-        reconnects=0, clients=clients, connected=clients, workload="update_index", cpu_percent=30.0,
-        lateness_p99_ms=0.1, state=state, service=service))
+        reconnects=0, clients=clients, connected=clients, workload="update_index", state=state,
+        service=service, work=[dict(
+            number=number, clients=clients, commits=commits, cpu_s=0.3 * length_s, duration_s=length_s)]))
 def commands():
     for line in sys.stdin:
         yield json.loads(line)
@@ -48,15 +49,16 @@ interval(99, commits=1)
 """
 ONE_OF_SEVERAL = """
 AHEAD_S, LENGTH_S, COMMITS, REFUSES, TOLD = {}
-at_s, part = 1.0, dict(clients=0)
-tick = lambda at_s, commits, **more: interval(at_s, commits, LENGTH_S, part["clients"], **more)
+at_s, part = 1.0, dict(clients=0, number=1)
+tick = lambda at_s, commits, **more: interval(
+    at_s, commits, LENGTH_S, part["clients"], number=part["number"], **more)
 for command in commands():
     if command["do"] == "start":
         part = command["part"]
         if REFUSES:
             tell(event="failed", id=command["id"], code="unreachable", message="away", hint="", number=None)
             continue
-        if part["leads"]:
+        if part["number"] == 1:
             tick(1.0 + AHEAD_S, 0, state="preparing")
         tell(event="done", id=command["id"])
     if command["do"] == "go":

@@ -19,7 +19,7 @@ SPREAD_US = range(100, 40_000, 37)
 def an_interval(number: int) -> Interval:
     service = Histogram()
     service.record_all(SPREAD_US)
-    return Interval(number, number + 1, service, 1, 0, 0, 4, 4, "insert", 5.0, 0.1)
+    return Interval(number, number + 1, service, 1, 0, 0, 4, 4, "insert")
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def interval(start_s: float, seconds: float = 0.5, *, tps: float = TPS) -> Inter
     service.record_all([10_000] * round(tps * seconds))
     return Interval(
         start_s, start_s + seconds, service, errors=0, unknown=0, reconnects=0, clients=1, connected=1,
-        workload="insert", cpu_percent=5.0, lateness_p99_ms=0.1, writes=round(tps * seconds),
+        workload="insert", writes=round(tps * seconds),
     )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_result import Swept, figures_of
-from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.model.fitted import OperatingPoint
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.session import Session, SessionOptions
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.journals import FakeShelf
@@ -277,11 +278,14 @@ async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
 
 
 def busy(interval: Interval) -> Interval:
-    return replace(interval, cpu_busiest_percent=95.0)
+    seconds = interval.duration_s
+    return replace(interval, work=(ProcessWork(1, 8, interval.commits, 0.95 * seconds, seconds),))
 
 
 def late(interval: Interval) -> Interval:
-    return replace(interval, lateness_p99_ms=30.0)
+    lateness = Histogram()
+    lateness.record(30_000)
+    return replace(interval, lateness=lateness)
 
 
 @pytest.mark.parametrize(

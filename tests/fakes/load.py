@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -128,14 +128,12 @@ class FakeLoadProcess:
                 clients=clients,
                 connected=clients,
                 workload=self.settings.workload,
-                cpu_percent=5.0,
-                lateness_p99_ms=0.1,
                 state=state,
                 mode=self.settings.mode,
                 rate_asked_tps=self.settings.rate_tps if self.settings.mode == OPEN else None,
                 response=service if self.settings.mode == OPEN else Histogram(),
                 arrivals=count if self.settings.mode == OPEN else 0,
                 writes=count,
-                cpu_busiest_percent=5.0,
+                work=(ProcessWork(1, clients, count, 0.05 * (ended_s - began_s), ended_s - began_s),),
             )
         )

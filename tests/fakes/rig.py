@@ -25,7 +25,7 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
 )
 from replexplorer.core.link import LinkView
-from replexplorer.core.load.interval import Interval, Measurement
+from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
@@ -193,8 +193,9 @@ class FakeLoad(MeasuredLoad):
         if not rig.down.intersection((SOURCE, rig.names[0])):
             commits = int(clients * INTERVAL_S * 1000 / latency_ms)
             service.record_all([round(latency_ms * 1000)] * commits)
+        work = ProcessWork(1, clients, service.count, 0.1 * INTERVAL_S, INTERVAL_S)
         return Interval(
-            begin_s, begin_s + INTERVAL_S, service, 0, 0, 0, clients, clients, "update_index", 10.0, 0.1
+            begin_s, begin_s + INTERVAL_S, service, 0, 0, 0, clients, clients, "update_index", work=(work,)
         )
 
 

@@ -14,7 +14,7 @@ from replexplorer.cli.load import command_of
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import Passage
 from replexplorer.core.knobs.catalogue import Value
-from replexplorer.core.load.interval import Interval, Measurement
+from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import Conditions, MachineFacts, SettingValues
@@ -51,8 +51,7 @@ def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, 
         clients=1,
         connected=1,
         workload="update_index",
-        cpu_percent=12.0,
-        lateness_p99_ms=0.25,
+        work=(ProcessWork(1, 1, len(durations_us), 0.12 * length_s, length_s),),
         writes=len(durations_us),
     )
 
@@ -125,7 +124,7 @@ def test_an_open_report_tells_what_was_asked_and_what_became_of_it() -> None:
 
 
 def test_a_report_names_the_load_s_own_limit() -> None:
-    busy = replace(interval(0.0, [500] * 10), cpu_percent=95.0, cpu_busiest_percent=95.0)
+    busy = replace(interval(0.0, [500] * 10), work=(ProcessWork(1, 8, 10, 0.95, 1.0),))
     report = load_report(measured(busy), LoadSettings(8, "insert"), path="direct")
     assert report.generator.limited == "generator at 95 % of a core"
     assert "generator at 95 % of a core" in render(report)
@@ -203,14 +202,14 @@ def test_the_report_has_every_field_of_the_contract() -> None:
     assert document["generator"] == {
         "processes": 1,
         "cpu_percent": 12.0,
-        "lateness_p99_ms": 0.25,
+        "lateness_p99_ms": 0.0,
         "backlog_max": 0,
         "dropped": 0,
         "arrivals": None,
         "limited": None,
         "path": "direct",
         "client_log": None,
-        "shares": [],
+        "shares": [{"process": 1, "clients": 1, "commits": 3, "tps": 3.0, "cpu_percent": 12.0}],
     }
     assert list(document["intervals"][0])[:6] == ["t_s", "tps", "p50_ms", "p95_ms", "p99_ms", "errors"]
     assert (document["errors"], document["unknown"], document["reconnects"]) == (1, 2, 3)

@@ -36,7 +36,7 @@ def second(start_s: float, tps: int) -> Interval:
     """One second of a load."""
     return Interval(
         start_s=start_s, end_s=start_s + 1.0, service=histogram(tps), errors=0, unknown=0, reconnects=0,
-        clients=8, connected=8, workload="update_index", cpu_percent=1.0, lateness_p99_ms=0.1,
+        clients=8, connected=8, workload="update_index",
     )  # fmt: skip
 
 

@@ -7,19 +7,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.load.interval import Cuts, Interval
+from replexplorer.core.load.interval import Cuts, Interval, ProcessWork
 from replexplorer.core.stats.histogram import Histogram
 
 LENGTH_S = 0.5
 
 
-def a_part(first: int, last: int, commits: int) -> Interval:
+def a_part(first: int, last: int, commits: int, generator: int = 1) -> Interval:
     """What one generator reports of the intervals first..last, which its outbox merged."""
     service = Histogram()
     service.record_all([100] * commits)
-    return Interval(
-        100 + first * LENGTH_S, 100 + (last + 1) * LENGTH_S, service, 0, 0, 0, 2, 2, "insert", 10.0, 0.1
-    )
+    seconds = (last + 1 - first) * LENGTH_S
+    work = (ProcessWork(generator, 2, commits, 0.1, seconds),)
+    start_s = 100 + first * LENGTH_S
+    return Interval(start_s, start_s + seconds, service, 0, 0, 0, 2, 2, "insert", work=work)
 
 
 @st.composite
@@ -59,12 +60,12 @@ def test_generators_in_step_are_told_interval_by_interval() -> None:
     cuts = Cuts(LENGTH_S)
     cuts.origin_s = 100.0
     assert [each.processes for each in cuts.add(0, a_part(0, 0, 3))] == [1]  # the other is not there yet
-    assert cuts.add(1, a_part(0, 0, 2)) == []
+    assert cuts.add(1, a_part(0, 0, 2, 2)) == []
     assert cuts.add(0, a_part(1, 1, 4)) == []
-    [both] = cuts.add(1, a_part(1, 1, 5))
+    [both] = cuts.add(1, a_part(1, 1, 5, 2))
     assert (both.processes, both.commits) == (2, 11)  # a newcomer's beginning is not lost
     assert cuts.add(0, a_part(2, 2, 4)) == []
-    [later] = cuts.add(1, a_part(2, 2, 5))
+    [later] = cuts.add(1, a_part(2, 2, 5, 2))
     assert (later.processes, later.commits, later.duration_s) == (2, 9, LENGTH_S)
 
 
@@ -72,11 +73,11 @@ def test_one_that_was_asleep_is_waited_for() -> None:
     cuts = Cuts(LENGTH_S)
     cuts.origin_s = 100.0
     cuts.add(0, a_part(0, 0, 1))
-    cuts.add(1, a_part(0, 0, 1))
+    cuts.add(1, a_part(0, 0, 1, 2))
     whole = []
     for number in range(1, 5):
         whole += cuts.add(0, a_part(number, number, 1))
-    whole += cuts.add(1, a_part(1, 4, 10))
+    whole += cuts.add(1, a_part(1, 4, 10, 2))
     [both] = [each for each in whole if each.processes == 2 and each.duration_s > 1]
     assert both.commits >= 14
     assert cuts.rest() is None

@@ -21,7 +21,7 @@ TICK_S = 0.5
 def interval(start_s: float, commits: int, latency_us: int = 2000, state: str = "running") -> Interval:
     service = Histogram()
     service.record_all([latency_us] * commits)
-    return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert", 1.0, 0.1, state=state)
+    return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert", state=state)
 
 
 def play(epochs: Epochs, start_s: float, counts: Iterable[int], latency_us: int = 2000) -> float:

@@ -231,4 +231,4 @@ def test_the_ledger_says_what_this_test_says(mean: int) -> None:
 def interval(start_s: float, commits: int) -> Interval:
     service = Histogram()
     service.record_all([2000] * commits)
-    return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert", 1.0, 0.1)
+    return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert")

@@ -4,11 +4,22 @@ import json
 from dataclasses import replace
 from functools import reduce
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.stats.histogram import Histogram
+
+
+def late_by(ms: float) -> Histogram:
+    lateness = Histogram()
+    lateness.record(round(ms * 1000))
+    return lateness
+
+
+def at_cpu(percent: float, number: int = 1, seconds: float = 0.5) -> tuple[ProcessWork, ...]:
+    return (ProcessWork(number, 8, 0, percent / 100 * seconds, seconds),)
 
 
 def an_interval(
@@ -26,9 +37,8 @@ def an_interval(
         clients=8,
         connected=7,
         workload="update_index",
-        cpu_percent=10.0,
-        lateness_p99_ms=1.0,
         fault=fault,
+        work=at_cpu(10.0),
     )
 
 
@@ -50,13 +60,10 @@ def test_merged_intervals_are_one_long_interval(parts: list[list[int]]) -> None:
 
 def test_gauges_are_the_later_one_s_and_cpu_is_weighted_by_time() -> None:
     early = an_interval(0.0, [1], fault="1290 read-only")
-    late = replace(
-        an_interval(0.5, [2]), end_s=2.0, clients=3, connected=1, cpu_percent=50.0, lateness_p99_ms=0.2
-    )
+    late = replace(an_interval(0.5, [2]), end_s=2.0, clients=3, connected=1, work=at_cpu(50.0, seconds=1.5))
     both = early.followed_by(late)
     assert (both.clients, both.connected) == (3, 1)
-    assert both.cpu_percent == (10.0 * 0.5 + 50.0 * 1.5) / 2.0
-    assert both.lateness_p99_ms == 1.0
+    assert both.cpu_percent == pytest.approx((10.0 * 0.5 + 50.0 * 1.5) / 2.0)
     assert both.fault == "1290 read-only"
 
 
@@ -67,15 +74,15 @@ def test_the_wire_form_reads_back_exactly(values: list[int]) -> None:
 
 
 def test_a_limit_of_the_load_s_own_is_named() -> None:
-    calm = replace(an_interval(0.0, [20_000] * 50), cpu_busiest_percent=30.0, lateness_p99_ms=1.9)
+    calm = replace(an_interval(0.0, [20_000] * 50), work=at_cpu(30.0), lateness=late_by(1.9))
     assert calm.limited is None
     noted = Histogram()
     noted.record_all([29_100] * 100)
     assert replace(calm, log_wait=noted).limited == "client log: a row waits 29.1 ms for its note"
-    assert replace(calm, cpu_busiest_percent=93.0).limited == "generator at 93 % of a core"
-    late = replace(calm, lateness_p99_ms=9.0)
+    assert replace(calm, work=at_cpu(93.0)).limited == "generator at 93 % of a core"
+    late = replace(calm, lateness=late_by(9.0))
     assert late.limited == "machine short of CPU, generator 9 ms late"
-    assert replace(late, cpu_busiest_percent=60.0).limited == "generator 9 ms late"
+    assert replace(late, work=at_cpu(60.0)).limited == "generator 9 ms late"
     busy = replace(calm, mode="open", backlog=1200, clients=8, under_way=8)
     assert busy.limited == "all 8 clients busy, 1,200 arrivals wait"
     assert replace(busy, under_way=7).limited is None
@@ -97,7 +104,7 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
             mode="open",
             rate_asked_tps=10.0,
             backlog=3,
-            cpu_busiest_percent=10.0 * number,
+            work=at_cpu(10.0 * number, number),
             errors_by_number={"1290": 1, str(number): 1},
         )
         for number, part in enumerate(parts)
@@ -106,8 +113,7 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
     everything = Histogram()
     everything.record_all(latency for part in parts for latency in part)
     assert whole.service == whole.lateness == everything
-    late_ms = everything.percentile_ms(99)
-    assert whole.lateness_p99_ms == (1.0 if late_ms is None else late_ms)
+    assert whole.lateness_p99_ms == (everything.percentile_ms(99) or 0.0)
     count = len(parts)
     assert (whole.processes, whole.clients, whole.errors, whole.backlog) == (
         count,
@@ -116,8 +122,8 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
         3 * count,
     )
     assert whole.rate_asked_tps == 10.0 * count
-    assert whole.cpu_percent == 10.0 * count
-    assert whole.cpu_busiest_percent == 10.0 * (count - 1)
+    assert whole.cpu_percent == pytest.approx(10.0 * sum(range(count)))
+    assert whole.cpu_busiest_percent == pytest.approx(10.0 * (count - 1))
     assert whole.errors_by_number["1290"] == count
     assert whole.duration_s == intervals[0].duration_s
 

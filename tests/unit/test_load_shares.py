@@ -57,8 +57,7 @@ def an_interval(start_s: float, durations_us: list[int], number: int) -> Interva
     service.record_all(durations_us)
     work = ProcessWork(number, 2, len(durations_us), 0.1, 0.5)
     return Interval(
-        start_s, start_s + 0.5, service, 0, 0, 0, 2, 2, "insert", 20.0, 0.1, cpu_busiest_percent=20.0,
-        work=(work,),
+        start_s, start_s + 0.5, service, 0, 0, 0, 2, 2, "insert", work=(work,),
     )  # fmt: skip
 
 

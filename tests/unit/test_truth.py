@@ -125,8 +125,7 @@ def stretch(**changes: Any) -> Interval:
     return Interval(
         **{
             "start_s": 0.0, "end_s": 10.0, "service": service, "errors": 0, "unknown": 0, "reconnects": 0,
-            "clients": 8, "connected": 8, "workload": "update_index", "cpu_percent": 5.0,
-            "lateness_p99_ms": 0.1, **changes,
+            "clients": 8, "connected": 8, "workload": "update_index", **changes,
         }
     )  # fmt: skip
 

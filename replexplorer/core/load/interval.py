@@ -101,10 +101,6 @@ class Interval:
     connected: int
     """Clients with a live connection at the end."""
     workload: str
-    cpu_percent: float
-    """Of one core, generator processes summed."""
-    lateness_p99_ms: float
-    """How late the generator noticed arrivals (open loop) or its own timers (closed loop)."""
     rows_reset: int = 0
     """Times the insert table was truncated at its bound in this interval."""
     state: str = "running"
@@ -118,7 +114,7 @@ class Interval:
     response: Histogram = field(default_factory=Histogram)
     """Intended start to last reply of each acknowledged transaction that arrived in the open loop."""
     lateness: Histogram = field(default_factory=Histogram)
-    """What `lateness_p99_ms` is taken from, in microseconds."""
+    """How late the generator noticed arrivals (open loop) or its own timers (closed), in microseconds."""
     log_sync: Histogram = field(default_factory=Histogram)
     """How long each sync of a client log took, in microseconds; empty without one."""
     log_wait: Histogram = field(default_factory=Histogram)
@@ -146,14 +142,10 @@ class Interval:
     them (3101), or MariaDB's snapshot isolation did (1020)."""
     errors_by_number: Mapping[str, int] = field(default_factory=dict)
     """Refusals by MySQL's number."""
-    processes: int = 1
-    """Generator processes."""
-    cpu_busiest_percent: float = 0.0
-    """Of one core, the busiest generator process."""
     acknowledged_gtids: str = ""
     """Of the commits that clients were answered, where replies carry GTIDs; a driver takes it out."""
     work: tuple[ProcessWork, ...] = ()
-    """What each generator process did of it, by number; empty in what a process reports of itself."""
+    """What each generator process did of it, by number."""
 
     @property
     def duration_s(self) -> float:
@@ -169,6 +161,26 @@ class Interval:
     def tps(self) -> float:
         """Acknowledged transactions per second."""
         return self.commits / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def processes(self) -> int:
+        """Generator processes."""
+        return len(self.work)
+
+    @property
+    def cpu_percent(self) -> float:
+        """Of one core, generator processes summed."""
+        return sum(each.cpu_percent for each in self.work)
+
+    @property
+    def cpu_busiest_percent(self) -> float:
+        """Of one core, the busiest generator process."""
+        return max((each.cpu_percent for each in self.work), default=0.0)
+
+    @property
+    def lateness_p99_ms(self) -> float:
+        """Of `lateness`."""
+        return self.lateness.percentile_ms(99) or 0.0
 
     @property
     def queries(self) -> int:
@@ -213,15 +225,11 @@ class Interval:
         return replace(self, **{name: getattr(self, name).outline() for name in _HISTOGRAMS})
 
     def followed_by(self, later: Interval) -> Interval:
-        """Both intervals as one: counts added, gauges of the later, the CPU weighted by time."""
-        seconds = self.duration_s + later.duration_s
-        share = later.duration_s / seconds if seconds > 0 else 1.0
+        """Both intervals as one: counts added, gauges of the later."""
         return replace(
             later,
             **_added(self, later),
             start_s=self.start_s,
-            cpu_percent=_between(self.cpu_percent, later.cpu_percent, share),
-            cpu_busiest_percent=_between(self.cpu_busiest_percent, later.cpu_busiest_percent, share),
             backlog_max=max(self.backlog_max, later.backlog_max),
             fault=later.fault or self.fault,
         )
@@ -240,7 +248,6 @@ class Interval:
             end_s=max(self.end_s, other.end_s),
             **{name: getattr(self, name) + getattr(other, name) for name in _SUMMED_GAUGES},
             rate_asked_tps=sum(rates) if rates else None,
-            cpu_busiest_percent=max(self.cpu_busiest_percent, other.cpu_busiest_percent),
             state=min(
                 (each.state for each in (self, other) if each.clients), key=_STATES.index, default=self.state
             ),
@@ -264,11 +271,9 @@ class Interval:
 _SUMMED_GAUGES: Final = (
     "clients",
     "connected",
-    "cpu_percent",
     "backlog",
     "backlog_max",
     "under_way",
-    "processes",
 )
 
 
@@ -281,26 +286,19 @@ def processes_that_help(limited: str | None, processes: int, clients: int) -> in
 
 
 def _added(one: Interval, other: Interval) -> dict[str, Any]:
-    """What is added whichever way two intervals meet, and the lateness of both."""
+    """What is added whichever way two intervals meet."""
     added: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
     for name in _HISTOGRAMS:
         added[name] = Histogram.merged((getattr(one, name), getattr(other, name)))
     added["errors_by_number"] = _joined(one.errors_by_number, other.errors_by_number)
     added["work"] = added_work(one.work, other.work)
     added["acknowledged_gtids"] = ",".join(filter(None, (one.acknowledged_gtids, other.acknowledged_gtids)))
-    late_ms = added["lateness"].percentile_ms(99)
-    worse_ms = max(one.lateness_p99_ms, other.lateness_p99_ms)
-    return added | {"lateness_p99_ms": worse_ms if late_ms is None else late_ms}
+    return added
 
 
 def _joined(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """Counts by name, added."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
-
-
-def _between(early: float, late: float, share: float) -> float:
-    """A mean in which the later value has this share."""
-    return early * (1 - share) + late * share
 
 
 class Cuts:
@@ -347,8 +345,7 @@ class Cuts:
 
 
 _NOTHING: Final = Interval(
-    0.0, 0.0, Histogram(), errors=0, unknown=0, reconnects=0, clients=0, connected=0, workload="",
-    cpu_percent=0.0, lateness_p99_ms=0.0,
+    0.0, 0.0, Histogram(), errors=0, unknown=0, reconnects=0, clients=0, connected=0, workload=""
 )  # fmt: skip
 
 

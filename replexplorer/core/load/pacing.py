@@ -197,8 +197,13 @@ class LoadShare:
     """Of the clients, and so of the arrivals."""
     phase: float = 0.0
     """Which part of the arrivals comes before its own in an even row (`Pace.phase`)."""
-    leads: bool = True
-    """It prepares and truncates the tables."""
+    number: int = 1
+    """The process's, from 1."""
+
+    @property
+    def leads(self) -> bool:
+        """It prepares and truncates the tables."""
+        return self.number == 1
 
 
 def shares_of(clients: Sequence[int]) -> list[LoadShare]:
@@ -206,5 +211,5 @@ def shares_of(clients: Sequence[int]) -> list[LoadShare]:
     total, parts = sum(clients), list[LoadShare]()
     for at, mine in enumerate(clients):
         share, phase = (mine / total, sum(clients[:at]) / total) if total else (float(not at), 0.0)
-        parts.append(LoadShare(mine, share, phase, leads=not at))
+        parts.append(LoadShare(mine, share, phase, at + 1))
     return parts
