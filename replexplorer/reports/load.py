@@ -193,7 +193,7 @@ def load_report(
         latency_ms=total.service.latency,
         response_ms=total.response.latency if is_open else None,
         generator=GeneratorHealth(
-            processes=max((each.processes for each in measured.intervals), default=1),
+            processes=total.processes or 1,
             cpu_percent=total.cpu_percent,
             lateness_p99_ms=total.lateness_p99_ms,
             backlog_max=total.backlog_max,

@@ -41,6 +41,8 @@ def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, 
     histogram = Histogram()
     for duration_us in durations_us:
         histogram.record(duration_us)
+    lateness = Histogram()
+    lateness.record(250)
     return Interval(
         start_s=start_s,
         end_s=start_s + length_s,
@@ -51,6 +53,7 @@ def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, 
         clients=1,
         connected=1,
         workload="update_index",
+        lateness=lateness,
         work=(ProcessWork(1, 1, len(durations_us), 0.12 * length_s, length_s),),
         writes=len(durations_us),
     )
@@ -202,7 +205,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
     assert document["generator"] == {
         "processes": 1,
         "cpu_percent": 12.0,
-        "lateness_p99_ms": 0.0,
+        "lateness_p99_ms": 0.25,
         "backlog_max": 0,
         "dropped": 0,
         "arrivals": None,
