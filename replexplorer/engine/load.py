@@ -114,10 +114,9 @@ class LoadDriver:
         self._on_end = on_end
         self._interval_s = interval_s
         self._process: LoadProcess | None = None
+        """The one that runs, or without a reader a bare one for the next start."""
         self._reader: asyncio.Task[None] | None = None
         """Takes its intervals."""
-        self._spare: LoadProcess | None = None
-        """A bare process for the next start."""
         self.run: str | None = None
         """The run of client logs that the `ledger` load is in, or was in last; None lets the next start, or
         change of one that runs, begin another."""
@@ -142,8 +141,8 @@ class LoadDriver:
 
     async def warm_up(self) -> None:
         """Start the bare process of the next start, while there is something else to wait for."""
-        self._spare = self._make(self._tell)
-        await self._spare.spawn()
+        self._process = self._make(self._tell)
+        await self._process.spawn()
 
     def _tell(self, text: str, done: float | None) -> None:
         """Pass on how far the table is."""
@@ -165,10 +164,9 @@ class LoadDriver:
             await self._adopt(settings)
             return
         settings = await self._with_run(settings)
-        process, self._spare = self._spare, None
-        await self.stop()
-        if process is None:
-            process = self._make(self._tell)
+        if self._reader is not None:  # it ended by itself
+            await self.stop()
+        process = self._process or self._make(self._tell)
         self.fault, self.settings, self.target, self.prepared = None, settings, target, None
         self._process = process
         self._reader = asyncio.create_task(self._read(process), name="load intervals")
@@ -229,7 +227,7 @@ class LoadDriver:
 
     async def _adopt(self, settings: LoadSettings) -> None:
         """Make the running process follow these settings."""
-        if self._process is not None:
+        if self._process is not None and self._reader is not None:
             self.prepared = None
             settings = await self._with_run(settings)
             await self._process.change(settings)
@@ -263,18 +261,16 @@ class LoadDriver:
 
     async def stop(self) -> None:
         """End the process, and a bare one that nobody started; nothing when there is none."""
-        process, reader, spare = self._process, self._reader, self._spare
-        self._process = self._reader = self._spare = self.target = None
-        if spare is not None:
-            await spare.stop()
-        if process is None or reader is None:
-            return
+        process, reader = self._process, self._reader
+        self._process = self._reader = self.target = None
         try:
-            await process.stop()
+            if process is not None:
+                await process.stop()
         finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
-            self.acknowledged.pause()
+            if reader is not None:
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+                self.acknowledged.pause()
 
 
 IntervalCallback = Callable[[Interval], None]
