@@ -75,7 +75,8 @@ async def sample_node(
     """Sample one server through its poll connection. Without the question what it has executed stays as it
     was told last: another look may come between the question and who asked."""
     try:
-        if member.probed is None and await answers(member.poll, within_s=_LOGIN_WITHIN_S):
+        is_new = member.probed is None and member.address.server_running
+        if is_new and await answers(member.poll, within_s=_LOGIN_WITHIN_S):
             member.probed = await probe(member.poll)
         return await _sample_reachable(member, at_s, before, with_gtids)
     except ReplexplorerError:
