@@ -43,7 +43,7 @@ class Console:
     _faults: Faults
     _roles: RoleChanges
     _restorer: Restorer
-    _rig: StackApi
+    _stack: StackApi
     _share_mark: Callable[[str], Awaitable[None]]
     _undo: list[Desired] = field(default_factory=list)
     """What was requested before each change that still stands."""
@@ -89,7 +89,7 @@ class Console:
         settings would pass for requested ones."""
         self._check_own(anyway)
         if not anyway:
-            await finish_killed(self._rig)
+            await finish_killed(self._stack)
         result = await self._controls.turn(desired, anyway=anyway)
         if result.changed or result.before != desired:
             self._undo.append(result.before)
@@ -132,7 +132,7 @@ class Console:
     async def scale(self, replicas: int, progress: ProgressCallback = lambda _: None) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         await self._turns.refuse_under_experiment()
-        await self._rig.scale(replicas, lambda text, done: progress(Progress(text, done)))
+        await self._stack.scale(replicas, lambda text, done: progress(Progress(text, done)))
 
     async def give_back(self, yes: bool) -> None:
         """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""
@@ -198,7 +198,7 @@ class Console:
     async def run(self, experiment: Procedure[R]) -> R:
         """Run an experiment: nobody else turns a knob meanwhile, and what it takes is restored whatever
         happens."""
-        return await experiment.run(self._rig)
+        return await experiment.run(self._stack)
 
 
 Command = Callable[[Console], Awaitable[R]]
