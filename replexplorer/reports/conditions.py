@@ -19,7 +19,7 @@ from replexplorer.core.system import DEFAULT, Conditions, MachineFacts, SettingV
 from replexplorer.core.text import number, utc, utc_for_people
 from replexplorer.formats.calibration import this_machine
 from replexplorer.formats.files import workload_file
-from replexplorer.reports.report import ReportColumn, numbers
+from replexplorer.reports.report import ReportColumn, ReportTable, numbers
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
@@ -151,9 +151,15 @@ COST_NOTE: Final = (
 )
 
 
-def cost_columns() -> tuple[ReportColumn, ...]:
-    """Of a table of `cost_cells`."""
-    return numbers(*COST_HEADINGS)
+def cost_table(
+    columns: Sequence[ReportColumn],
+    costs: Sequence[tuple[Sequence[str], CommitCost | None]],
+    title: str = COST_TITLE,
+) -> ReportTable:
+    """A row for each of these costs behind the cells of its columns; none where nothing is known."""
+    known = any(cost is not None for _, cost in costs)
+    shown = [(*cells, *cost_cells(cost)) for cells, cost in costs if known]
+    return ReportTable((*columns, *numbers(*COST_HEADINGS)), shown, title, COST_NOTE)
 
 
 def cost_line(cost: CommitCost) -> str:

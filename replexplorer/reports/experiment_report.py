@@ -18,7 +18,7 @@ from replexplorer.core.server.protection import word_of
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import number
 from replexplorer.core.tick import Tick
-from replexplorer.reports.conditions import COST_NOTE, COST_TITLE, cost_cells, cost_columns, measured_on, rows
+from replexplorer.reports.conditions import COST_TITLE, cost_table, measured_on, rows
 from replexplorer.reports.recordings import charts
 from replexplorer.reports.report import (
     Block,
@@ -122,8 +122,7 @@ def _drill_blocks(result: DrillResult, ticks: Sequence[Tick]) -> Iterator[Block]
     yield ReportTable(words("failure", "commits"), list(_meter_rows(result)), title)
     yield ReportTable(words("class", "rows"), list(_ledger_rows(result)), "what became of the rows")
     yield ReportTable(words("", ""), list(_time_rows(result)), "times")
-    cost = [] if result.cost is None else [cost_cells(result.cost)]
-    yield ReportTable(cost_columns(), cost, f"{COST_TITLE} before the first fault", COST_NOTE)
+    yield cost_table((), [((), result.cost)], f"{COST_TITLE} before the first fault")
     yield _judged(result)
     yield ReportNotes(result.repaired, "repaired")
     yield ReportNotes(result.unrestored, "not restored")
@@ -254,10 +253,8 @@ def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
         for name, value in each.figures.items()
     ]
     yield ReportTable((*words("phase", "figure"), *both), figures, "also found")
-    costs = []
-    if any(each.cost is not None for each in phases):
-        costs = [(each.name, *cost_cells(each.cost)) for each in phases if each.measured_tps is not None]
-    yield ReportTable((*words("phase"), *cost_columns()), costs, COST_TITLE, COST_NOTE)
+    costs = [((each.name,), each.cost) for each in phases if each.measured_tps is not None]
+    yield cost_table(words("phase"), costs)
     yield ReportNotes(result.unrestored, "not restored")
     settings = [
         (each.name, " ".join(f"{name}={value}" for name, value in each.settings.items()))

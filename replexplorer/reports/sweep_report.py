@@ -12,16 +12,8 @@ from replexplorer.core.knobs.keys import WORKLOAD
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import duration_text, number
 from replexplorer.formats.scenes import SHIPPED, scene_keys
-from replexplorer.reports.conditions import (
-    COST_NOTE,
-    COST_TITLE,
-    cost_cells,
-    cost_columns,
-    measured_on,
-    others,
-    rows,
-)
 from replexplorer.reports.conditions import again as commands_of
+from replexplorer.reports.conditions import cost_table, measured_on, others, rows
 from replexplorer.reports.report import (
     Block,
     Report,
@@ -110,9 +102,7 @@ def _blocks(swept: Swept) -> Iterator[Block]:
     if (heat := swept.heat_map) is not None:
         yield ReportChart(heat_chart(heat), heat.lines)
     yield effects_notes(grid, figures)
-    if any(each.cost is not None for each in figures):
-        costs = [(*each.cell.labels, *cost_cells(each.cost)) for each in figures]
-        yield ReportTable((*_knobs(grid), *cost_columns()), costs, COST_TITLE, COST_NOTE)
+    yield cost_table(_knobs(grid), [(each.cell.labels, each.cost) for each in figures])
     if swept.calibration is not None:
         yield ReportNotes([swept.calibration], "the model", "lines")
     yield ReportNotes(swept.unrestored, "not restored")
