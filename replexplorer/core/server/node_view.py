@@ -19,7 +19,7 @@ Law: what is unknown is no trouble; a replica that nobody can log in to has that
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -330,30 +330,30 @@ class Trouble:
 
 
 def troubles(
-    nodes: Sequence[NodeView], truth: ServerTruth | None, late_s: float = LATE_S
+    nodes: Sequence[NodeView],
+    truth: ServerTruth | None,
+    late_s: float = LATE_S,
+    acks_lost: Collection[str] = (),
 ) -> tuple[Trouble, ...]:
-    """One for each replica that has any, in the order of the nodes."""
-    found = (_trouble(truth, node, late_s) for node in nodes if not node.is_source)
+    """One for each replica that has any, in the order of the nodes; `acks_lost` are those whose
+    acknowledgements alone are cut off: a commit that waits has arrived there."""
+    found = (
+        _trouble(truth, node, late_s, (_ARRIVED,) if node.name in acks_lost else ())
+        for node in nodes
+        if not node.is_source
+    )
     return tuple(trouble for trouble in found if trouble is not None)
 
 
-def with_lost_acks(found: Sequence[Trouble], replicas: Sequence[str]) -> tuple[Trouble, ...]:
-    """The same with what it means that the acknowledgements of these replicas are cut off, and nothing
-    else: a commit that waits has arrived."""
-    cut = {trouble.replica: trouble for trouble in found}
-    for name in replicas:
-        known = cut.get(name, Trouble(name, ()))
-        cut[name] = replace(known, words=(_ARRIVED, *known.words))
-    return tuple(cut[name] for name in sorted(cut))
-
-
-def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Trouble | None:
+def _trouble(
+    truth: ServerTruth | None, node: NodeView, late_s: float, words: tuple[str, ...]
+) -> Trouble | None:
     if not node.reachable:
         return Trouble(node.name, ("down",), is_failure=True, can_be_repaired=True)
     if node.role is Role.DETACHED:
         return Trouble(node.name, ("detached",))
     threads = (node.io_thread, node.sql_thread)
-    words = thread_words(node)
+    words = (*words, *thread_words(node))
     lag_s = lag_s_of(truth, node)
     if lag_s is not None and lag_s >= late_s and node.diverged is None:
         words = (*words, f"{lag_s:.0f} s behind")

@@ -31,7 +31,7 @@ from replexplorer.core.knobs.names import (
 )  # fmt: skip
 from replexplorer.core.link import ACKS_LOST
 from replexplorer.core.role_change import RoleChange
-from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troubles, with_lost_acks
+from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troubles
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import with_stack
 from replexplorer.core.tick import Tick
@@ -834,10 +834,9 @@ class DashboardScreen(Screen[None]):
     def _draw_troubles(self, tick: Tick) -> None:
         """The replicas' row, while something is wrong with one of them; nothing is while the stack starts."""
         late_s = SETTLED_S if self.has_class("-trouble") else LATE_S
-        found = () if tick.state == "starting" else troubles(tick.nodes, tick.truth, late_s)
-        if tick.protection.state is not ProtectionState.OFF:
-            cut = [link.replica for link in tick.links if link.partition == ACKS_LOST]
-            found = with_lost_acks(found, cut)
+        waits = tick.protection.state is not ProtectionState.OFF
+        lost = [link.replica for link in tick.links if waits and link.partition == ACKS_LOST]
+        found = () if tick.state == "starting" else troubles(tick.nodes, tick.truth, late_s, lost)
         self.query_one(ReplicaStrip).show(found)
         if bool(found) is not self.has_class("-trouble"):
             self.set_class(bool(found), "-trouble")
