@@ -37,8 +37,8 @@ from replexplorer.core.errors import (
     StackUnavailable,
     UsageError,
 )
-from replexplorer.formats.files import read_bytes, whole_file
-from replexplorer.ports import Sql
+from replexplorer.formats.files import read_text, unwritable, whole_file
+from replexplorer.ports import Sql, ask
 
 SUFFIX: Final = ".json"
 VERSION: Final = 1
@@ -75,7 +75,7 @@ class ChangeJournal:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             lock = os.open(file.with_name(f".{file.name}.lock"), flags, 0o600)
         except OSError as error:
-            raise _unusable(file, error) from None
+            raise unwritable(file, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(file, lock)
@@ -118,7 +118,7 @@ class ChangeJournal:
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
-            raise _unusable(self.file, error) from None
+            raise unwritable(self.file, error) from None
         self._entries = entries
 
     async def note(self, entry: Mapping[str, Any]) -> None:
@@ -138,14 +138,12 @@ class ChangeJournal:
 
 
 def _entries(file: Path) -> list[Mapping[str, Any]]:
+    if not file.exists():
+        return []
     try:
-        found = json.loads(read_bytes(file, _MOST_BYTES))
+        found = json.loads(read_text(file, "journal of changes", _MOST_BYTES))
         if isinstance(found, list) and all(isinstance(entry, dict) for entry in found):
             return found
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise _unusable(file, error) from None
     except (ValueError, RecursionError):
         pass
     raise _broken(file)
@@ -153,11 +151,6 @@ def _entries(file: Path) -> list[Mapping[str, Any]]:
 
 def _broken(file: Path) -> UsageError:
     return UsageError(f"the journal of changes {file} is broken", "look at it, then remove it")
-
-
-def _unusable(file: Path, error: OSError) -> UsageError:
-    reason = (error.strerror or str(error)).lower()
-    return UsageError(f"the journal of changes {file}: {reason}", "make room, or make it writable")
 
 
 class GuardedSql:
@@ -190,7 +183,7 @@ class GuardedSql:
         if journal is None:
             raise MissingPiece(f"{setting.variable} of {self.node} is only read", "--allow-changes allows it")
         async with self._one:
-            before = await _value(self._sql, setting.variable, deadline_s)
+            before = await ask(self._sql, value_of(setting.variable), deadline_s=deadline_s)
             try:
                 set_back(setting.variable, before)
             except ValueError as error:
@@ -204,7 +197,7 @@ class GuardedSql:
     async def _note(self, journal: ChangeJournal, variable: str, deadline_s: float) -> None:
         """Note what the server has now; where nobody sees it the change counts as made."""
         try:
-            now = await _value(self._sql, variable, deadline_s)
+            now = await ask(self._sql, value_of(variable), deadline_s=deadline_s)
         except ReplexplorerError:
             return
         await journal.note(after_set(self.node, variable, now))
@@ -247,15 +240,10 @@ async def undo(journal: ChangeJournal, connect: Callable[[str], Sql]) -> Sequenc
 
 
 async def _undo(journal: ChangeJournal, sql: Sql, change: Outstanding) -> TakenBack:
-    found = await _value(sql, change.variable, _WITHIN_S)
+    found = await ask(sql, value_of(change.variable), deadline_s=_WITHIN_S)
     fate = fate_of(change, found)
     if fate is Fate.RESTORED:
         await sql.query(set_back(change.variable, change.before), deadline_s=_WITHIN_S)
     if fate is not Fate.LEFT:
         journal.append(after_set(change.node, change.variable, change.before))
     return TakenBack.of(change, fate, found)
-
-
-async def _value(sql: Sql, variable: str, deadline_s: float) -> str:
-    question = value_of(variable)
-    return question.read(await sql.query(question.statement, deadline_s=deadline_s))
