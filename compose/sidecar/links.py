@@ -145,7 +145,6 @@ class Links:
             self._reason = str(refusal)
         finally:
             self._ready.set()
-        self._say()
         if self._backend is not None:
             await self._calibrate_again()
 
@@ -158,12 +157,6 @@ class Links:
                 smallest_us = min(overhead_us, smallest_us or overhead_us)
                 self._overhead_us = smallest_us
                 await self._reinstall()
-        self._say()
-
-    def _say(self) -> None:
-        sys.stderr.write(
-            f"agent: link by {self.backend_name}: {self._reason}; overhead {self._overhead_us:.0f} us\n"
-        )
 
     @property
     def backend_name(self) -> str | None:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
 
-_MYSQL_PORT: Final = 3306
 _CLOCK_WITHIN_S: Final = 5.0
 
 T = TypeVar("T")
@@ -303,7 +302,7 @@ class DockerProvider:
 
     async def dial(self, node: str) -> socket.socket:
         """A connection to a node's server, through an exec in its sidecar; raises StackUnavailable."""
-        return await execs.dial(await self._in_sidecar(node, execs.relay_command(_MYSQL_PORT)), node)
+        return await execs.dial(await self._in_sidecar(node, execs.relay_command(inventory.MYSQL_PORT)), node)
 
     def host_at(self, address: str, nodes: Sequence[NodeAddress]) -> str:
         """The host of the node that has this address; raises StackUnavailable."""
@@ -362,7 +361,7 @@ def _placed(found: Sequence[NodeAddress], placed: Placement) -> list[NodeAddress
     nodes = []
     for name in in_order({*by_name, *placed.hosts}):
         host = placed.hosts.get(name)
-        node = by_name.get(name) or NodeAddress(name, False, False, None, _MYSQL_PORT, None, None)
+        node = by_name.get(name) or NodeAddress(name, False, False, None, inventory.MYSQL_PORT, None, None)
         system = placed.system or node.system
         nodes.append(replace(node, machine=host, keeps=host == placed.names[0], system=system))
     return nodes
