@@ -22,6 +22,11 @@ from replexplorer.core.errors import MissingPiece
             "no free address pool",
         ),
         ("Pool overlaps with other one on this address space", "subnet overlaps"),
+        (
+            "driver failed programming: Bind for 127.0.0.1:3306 failed: port is already allocated",
+            "port is in use",
+        ),
+        ("listen tcp4 127.0.0.1:3306: bind: address already in use", "port is in use"),
         ("write /var/lib/docker/tmp/x: no space left on device", "disk of Docker is full"),
         ("Read timed out. (read timeout=30)", "in time"),
         ("something\nnew", "Docker refused: something new"),

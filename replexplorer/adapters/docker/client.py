@@ -177,6 +177,12 @@ _FAILURES: Final = (
         "the configured subnet overlaps another network",
         "set the config key subnet to a free network",
     ),
+    (
+        r"port is already allocated|address already in use",
+        MissingPiece,
+        "a port is in use: {text}",
+        "free it, or let Docker choose (127.0.0.1::3306)",
+    ),
     (r"", MissingPiece, "Docker refused: {text}", "look at the daemon's log, then try again"),
 )
 """What an error's line or its `repr` have in them; the first that fits says what to raise."""
