@@ -45,9 +45,6 @@ class Windows:
     """By what they are of: `state`, `partition`, `drops`, or a fault's id."""
     _faults: dict[Hashable, Fault] = field(default_factory=dict)
     """In force, or over and their links not healed."""
-    _partition_marked_s: float = -math.inf
-    _mark_drawn_s: float | None = None
-    """The begin of the cut that has its mark."""
     _dropped_s: float = -math.inf
 
     def all(self, now_s: float = math.inf) -> list[FaultWindow]:
@@ -62,9 +59,6 @@ class Windows:
 
     def fold(self, tick: Tick) -> None:
         """Take a tick."""
-        for event in tick.events:
-            if event.mark is not None and "partition" in event.text:
-                self._partition_marked_s = event.at_s
         self._follow_state(tick)
         self._follow_faults(tick)
         self._follow_partition(tick)
@@ -81,11 +75,7 @@ class Windows:
         for key, fault in self._faults.items():
             if key in self.lasting and event.text.startswith(f"fault {fault}"):
                 return self.lasting[key].start_s
-        cut = self.lasting.get("partition") if "partition" in event.text else None
-        if cut is None or abs(event.at_s - cut.start_s) > _NEAR_S or cut.start_s == self._mark_drawn_s:
-            return event.at_s
-        self._mark_drawn_s = cut.start_s
-        return cut.start_s
+        return event.at_s
 
     def _follow(self, key: Hashable, word: str | None, kind: WindowKind, at_s: float) -> None:
         """Open one with its word; it closes with it."""
@@ -133,15 +123,13 @@ class Windows:
                 del self._faults[key]
 
     def _follow_partition(self, tick: Tick) -> None:
-        """From its mark, where that has come, until events flow again."""
+        """Until events flow again."""
         is_faults = any(
             fault.row.cuts_in_its_window and key in self.lasting for key, fault in self._faults.items()
         )
         words = () if is_faults else partition_words(tick.links)
         if words:
-            marked_s = self._partition_marked_s
-            at_s = marked_s if tick.at_s - marked_s <= _NEAR_S else tick.at_s
-            self._follow("partition", f"partition {', '.join(words)}", WindowKind.PARTITION, at_s)
+            self._follow("partition", f"partition {', '.join(words)}", WindowKind.PARTITION, tick.at_s)
         elif not any(link.partition is None or link.healing for link in tick.links):
             self._close("partition", tick.at_s)
 
@@ -232,19 +220,15 @@ class Picture:
         is_held = self._held is not None or self.tick is None
         self._held = None if is_held else replace(self, log=self.log.copy())
 
-    def charts(self) -> tuple[ChartModel, ChartModel]:
-        """TPS and latency over the present page."""
+    def chart(self, name: str) -> ChartModel:
+        """`tps`, `latency`, or `exposure`: what failures would lose; over the present page."""
         page, points = self._page()
         tick, recent = self.shown.tick, self.shown.recent
-        return (
-            tps_chart(page, points, tick, recent, log=self.log_scale),
-            latency_chart(page, points, tick.load if tick else None, recent),
-        )
-
-    def exposure_chart(self) -> ChartModel:
-        """What failures would lose, over the present page."""
-        tick = self.shown.tick
-        return exposure_chart(*self._page(), tick.exposure if tick else None)
+        if name == "tps":
+            return tps_chart(page, points, tick, recent, log=self.log_scale)
+        if name == "latency":
+            return latency_chart(page, points, tick.load if tick else None, recent)
+        return exposure_chart(page, points, tick.exposure if tick else None)
 
     def _page(self) -> tuple[Page, Sequence[Point]]:
         """What of the shown picture is on the present page, and its points."""

@@ -515,7 +515,7 @@ async def test_every_figure_of_the_load_is_of_one_window(size: tuple[int, int]) 
         shown = {name: figures.millis(recent.latency_ms(name)) for name in ("p50", "p95", "p99", "max")}
         assert (recent.n, recent.length_s, figures.rate(recent.tps)) == (110, 1.5, "73.3")
         assert shown == {"p50": "34", "p95": "171", "p99": "171", "max": "375"}
-        latency = app.dashboard.picture.charts()[1]
+        latency = app.dashboard.picture.chart("latency")
         labels = {one.ink: one.labels[0] for one in latency.series if one.labels}
         assert labels == {name: f"{name} {value}" for name, value in shown.items()}
         assert "73.3 now" in chart(app, "#tps-chart").series[1].labels

@@ -135,7 +135,7 @@ def model(*ticks: Tick) -> ChartModel:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    return picture.exposure_chart()
+    return picture.chart("exposure")
 
 
 def test_unknown_is_a_gap_and_no_zero() -> None:
@@ -155,7 +155,7 @@ def test_the_chart_has_the_marks_and_windows_of_the_others() -> None:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    tps, exposed = picture.charts()[0], picture.exposure_chart()
+    tps, exposed = picture.chart("tps"), picture.chart("exposure")
     assert exposed.page == tps.page
 
 

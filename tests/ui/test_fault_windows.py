@@ -33,7 +33,7 @@ def windows(ticks: Sequence[Tick]) -> list[FaultWindow]:
     picture = Picture()
     for tick in ticks:
         picture.fold(tick)
-    tps, latency = picture.charts()
+    tps, latency = picture.chart("tps"), picture.chart("latency")
     assert [(one.start_s, one.end_s) for one in tps.page.windows] == [
         (one.start_s, one.end_s) for one in latency.page.windows
     ]
@@ -109,7 +109,7 @@ def test_a_held_picture_keeps_its_fault() -> None:
     picture.fold(under(make_tick(5.0), injected("kill", "db2")))
     picture.freeze()
     picture.fold(make_tick(9.0))
-    assert [one.end_s for one in picture.charts()[0].page.windows] == [None]
+    assert [one.end_s for one in picture.chart("tps").page.windows] == [None]
 
 
 @pytest.mark.parametrize("size", SIZES)

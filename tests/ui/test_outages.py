@@ -98,7 +98,7 @@ async def test_a_restarted_replica_is_named_on_the_chart() -> None:
     tick = make_tick(8.0)
     nodes: tuple[NodeView, ...] = (tick.nodes[0], replace(tick.nodes[1], restarted_s=7.4))
     async with bench(make_tick(1.0), make_tick(4.0), replace(tick, nodes=nodes)) as app:
-        assert [one.word for one in app.dashboard.picture.charts()[0].page.windows] == ["db2 restarted"]
+        assert [one.word for one in app.dashboard.picture.chart("tps").page.windows] == ["db2 restarted"]
 
 
 @pytest.mark.parametrize("size", SIZES)

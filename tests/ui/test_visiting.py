@@ -47,7 +47,7 @@ async def test_figures_say_that_they_are_the_server_s(size: tuple[int, int]) -> 
 
 async def test_the_charts_are_titled_by_what_is_counted_and_what_is_not() -> None:
     async with bench(theirs(1.0), theirs(1.5), size=(200, 60), facade=Watched(), visits=True) as running:
-        tps, latency = running.dashboard.picture.charts()
+        tps, latency = map(running.dashboard.picture.chart, ("tps", "latency"))
         assert tps.notes[0] == "by the server's counters, all clients"
         assert (latency.title, latency.notes[0]) == ("Commit", "no client's clock, no percentiles")
         assert [point[1] for series in latency.series for point in series.points] == [3.4, 3.4]
@@ -58,7 +58,7 @@ async def test_a_server_that_times_no_commit_is_said_to() -> None:
     tick = theirs(1.5, mean_ms=None)
     async with bench(theirs(1.0, mean_ms=None), tick, facade=Watched(), visits=True) as running:
         assert "the server has timed no commit" in running.text("#anatomy")
-        _, latency = running.dashboard.picture.charts()
+        latency = running.dashboard.picture.chart("latency")
         assert latency.empty == "the server has timed no commit"
 
 

@@ -141,8 +141,6 @@ class DashboardScreen(Screen[None]):
         """What the room is shown."""
         self.layout_name = Layout.NORMAL
         """The arrangement in force."""
-        self._arranged: Size | None = None
-        """The size that it is for."""
         self._in_turn = asyncio.Lock()
         """Commands are carried out one after the other."""
         self.under_way: list[str] = []
@@ -200,7 +198,6 @@ class DashboardScreen(Screen[None]):
     def on_mount(self) -> None:
         """Begin to listen, and to watch what rests."""
         self.query_one(Footer).items = self.mode.footer
-        self._arrange(self.app.size)
         self.watch(self.app, "theme", self._restyle, init=False)
         self.set_interval(0.1, self.apply_rested)
         self.screen_layout_refresh_signal.subscribe(self, self._keep_in_its_row)
@@ -210,9 +207,8 @@ class DashboardScreen(Screen[None]):
         self._listen()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another size may be another layout; the first is that which it was mounted for."""
-        if event.size != self._arranged:
-            self._arrange(event.size)
+        """Another size may be another layout."""
+        self._arrange(event.size)
 
     def on_screen_resume(self) -> None:
         """Draw what came while another screen stood in front, and the lab that was started there."""
@@ -506,16 +502,16 @@ class DashboardScreen(Screen[None]):
     def _keep_in_its_row(self, _: Screen[Any] | None = None) -> None:
         """The field stands over what is typed, also when a line above has come or gone, or the drawer
         opened: in the panel's first row over the filter, else over the selected knob's value."""
-        entry, panel, name = self.query_one(Entry), self._panel, self.board.selected
+        entry, panel = self.query_one(Entry), self._panel
+        x, y, width = panel.region.x, panel.region.y, TYPED_WIDTH
         if entry.purpose == "filter":
-            at, width = (panel.FILTER_COLUMN, 0), max(1, panel.region.width - panel.FILTER_COLUMN - 1)
+            x, width = x + panel.FILTER_COLUMN, max(1, panel.region.width - panel.FILTER_COLUMN - 1)
         elif self.layout_name is Layout.COMPACT and not self.drawer_open:
             line = self.query_one(KnobLine)
-            entry.move(line.region.x + line.value_column, line.region.y + 1, TYPED_WIDTH)
-            return
+            x, y = line.region.x + line.value_column, line.region.y + 1
         else:
-            at, width = (panel.COLUMNS.asked, panel.row_of(name) or 0), TYPED_WIDTH
-        entry.move(panel.region.x + at[0], panel.region.y + at[1], width)
+            x, y = x + panel.COLUMNS.asked, y + (panel.row_of(self.board.selected) or 0)
+        entry.move(x, y, width)
 
     @on(Input.Changed)
     def _narrow(self) -> None:
@@ -844,14 +840,9 @@ class DashboardScreen(Screen[None]):
             self.call_after_refresh(self._draw)
 
     def _draw_charts(self) -> None:
-        tps, latency = self.picture.charts()
-        for name, model in (("#tps-chart", tps), ("#latency-chart", latency)):
-            chart = self.query_one(name, Chart)
+        for chart in self.query(Chart):
             if chart.display:
-                chart.show(model)
-        exposed = self.query_one("#exposure-chart", Chart)
-        if exposed.display:
-            exposed.show(self.picture.exposure_chart())
+                chart.show(self.picture.chart(str(chart.id).removesuffix("-chart")))
 
     def _draw_knobs(self) -> None:
         """The panel, what the selected knob runs, and the knob line."""
@@ -906,7 +897,6 @@ class DashboardScreen(Screen[None]):
 
     def _arrange(self, size: Size) -> None:
         """Set the layout's class; the stylesheet does the rest."""
-        self._arranged = size
         with self.app.batch_update():
             self._lay_out(size)
             self._fit_drawer()
