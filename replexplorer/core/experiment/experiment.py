@@ -88,7 +88,8 @@ class Relation:
 class ExperimentResult:
     """What a run of one came to."""
 
-    server: str
+    server: str = ""
+    """What ran there."""
     started_wall_s: float = 0.0
     """When its first stage began; seconds since 1970, UTC."""
     quick: bool = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from random import Random
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import Stage
@@ -29,7 +29,6 @@ SETTLING_S: Final = 1.5
 """What a load runs before it is measured, and about what turning the knobs takes."""
 _SETTLING_LATENCIES: Final = 4
 
-_N = TypeVar("_N", int, float)
 Parse = Callable[[str], Assignment]
 SceneTexts = Callable[[str], Sequence[str]]
 """A scene's `KEY=VALUE` texts by its name; raises UsageError for an unknown one."""
@@ -246,25 +245,25 @@ def read_grid(texts: Sequence[str], parse: Parse, scene: SceneTexts) -> Grid:
 
 def read_sweep(line: str, parse: Parse, scene: SceneTexts) -> Sweep:
     """Read a sweep typed as one line, with `duration=S` and `repeat=N` among the knobs; raise UsageError."""
-    duration_s, repeats = DURATION_S, 1
     texts: list[str] = []
+    given = {"duration": DURATION_S, "repeat": 1.0}
     for text in line.split():
         key, _, value = text.partition("=")
-        if key == "duration":
-            duration_s = _number(key, value.removesuffix("s"), float, "a number of seconds above 0")
-        elif key == "repeat":
-            repeats = _number(key, value, int, "a whole number from 1")
+        if key in given:
+            given[key] = _number(key, value.removesuffix("s"))
         else:
             texts.append(text)
-    return Sweep(read_grid(texts, parse, scene), duration_s, repeats)
+    return Sweep(read_grid(texts, parse, scene), given["duration"], int(given["repeat"]))
 
 
-def _number(key: str, text: str, kind: type[_N], right: str) -> _N:
+def _number(key: str, text: str) -> float:
+    is_whole = key == "repeat"
     try:
-        value = kind(text)
+        value = float(text)
     except ValueError:
-        value = kind(0)
-    if not 0 < value < 1e6:
+        value = 0.0
+    if not 0 < value < 1e6 or (is_whole and value % 1):
+        right = "a whole number from 1" if is_whole else "a number of seconds above 0"
         raise UsageError(f"{key}={text[:20]} is not possible", f"give {right}")
     return value
 

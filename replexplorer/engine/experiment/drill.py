@@ -79,13 +79,7 @@ class DrillRun:
         load or another experiment runs; nothing is changed by then.
         """
         drill = self.drill
-        result = DrillResult(
-            drill,
-            drill.clients,
-            server=stack.seen.server,
-            started_wall_s=stack.clock.wall(),
-            quick=self.quick,
-        )
+        result = DrillResult(drill, drill.clients, quick=self.quick)
         takes_s = [step.seconds(quick=self.quick) for step in drill.steps]
         stages = StagesUnderWay(drill, self.watch, self.conductor, takes_s)
 

@@ -208,13 +208,7 @@ class LabRun:
         runs = lab.runs(quick=self.quick, repeats=self.repeats)
         takes_s = [phase.takes_s(quick=self.quick) for phase in lab.phases]
         stages = StagesUnderWay(lab, self.watch, self.conductor, runs * takes_s, runs)
-        result = LabResult(
-            lab,
-            repeats=runs,
-            server=stack.seen.server,
-            started_wall_s=stack.clock.wall(),
-            quick=self.quick,
-        )
+        result = LabResult(lab, repeats=runs, quick=self.quick)
 
         def check(seen: Snapshot) -> None:
             assignments(lab, stack.parse, len(seen.replicas))
@@ -293,7 +287,7 @@ class SystemsRun:
         rounds: list[list[PhaseResult]] = [
             [] for _ in range(self.lab.runs(quick=self.quick, repeats=self.repeats))
         ]
-        result = LabResult(self.lab, repeats=len(rounds), server="", quick=self.quick)
+        result = LabResult(self.lab, repeats=len(rounds), quick=self.quick)
         servers: list[str] = []
         for at, system in enumerate(map(system_of, self.lab.systems)):
             watch = partial(self._see, len(rounds[0]), self.lab.systems[at + 1 :])

@@ -142,6 +142,7 @@ async def carry_out(
     raised.
     """
     experiment = result.experiment
+    result.server, result.started_wall_s = stack.seen.server, stack.clock.wall()
     async with restore_guard(
         stack, experiment.kind, experiment.name, check=check, report=stages.tell
     ) as guard:
