@@ -74,7 +74,7 @@ class Recent:
     """Other people's clients, of whom the server's counters are all that is known."""
     is_mixed: bool = False
     """A change took effect within it: its figures belong to neither side."""
-    is_told: bool = False
+    is_reported: bool = False
     """The figures are as they came, without the histogram that would say how much stands behind them."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Errors, unknown outcomes, reconnects, deadlocks, lock timeouts and dropped arrivals."""
@@ -86,7 +86,7 @@ class Recent:
 
     def is_firm(self, name: str) -> bool:
         """Whether enough commits of one setting stand behind a percentile."""
-        enough = self.is_told or self.n >= ENOUGH.get(name, 1)
+        enough = self.is_reported or self.n >= ENOUGH.get(name, 1)
         return enough and not self.is_mixed and self.latency_ms(name) is not None
 
     def point(self, at_s: float, ceiling_tps: float | None, **figures: Any) -> Point:
@@ -125,7 +125,7 @@ def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = Fa
         mean_ms=newest.mean_ms if newest.is_by_server else None,
         is_by_server=newest.is_by_server,
         is_mixed=is_mixed,
-        is_told=newest.latency is None,
+        is_reported=newest.latency is None,
         counts={name: sum(getattr(part, name) for part in parts) for name in _COUNTED},
     )
 

@@ -180,8 +180,8 @@ def _title(tick: Tick, width: int) -> tuple[Line, Line]:
     anatomy = tick.anatomy
     title: Line = [("Commit anatomy ", "title b"), (_wait_words(tick.protection), "muted")]
     if excess := _excess_of(anatomy):
-        told: Line = [(f"▲ {excess}", "warn b")]
-        return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
+        warning: Line = [(f"▲ {excess}", "warn b")]
+        return (title, warning) if width >= WIDE_FROM else ([title[0], *warning], [])
     if anatomy is None or width < WIDE_FROM:
         return title, []
     whose = "the server's mean" if tick.load is not None and tick.load.is_by_server else "mean"
@@ -225,8 +225,8 @@ def _limit(tick: Tick, width: int) -> Line:
     ]
     if width < WIDE_FROM:
         return fit(rows, width)
-    told = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms "
+    expected = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms "
     origin = f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model"
-    row = fit([[(told, "muted"), *rows[0]], *rows], width)
+    row = fit([[(expected, "muted"), *rows[0]], *rows], width)
     fits = width_of(row) + len(origin) + 2 < width
     return spread(row, [(origin, "faint")], width - 1) if fits else row

@@ -144,8 +144,8 @@ def _acks(tick: Tick) -> Segment:
     count = f"{figures.UNKNOWN if acking is None else acking}/{required}"
     if is_silent:
         return ([(f"{count} registered", ink)], [("no acks", ink)])
-    told: Line = [(f"{count} ack", ink)]
-    return ([*told, (f" +{stale} stale", "warn b")] if stale else told, told)
+    acks: Line = [(f"{count} ack", ink)]
+    return ([*acks, (f" +{stale} stale", "warn b")] if stale else acks, acks)
 
 
 def _rtt(link: LinkView | None) -> Segment:
@@ -234,10 +234,10 @@ class Header(Lines[Picture]):
             width - 1 - width_of(left) - sum(map(width_of, right[covered:])) for covered in range(len(right))
         ]
         alerts = [*_held(shown, tick), *_alerts(tick, picture.recent)]
-        told = _fitting(alerts, rooms[form.soft], rooms[-1])
-        covered = next((at for at, room in enumerate(rooms) if width_of(told) <= room), len(rooms) - 1)
+        alert_row = _fitting(alerts, rooms[form.soft], rooms[-1])
+        covered = next((at for at, room in enumerate(rooms) if width_of(alert_row) <= room), len(rooms) - 1)
         kept = [run for cell in right[covered:] for run in cell]
-        return [[*left, *padded(told, rooms[covered]), *kept, (" ", "text")]]
+        return [[*left, *padded(alert_row, rooms[covered]), *kept, (" ", "text")]]
 
     def _state(self, tick: Tick) -> Line:
         symbol, word, token, _ = STATES[tick.protection.state]

@@ -116,15 +116,15 @@ class KnobPanel(Lines[Tick]):
         primary's takes without the server and the delay."""
         row: Line = [(f" {title}", "accent b")]
         disk = self.shown.source_disk if self.shown is not None else None
-        told = ""
+        right = ""
         if columns:
             row = padded([*padded(row, self.COLUMNS.asked), ("asked", "faint")], self.COLUMNS.effective)
             row = [*row, ("in effect", "faint")]
             if title in (Group.DISK.upper(), Group.LINK.upper()):
-                told = "measured" if width >= 48 else "seen"
+                right = "measured" if width >= 48 else "seen"
         elif title == Group.DISK.upper() and disk is not None and disk.probe_p50_ms is not None:
-            told = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
-        return spread(row, [(told, "faint")] if told else [], width)
+            right = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
+        return spread(row, [(right, "faint")] if right else [], width)
 
     def _knob(self, tick: Tick, name: KnobName, heading: str, width: int) -> Line:
         """`▸ rtt   ◂ 85 ms ▸   85 ms   85.4`: asked, in effect, measured."""

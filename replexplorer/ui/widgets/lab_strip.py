@@ -39,7 +39,7 @@ class LabStrip(Lines[RunningExperiment]):
         """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""
         stage = shown.step and shown.step.stage
         shows = wrapped(stage.shows, width - 2) if stage else [shown.experiment.teaches]
-        told = [] if self.brief else [[(f" {row}", "title")] for row in shows]
+        below = [] if self.brief else [[(f" {row}", "title")] for row in shows]
         keys: list[Run] = []
         if not shown.hand.aborted:
             hints = [
@@ -54,14 +54,14 @@ class LabStrip(Lines[RunningExperiment]):
         rests: list[Line] = [[*doing, *bar, *left], [*doing, *left], left, []]
         return [
             spread(fit(([*stands, *rest] for rest in rests), width - width_of(keys) - 1), keys, width),
-            *told,
+            *below,
         ]
 
     def _state(self, view: RunningExperiment) -> list[Run]:
         """What a presenter must not overlook, and the phase's name."""
         stage = view.step and view.step.stage
         name: list[Run] = [(f" {stage.name}", "text b")] if stage else []
-        told = (
+        notice = (
             f"waits for {self.key('step.next')}"
             if view.hand.waits
             else "will wait"
@@ -69,8 +69,8 @@ class LabStrip(Lines[RunningExperiment]):
             else ""
         )
         if view.hand.aborted:
-            told = "ending, restoring the knobs"
-        return [(f"  {told} ", "warn b"), *name] if told else name
+            notice = "ending, restoring the knobs"
+        return [(f"  {notice} ", "warn b"), *name] if notice else name
 
 
 def _which(view: RunningExperiment) -> list[Run]:
@@ -120,8 +120,8 @@ class LabTries(Lines[tuple[Sequence[Try], float]]):
             here = [each for each in tries if each.phase == phase]
             over = [each for each in here if each.returned_ms is not None]
             early = sum(each.is_early for each in over)
-            told = f"  {early} of {len(over)} seen before COMMIT returned" if over else ""
-            rows.append([(f" {phase}", "accent b"), (told, "warn b" if early else "good b")])
+            summary = f"  {early} of {len(over)} seen before COMMIT returned" if over else ""
+            rows.append([(f" {phase}", "accent b"), (summary, "warn b" if early else "good b")])
             rows += [_row(each, width, end_ms) for each in here]
         title: Line = [("Tries ", "title b"), ("when another session sees a new row", "muted")]
         scale: Line = [(f"0 to {figures.millis(end_ms)} ms", "muted")]
@@ -135,15 +135,15 @@ def _row(attempt: Try, width: int, end_ms: float) -> Line:
     last_ms = attempt.lasts_ms if returned_ms is None else returned_ms
     seen = "not seen" if seen_ms is None else f"seen     {figures.millis(seen_ms):>5} ms"
     waits = f"its COMMIT {'waits' if returned_ms is None else 'returned':<8} {figures.millis(last_ms):>5} ms"
-    told: Line = [
+    outcome: Line = [
         (f"  {seen:<17}", "muted" if seen_ms is None else ink),
         (f"  {waits}", "muted" if returned_ms is None else "text"),
     ]
-    room = width - 6 - width_of(told)
+    room = width - 6 - width_of(outcome)
     bar = round(last_ms / end_ms * (room - 1))
     cells: list[Run] = [("━" if at <= bar else " ", "p99") for at in range(room)]
     if returned_ms is not None:
         cells[bar] = ("┤", "p99")
     if seen_ms is not None:
         cells[min(round(seen_ms / end_ms * (room - 1)), bar)] = ("●", ink)
-    return [(f" {attempt.number:>2}  ", "muted"), *cells, *told]
+    return [(f" {attempt.number:>2}  ", "muted"), *cells, *outcome]

@@ -192,14 +192,14 @@ def _before_after(epoch: Epoch) -> list[Run]:
 
 def _effect(epoch: Epoch, cells: int, more: int, *, is_wide: bool) -> list[Run]:
     """The difference and its interval in a column each; words of what is lacking take from the first."""
-    told = difference(epoch)
+    effect = difference(epoch)
     interval = "" if epoch.verdict == "measuring" else interval_of(epoch, short=not is_wide)
     if epoch.number and (words := lack_words(epoch)):
-        interval = fit_text(words, cells + more - 2 - width_of(told))
+        interval = fit_text(words, cells + more - 2 - width_of(effect))
     elif epoch.verdict == "outage":
         interval = "outage before" if is_wide else "outage"
     taken = max(more, len(interval) + 1)
-    return [*right(told, cells + more - taken), *right([(interval, "muted")], taken)]
+    return [*right(effect, cells + more - taken), *right([(interval, "muted")], taken)]
 
 
 def _millis(value: float | None, cells: int) -> str:

@@ -161,8 +161,8 @@ class KnobLine(Lines[Intent]):
             *pair("in effect", effect.text, "muted" if effect.as_asked else "warn b"),
         ]  # fmt: skip
         if measured.text:
-            told = pair("measured", measured.text, "muted" if measured.as_asked else "warn b")
-            left += [("  ", "text"), *told]
+            figure = pair("measured", measured.text, "muted" if measured.as_asked else "warn b")
+            left += [("  ", "text"), *figure]
         steps = ladder(shown, width - width_of(left) - 3)
         return [rule(title, all_knobs, width), spread(left, [*steps, (" ", "text")], width), _below(shown)]
 
@@ -172,10 +172,10 @@ def _below(shown: Intent) -> list[Run]:
     risks."""
     if shown.problem:
         return [(f" ✖ {shown.problem}", "bad b")]
-    told: list[Run] = [(f" {shown.help}", "muted")]
+    line: list[Run] = [(f" {shown.help}", "muted")]
     if statement := "; ".join(shown.preview.statements):
         prompt = "mysql> " if shown.name.knob.backing.value == "global" else "agent> "
-        told = [(f" {prompt}", "faint"), (statement, "warn b")]
+        line = [(f" {prompt}", "faint"), (statement, "warn b")]
     if shown.name.key == keys.LOAD_MODE and not shown.staged:
-        told = [(f" {shown.help.partition(';')[0]}", "text")]
-    return [*told, *([(f"  ▲ {shown.risks[0]}", "warn")] if shown.risks else ())]
+        line = [(f" {shown.help.partition(';')[0]}", "text")]
+    return [*line, *([(f"  ▲ {shown.risks[0]}", "warn")] if shown.risks else ())]

@@ -99,8 +99,8 @@ def _lags(tick: Tick, width: int) -> Line:
     if rows[0]:
         return fit(rows, width)
     behind = [(node.name, node.lag_s) for node in tick.replicas if node.lag_s is not None and node.lag_s >= 1]
-    told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in behind)
-    return [(f" behind: {told}", "warn b")] if told else []
+    names = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in behind)
+    return [(f" behind: {names}", "warn b")] if names else []
 
 
 def _named(node: NodeView, *, with_server: bool, with_port: bool = False) -> list[Run]:

@@ -108,10 +108,10 @@ def _figure(exposure: Exposure, danger: Danger, detail: str) -> list[Run]:
         return [*pair(word, "unknown" if "age" in detail else figures.UNKNOWN, "warn"), *why]
     low, high = figures.count(loss.low), figures.count(loss.high)
     text = f"{low}..{high}" if "range" in detail and low != high else figures.count(loss.commits)
-    told = pair(word, text, f"{danger.ink} b" if loss.high else "good")
+    runs = pair(word, text, f"{danger.ink} b" if loss.high else "good")
     if "age" in detail and loss.age_ms is not None and loss.high:
-        told.append((f" ({figures.age(loss.age_ms)})", "muted"))
-    return told
+        runs.append((f" ({figures.age(loss.age_ms)})", "muted"))
+    return runs
 
 
 _LATE_MS = 1000.0
