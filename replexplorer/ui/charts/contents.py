@@ -144,22 +144,20 @@ Notes = tuple[tuple[str, ...], str]
 def tps_notes(tick: Tick) -> Notes:
     """Why the figure is the load's own and not the server's, that it beats the ceiling, else prediction and
     ceiling."""
-    if tick.load is not None and tick.load.state == SERVER:
+    load, ceiling, predicted = tick.load, tick.ceiling, tick.predicted
+    if load is not None and load.state == SERVER:
         return ("by the server's counters, all clients", "by the server's counters"), "muted"
-    if tick.load is not None and tick.load.limited:
-        limited = f"▲ the load is the limit: {tick.load.limited}"
-        more = processes_that_help(tick.load.limited, tick.load.processes, tick.load.clients)
-        remedy = () if more is None else (f"{limited}; set workload.processes = {more}",)
-        return (*remedy, limited, f"▲ {tick.load.limited}"), "warn"
-    ceiling, predicted = tick.ceiling, tick.predicted
+    if load is not None and load.limited:
+        limited = f"▲ the load is the limit: {load.limited}"
+        more = processes_that_help(load.limited, load.processes, load.clients)
+        remedy = "" if more is None else f"; set workload.processes = {more}"
+        return (f"{limited}{remedy}", limited, f"▲ {load.limited}"), "warn"
     if ceiling is not None and ceiling.beaten_tps is not None:
         pair = f"{rate(ceiling.beaten_tps)} > {rate(ceiling.tps)}/s"
         return (f"▲ {beaten_words(ceiling)}", f"▲ beats the ceiling: {pair}", f"▲ {pair}"), "warn"
     bound = "" if ceiling is None else formula(ceiling)
-    if predicted is None:
-        return (bound,), "ceiling"
-    found = [f"predicted {rate(predicted.tps)}/s", f"pred {rate(predicted.tps)}"]
-    return (*(f"{word} · {bound}" for word in found if bound), *found), "ceiling"
+    expected = "" if predicted is None else f"predicted {rate(predicted.tps)}/s"
+    return (" · ".join(filter(None, (expected, bound))), expected or bound), "ceiling"
 
 
 def formula(ceiling: Ceiling) -> str:

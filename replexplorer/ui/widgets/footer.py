@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice, zip_longest
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from replexplorer.core.history.caption import Headline, Matters
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
-from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import Layout
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, apart, cut, fit, hint, padded, spread, width_of, wrapped
+
+if TYPE_CHECKING:
+    from replexplorer.ui.presenter import Presenter
 
 
 class Footer(Lines[str]):
@@ -116,8 +118,7 @@ class PresenterBar(Lines[tuple[Headline, float]]):
         cells = _said_cells(size.width)
         lesson = 1 + max((len(wrapped(each.shows, cells)) for each in self._presenter.stages), default=0)
         height = 2 + max(least, min(_MOST_ROWS, lesson))
-        if self.styles.height is None or self.styles.height.value != height:
-            self.styles.height = height  # each assignment lays the screen out
+        self.take_rows(height)
         super().show(shown)
 
     def draw(self, shown: tuple[Headline, float], width: int, height: int) -> list[Line]:

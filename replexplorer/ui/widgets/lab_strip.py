@@ -31,8 +31,7 @@ class LabStrip(Lines[RunningExperiment]):
             width = self.app.size.width - 2
             rows = max(len(wrapped(stage.shows, width)) for stage in self.shown.experiment.stages)
             height = 1 if self.brief else 1 + max(1, min(_TOLD_ROWS, rows))
-            if self.styles.height is None or self.styles.height.value != height:
-                self.styles.height = height
+            self.take_rows(height)
         super().repaint()
 
     def draw(self, shown: RunningExperiment, width: int, height: int) -> list[Line]:

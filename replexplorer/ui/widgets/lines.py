@@ -72,6 +72,12 @@ class Lines(Widget, Generic[Shown]):
         self.shown = shown
         self.repaint()
 
+    def take_rows(self, rows: int) -> None:
+        """Be this many rows high; an assignment lays the screen out, so there is one only where it
+        differs."""
+        if self.styles.height is None or self.styles.height.value != rows:
+            self.styles.height = rows
+
     def draw(self, shown: Shown, width: int, height: int) -> Sequence[Line]:
         """The rows of it at this size; missing ones are blank, longer ones are cut."""
         raise NotImplementedError

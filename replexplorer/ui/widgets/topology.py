@@ -57,8 +57,7 @@ class Topology(Lines[Tick]):
     def show(self, shown: Tick) -> None:
         """Paint this tick; takes a row for each replica and one below."""
         height = max(2, len(shown.nodes))
-        if self.styles.height is None or self.styles.height.value != height:
-            self.styles.height = height
+        self.take_rows(height)
         super().show(shown)
 
     def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
