@@ -23,7 +23,6 @@ from replexplorer.core.link import LinkView, unkept_all
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
 from replexplorer.core.server.counters import Sample, restarted
 from replexplorer.core.server.disk import DiskView
-from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.system import ASYNC, System
@@ -61,8 +60,6 @@ class Snapshot:
     """By node."""
     counters: Mapping[str, Sample] = field(default_factory=dict)
     """By node, for those that were looked at."""
-    exposure: Exposure | None = None
-    """What a failure would lose, as last looked at; None before that."""
     system: System = ASYNC
     driver: Lease | None = None
     """Who drives the stack's load where that is another app; None: nobody, or this one."""

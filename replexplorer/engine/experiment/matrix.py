@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.experiment.drill import DEFAULT_CLIENTS, Drill
@@ -131,19 +130,14 @@ class MatrixRun:
         return CellResult.of(cell, found, stack.clock.monotonic() - began_s)
 
 
-def _matrix(_: Matrix, quick: bool, watch: Watch, conductor: Conductor) -> MatrixRun:
-    return MatrixRun((), quick, watch=watch, conductor=conductor)
-
-
-_RUNS: Final[dict[type, Callable[[Any, bool, Watch, Conductor], Procedure[ExperimentResult]]]] = {
-    Lab: LabRun,
-    Drill: DrillRun,
-    Matrix: _matrix,
-}
-
-
 def run_of(
     experiment: NamedExperiment, quick: bool, watch: Watch, conductor: Conductor
 ) -> Procedure[ExperimentResult]:
     """A run that reports to `watch` and is held by the `conductor`."""
-    return _RUNS[type(experiment)](experiment, quick, watch, conductor)
+    match experiment:
+        case Lab():
+            return LabRun(experiment, quick, watch, conductor)
+        case Drill():
+            return DrillRun(experiment, quick, watch, conductor)
+        case _:
+            return MatrixRun((), quick, watch=watch, conductor=conductor)

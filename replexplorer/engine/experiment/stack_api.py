@@ -223,7 +223,6 @@ class StackApi:
             links=dict(state.links),
             disks=dict(state.disks),
             counters={name: sample.counters for name, sample in state.samples.items()},
-            exposure=state.exposures.exposure(),
             system=self._fleet.system,
             driver=state.driver if self._turns.actor.is_other(state.driver) else None,
         )
