@@ -80,15 +80,11 @@ prerequisites: $(STAMP)
 	fi
 	echo "$$report" | $(BIN)/python -c 'import json, sys; sys.exit("\n".join("make: " + c["detail"] + ": " + (c["remedy"] or "see replexplorer doctor") for c in json.load(sys.stdin)["checks"] if c["state"] == "missing" and not c["packages"]) or 0)'
 
-# Yardsticks of some tests, which skip with a reason where these are absent.
+# The yardstick of some tests, which skip with a reason where it is absent.
 .PHONY: test-tools
 test-tools:
 	@$(APT)
-	for tool in sysbench docker-compose; do
-		command -v "$$tool" >/dev/null && continue
-		[ "$$tool" = docker-compose ] && docker compose version >/dev/null 2>&1 && continue
-		apt_install "$$tool" || echo "make: no $$tool here: the tests that compare with it are skipped" >&2
-	done
+	command -v sysbench >/dev/null || apt_install sysbench || echo "make: no sysbench here: the tests that compare with it are skipped" >&2
 
 $(STAMP): pyproject.toml
 	@$(APT)
