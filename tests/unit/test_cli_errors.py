@@ -241,7 +241,7 @@ def test_a_list_that_is_piped_fits_80_columns(verb: str, capsys: pytest.CaptureF
             r"replexplorer: 'x\udc9b' is not UTF-8 text: arguments are text in UTF-8",
         ),
         (["fault", "inject", "kill=3"], "replexplorer: kill takes no value, and got '3': kill"),
-        (["fault", "inject", "flap=0/0@db2"], "replexplorer: flap: '0/0' is no ON_S/OFF_S"),
+        (["fault", "inject", "flap=0/0@db2"], "replexplorer: flap: '0/0' is out of range"),
         (["fault", "clear", "bogus@db1"], "replexplorer: unknown fault 'bogus'"),
     ],
 )

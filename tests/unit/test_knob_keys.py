@@ -19,7 +19,6 @@ SPELLED_HERE = {"core/knobs/keys.py", "core/knobs/catalogue.py", "core/wire.py"}
 OTHER_NAMES = {
     "core/dialect/mysql.py": "the server's own variables, some of which have a knob of their name",
     "engine/load.py": "the load settings' own fields",
-    "engine/observe/samples.py": "a figure of the disk's agent",
     "ui/widgets/header.py": "the header's cells",
 }
 """Modules where a whole text that is some knob's key is something else."""
