@@ -310,7 +310,8 @@ def _timed_rows(result: LabResult) -> Iterator[tuple[str, str, str]]:
 def _published(published: Published | None) -> str:
     if published is None:
         return "-"
-    return f"{published.value:g} {published.unit}" + (f" for {published.rows:,} rows" * bool(published.rows))
+    of_rows = f" for {published.rows:,} rows" if published.rows else ""
+    return f"{published.value:g} {published.unit}{of_rows}"
 
 
 def _bars(result: LabResult) -> Iterator[ReportChart]:
