@@ -350,6 +350,7 @@ class DockerProvider:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
+                    # Shown once and called each time: it raises where the work is cancelled.
                     report(f"another replexplorer works on stack {self.name}: waiting", None)
                     time.sleep(0.1)
             yield

@@ -291,7 +291,10 @@ def epochs_screen(picture: Picture, board: Board, settings: Settings) -> ListScr
         ]
         newest_first = reversed(board.labelled(epochs))
         rows = [row for each in newest_first for row in rows_of(each, width, settings.glyphs, origin_s)]
-        copies = lambda: (markdown(epochs, origin_s), f"{len(epochs)} epochs as Markdown")  # noqa: E731
+
+        def copies() -> tuple[str, str]:
+            return markdown(epochs, origin_s), f"{len(epochs)} epochs as Markdown"
+
         return Listed(title, rows, [heads(width)], copies)
 
     screen = ListScreen(settings, "epochs", listed)
