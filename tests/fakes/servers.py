@@ -79,6 +79,24 @@ MARIADB: Mapping[str, str] = {
     "slave_parallel_threads": "0",
 }
 
+GROUP_9: Mapping[str, str] = {
+    **MYSQL_9,
+    "group_replication_group_name": "aa",
+    "group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER",
+    "group_replication_single_primary_mode": "ON",
+}
+"""A server with the plugin, loaded."""
+GALERA_11: Mapping[str, str] = {
+    "version": "11.8.9-MariaDB-4 from Debian-log",
+    "version_comment": "Debian",
+    "wsrep_on": "ON",
+    "wsrep_sync_wait": "0",
+    "wsrep_provider_gcs_fc_limit": "16",
+    "wsrep_provider_evs_suspect_timeout": "5.000000",
+    "rpl_semi_sync_master_enabled": "OFF",
+    "sync_binlog": "1",
+}
+
 
 def rows(values: Mapping[str, str]) -> list[dict[str, str]]:
     """As `SHOW GLOBAL VARIABLES` answers."""

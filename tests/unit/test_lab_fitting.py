@@ -12,13 +12,11 @@ from replexplorer.core.dialect.flavours import flavour_of
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.errors import UsageError
 from replexplorer.engine.experiment.lab import fitting
-from tests.fakes.servers import MARIADB, mysql_9
-from tests.unit.test_dialect_galera import VARIABLES as GALERA_DIALECT_VARIABLES
-from tests.unit.test_dialect_group import VARIABLES as GROUP_DIALECT_VARIABLES
+from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, mysql_9
 
 FLUSH = {"innodb_flush_log_at_trx_commit": "1"}
-GROUP_VARIABLES = {**GROUP_DIALECT_VARIABLES, **FLUSH}
-GALERA_VARIABLES = {**GALERA_DIALECT_VARIABLES, **FLUSH}
+GROUP_VARIABLES = {**GROUP_9, **FLUSH}
+GALERA_VARIABLES = {**GALERA_11, **FLUSH}
 DOUBLEWRITE = {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None}
 MARIA = MariaDb.of(
     MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "NO", "words": "OFF,ON,FAST"}])

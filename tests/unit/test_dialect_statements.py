@@ -1,0 +1,186 @@
+"""Statements in each flavor's words, and knobs that a server lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from replexplorer.core.dialect.dialect import MYSQL_TIMED, SourceAddress
+from replexplorer.core.dialect.flavours import IDENTITY, Dialect, flavour_of
+from replexplorer.core.dialect.group import GroupMySql
+from replexplorer.core.dialect.mariadb import Galera, MariaDb
+from replexplorer.core.dialect.mysql import MySql
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import CATALOGUE, find
+from replexplorer.core.system import GALERA, GROUP
+from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57, mysql_9, rows
+
+
+def dialect_of(variables: Mapping[str, str]) -> Dialect:
+    read = IDENTITY.read(rows(variables))
+    return flavour_of(read).of(read, {})
+
+
+NEW = mysql_9()
+OLD, MARIA, IN_GROUP, IN_CLUSTER = map(dialect_of, (MYSQL_57, MARIADB, GROUP_9, GALERA_11))
+BARE = MySql.of({name: text for name, text in MYSQL_9.items() if not name.startswith("rpl_semi_sync")}, {})
+"""Without the semi-sync plugins."""
+ADDRESS = SourceAddress("10.9.0.2", "replication", "it's")
+
+
+@pytest.mark.parametrize(
+    ("variables", "dialect"),
+    [
+        (MYSQL_9, MySql),
+        (MYSQL_57, MySql),
+        ({**MYSQL_9, "version_comment": "Percona Server"}, MySql),
+        (MARIADB, MariaDb),
+        ({**GALERA_11, "wsrep_on": "OFF"}, MariaDb),
+        (GALERA_11, Galera),
+        (GROUP_9, GroupMySql),
+        ({name: value for name, value in GROUP_9.items() if "group_replication" not in name}, MySql),
+    ],
+)
+def test_a_server_s_dialect_follows_from_its_variables(
+    variables: Mapping[str, str], dialect: type[Dialect]
+) -> None:
+    assert type(dialect_of(variables)) is dialect
+
+
+def test_the_first_question_is_for_every_name_of_every_knob() -> None:
+    for knob in CATALOGUE:
+        assert all(f"'{name}'" in IDENTITY.statement for name in knob.variables)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key", "value", "statement"),
+    [
+        (NEW, "semi_sync", "on", "SET GLOBAL rpl_semi_sync_source_enabled = ON"),
+        (OLD, "semi_sync", "on", "SET GLOBAL rpl_semi_sync_master_enabled = ON"),
+        (OLD, "wait_point", "after_commit", "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'"),
+        (OLD, "semi_sync_replicas", 2, "SET GLOBAL rpl_semi_sync_master_wait_for_slave_count = 2"),
+        (OLD, "replica_parallel_workers", 8, "SET GLOBAL slave_parallel_workers = 8"),
+        (MARIA, "semi_sync", "on", "SET GLOBAL rpl_semi_sync_master_enabled = ON"),
+        (IN_CLUSTER, find("gcs.fc_limit").key, 32, "SET GLOBAL wsrep_provider_gcs_fc_limit = 32"),
+        (IN_GROUP, "sync_binlog", 0, "SET GLOBAL sync_binlog = 0"),
+        (  # the number of primaries is agreed by all members
+            IN_GROUP,
+            "group_replication_single_primary_mode",
+            "off",
+            "SELECT group_replication_switch_to_multi_primary_mode()",
+        ),
+        (
+            IN_GROUP,
+            "group_replication_single_primary_mode",
+            "on",
+            "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)",
+        ),
+    ],
+)
+def test_a_knob_is_set_in_a_servers_own_words(
+    dialect: Dialect, key: str, value: str | int, statement: str
+) -> None:
+    assert dialect.set(key, value) == statement
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key", "why"),
+    [
+        (OLD, "innodb_redo_log_capacity", "5.7.44 does not have it"),
+        (BARE, "semi_sync", "9.7.4 does not have it"),
+        (IN_GROUP, "semi_sync", "Group Replication does not have it; asynchronous"),
+        (IN_GROUP, "replica_parallel_workers", "Group Replication does not have it"),
+        (IN_CLUSTER, "semi_sync", "Galera does not have it"),
+        (NEW, "group_replication_consistency", "Group Replication (`up --system group`) has it"),
+        (MARIA, "wsrep_sync_wait", "Galera (`up --system galera`) has it"),
+    ],
+)
+def test_a_knob_that_a_server_lacks_is_neither_set_nor_asked_for_and_who_has_it_is_said(
+    dialect: Dialect, key: str, why: str
+) -> None:
+    for refused in (lambda: dialect.set(key, 1), lambda: dialect.setting(key)):
+        with pytest.raises(UsageError, match=f"{key} is not available") as raised:
+            refused()
+        assert why in raised.value.hint
+
+
+def test_a_member_s_system_is_its_group_s_or_cluster_s() -> None:
+    assert (IN_GROUP.capabilities.system, IN_CLUSTER.capabilities.system) == (GROUP, GALERA)
+    assert (IN_CLUSTER.capabilities.flavor, IN_CLUSTER.semi_sync, NEW.membership()) == ("mariadb", None, None)
+
+
+def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
+    assert "semi_sync" not in BARE.status().statement.lower()
+    assert BARE.register() == ()
+
+
+def test_commits_are_those_of_one_account_or_the_server_s_whole_counters() -> None:
+    own, everybody = NEW.commits("sandbox"), NEW.commits(None)
+    assert own is not None
+    assert everybody is not None
+    assert own.statement.count("user = 'sandbox'") == 3
+    assert all(f"'{name}'" in own.statement for name in (*MYSQL_TIMED.waits, *MYSQL_TIMED.stages))
+    assert "user" not in everybody.statement
+    assert everybody.statement.count("_global_by_event_name") == 3
+    assert "innodb_log_file'" in everybody.statement.partition(" UNION ALL ")[0]
+
+
+@pytest.mark.parametrize(("server", "word"), [(NEW, "replica"), (OLD, "slave"), (MARIA, "slave")])
+def test_threads_are_asked_for_in_a_servers_own_word(server: MySql, word: str) -> None:
+    statements = (
+        server.threads().statement, server.start_threads(), server.stop_threads(), server.start_io(),
+        server.stop_io(), server.start_applier(), server.stop_applier(), *server.follow_nobody(),
+    )  # fmt: skip
+    assert {statement.split()[1] for statement in statements} == {word.upper()}
+    assert server.register() == (f"SET GLOBAL rpl_semi_sync_{word}_enabled = ON",)
+
+
+@pytest.mark.parametrize(("server", "word"), [(NEW, "SOURCE"), (OLD, "MASTER")])
+def test_who_follows_a_source_does_it_as_a_new_stacks_replica(server: MySql, word: str) -> None:
+    """The start script configures a replica before the app can ask it anything."""
+    question = server.follow(ADDRESS)
+    script = (Path(__file__).parents[2] / "compose/mysql/start-mysqld").read_text()
+    (line,) = (line for line in script.splitlines() if f"{word}_AUTO_POSITION=1" in line)
+    scripted = line.split('"')[1].rstrip(";")
+    assert question.statement == scripted.replace("$source_host", "10.9.0.2").replace("'$replication'", "%s")
+    assert question.read([]) is None
+
+
+def test_passwords_are_arguments_and_shown_nowhere() -> None:
+    donor, copy = NEW.copy_from(ADDRESS)
+    assert donor.statement == "SET GLOBAL clone_valid_donor_list = '10.9.0.2:3306'"
+    assert copy.statement == "CLONE INSTANCE FROM 'replication'@'10.9.0.2':3306 IDENTIFIED BY %s"
+    for question in (copy, NEW.follow(ADDRESS), MARIA.follow(ADDRESS)):
+        assert question.arguments == ("it's",)
+        assert "it's" not in repr(question) + repr(ADDRESS)
+
+
+def test_a_server_that_cannot_be_copied_is_emptied_with_its_positions() -> None:
+    assert (NEW.copies, OLD.copies, MARIA.copies) == (True, False, False)
+    assert (NEW.ended_to_restart(3707), NEW.ended_to_restart(1290)) == (True, False)
+    assert OLD.empty(("sandbox",))[-1] == "RESET MASTER"
+    statements = MARIA.empty(("sandbox", "my`own"))
+    assert statements[:3] == (
+        "SET SESSION sql_log_bin = 0, foreign_key_checks = 0",
+        "DROP DATABASE `sandbox`",
+        "DROP DATABASE `my``own`",
+    )
+    assert statements[-2:] == ("RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
+
+
+def test_what_mariadb_waits_for_has_a_number_and_in_a_cluster_none() -> None:
+    """Members number the same transactions each in its own way."""
+    assert MARIA.reached("0-1:1-5, 0-2:1-9", 2.5).arguments == ("0-2-9",)
+    in_cluster = IN_CLUSTER.reached("0-1:1-57", 5.0)
+    assert "wsrep_sync_wait = 1" in in_cluster.statement
+    assert "57" not in in_cluster.statement
+
+
+def test_a_mariadb_of_whatever_age_and_settings_is_asked_where_it_answers() -> None:
+    assert "information_schema.global_status" in MARIA.status().statement
+    older = MARIA.behind("0-1:1-12").instead
+    assert older is not None
+    assert older.statement == "SHOW ALL SLAVES STATUS"
+    assert "MASTER_DEMOTE_TO_SLAVE=1" in MARIA.follow(ADDRESS).statement
