@@ -138,7 +138,7 @@ async def _stack() -> AsyncIterator[Session]:
     stack = DockerProvider(f"bench-{os.getpid()}")
     session = Session(outside_of(stack), SessionOptions(holder="bench"))
     try:
-        await session.up(lambda progress: tell(progress.text))
+        await session.up(lambda text, _=None: tell(text))
         yield session
     finally:
         await session.disconnect()

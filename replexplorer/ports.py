@@ -208,8 +208,12 @@ class UpOptions:
     name)."""
 
 
-Report = Callable[[str, float | None], None]
-"""Progress of long work: what is done now, and 0..1 when it is known."""
+class Report(Protocol):
+    """Hears how long work goes on."""
+
+    def __call__(self, text: str, done: float | None = None, /) -> None:
+        """What is done now, in the present tense (`building the MySQL image`), and 0..1 when it is known."""
+        ...
 
 
 class Provider(Protocol):

@@ -143,7 +143,7 @@ async def stack_for(
     ) as session:
         console.stack = name or before
         try:
-            created = await session.up(lambda step: console.progress(step.text, step.done))
+            created = await session.up(console.progress)
             if name is not None and not created:
                 await refuse_found((name,))  # somebody has made it meanwhile
             yield session

@@ -64,7 +64,7 @@ async def load(call: Call) -> int:
                 console.hear(event)
 
         async with session.observed(hear, course.add):
-            load.on_progress.append(lambda _, done: console.progress("preparing the table", done))
+            load.on_progress.append(lambda _, done=None: console.progress("preparing the table", done))
             await session.drive(settings)
             path = load.target.path if load.target is not None else "published"
             conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())

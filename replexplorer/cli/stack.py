@@ -50,9 +50,7 @@ async def up(call: Call) -> int:
 
     async with composed(call, "up", up=wanted) as session:
         asks = session.options.reapply == "ask"
-        created = await session.up(
-            lambda step: console.progress(step.text, step.done), consents if asks else None
-        )
+        created = await session.up(console.progress, consents if asks else None)
         for line in session.restorer.repaired:
             console.narrate(line)
         found = await session.status()

@@ -23,7 +23,8 @@ from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 from replexplorer.engine.load import Driving
-from replexplorer.engine.outcome import Cleared, Injected, Preview, Progress, ProgressCallback, SetResult
+from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
+from replexplorer.ports import Report
 
 R = TypeVar("R")
 Consent = Callable[[str, str], Awaitable[bool]]
@@ -119,20 +120,20 @@ class Console:
         await self._turns.refuse_under_experiment()
         return await self._driving.toggle()
 
-    async def repair(self, progress: ProgressCallback = lambda _: None) -> tuple[str, ...]:
+    async def repair(self, report: Report = lambda *_: None) -> tuple[str, ...]:
         """Bring dead nodes back, start stopped threads, re-apply what was requested; returns what was done,
         nothing when all was well."""
         # It would start threads that a lab has stopped on purpose.
         await self._turns.refuse_under_experiment()
-        repaired = (await self._restorer.bring_up(progress)).repaired
+        repaired = (await self._restorer.bring_up(report)).repaired
         if repaired:
             self._event_log.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
         return repaired
 
-    async def scale(self, replicas: int, progress: ProgressCallback = lambda _: None) -> None:
+    async def scale(self, replicas: int, report: Report = lambda *_: None) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         await self._turns.refuse_under_experiment()
-        await self._stack.scale(replicas, lambda text, done: progress(Progress(text, done)))
+        await self._stack.scale(replicas, report)
 
     async def give_back(self, yes: bool) -> None:
         """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""

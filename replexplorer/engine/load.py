@@ -144,7 +144,7 @@ class LoadDriver:
         self._process = self._make(self._tell)
         await self._process.spawn()
 
-    def _tell(self, text: str, done: float | None) -> None:
+    def _tell(self, text: str, done: float | None = None) -> None:
         """Pass on how far the table is."""
         self.prepared = done
         for report in self.on_progress:
@@ -639,7 +639,7 @@ class Driving:
                 self._event_log.tell(Severity.BAD, f"no load: {error}")
                 return
 
-    def _tell_preparing(self, text: str, done: float | None) -> None:
+    def _tell_preparing(self, text: str, done: float | None = None) -> None:
         """The table's preparing, in the log."""
         if not done:
             self._event_log.tell(Severity.INFO, text)

@@ -1,8 +1,8 @@
-"""What a call of the engine returns, or would do, or why it was not made; and how far it is."""
+"""What a call of the engine returns, or would do, or why it was not made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
@@ -20,19 +20,6 @@ from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import SOURCE
 from replexplorer.core.wire import Experiment, Lease
 from replexplorer.ports import HostView
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A step of long work, for a line on stderr or the start-up screen."""
-
-    text: str
-    """What is being done now, in the present tense: `building the MySQL image`."""
-    done: float | None = None
-    """0..1 when it is known."""
-
-
-ProgressCallback = Callable[[Progress], None]
 
 
 @json_keys(hide="source", show="key node")

@@ -44,12 +44,12 @@ from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import take_status
 from replexplorer.engine.observe.tables import schema_findings
-from replexplorer.engine.outcome import Progress, ProgressCallback, Status
+from replexplorer.engine.outcome import Status
 from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.engine.ticks import TickMaker
-from replexplorer.ports import Ability, LoadSettings, UpOptions
+from replexplorer.ports import Ability, LoadSettings, Report, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,42 +172,42 @@ class Session:
         self.event_log.tell(Severity.INFO, text)
         self.narrate(text)
 
-    async def up(self, progress: ProgressCallback, consent: Consent | None = None) -> bool:
+    async def up(self, report: Report, consent: Consent | None = None) -> bool:
         """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
         only where that says yes to what was lost.
 
         Answers whether this call created it.
         """
-        return (await self.restorer.bring_up(progress, consent)).created
+        return (await self.restorer.bring_up(report, consent)).created
 
-    async def start(self, progress: ProgressCallback) -> None:
+    async def start(self, report: Report) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look; servers that are not ours to
         make are attached to, and looked at."""
         if not self.fleet.can(Ability.OWN):
-            await self.watch(progress)
+            await self.watch(report)
             return
         await self.load.warm_up()
         nodes = await self.outside.provider.nodes()
         alive = any(node.server_running for node in nodes) and all(node.sidecar_running for node in nodes)
         if alive:
-            progress(Progress("attaching to the running stack"))
+            report("attaching to the running stack")
             await self.attach()
             if self.fleet.source.capabilities is None:
-                await self.up(progress, self.restorer.later if self.restorer.asks else None)
+                await self.up(report, self.restorer.later if self.restorer.asks else None)
             else:
                 await self.roles.settle()
                 await finish_killed(self.rig)
         else:
-            await self.up(progress)
+            await self.up(report)
         await self.restorer.catch_up(self.state.requested.written_s)
         await self._begin_recording()
         self.monitor.start()
         self.driving.begin()
 
-    async def watch(self, progress: ProgressCallback) -> None:
+    async def watch(self, report: Report) -> None:
         """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""
         own = self.fleet.can(Ability.OWN)
-        progress(Progress("attaching to the running stack" if own else f"connecting to {self.name}"))
+        report("attaching to the running stack" if own else f"connecting to {self.name}")
         await self.attach()
         self.monitor.start()
 
@@ -440,15 +440,15 @@ class Spectator:
         self._patient = patient
         self._session = Session(replace(outside, recorder=None), options)
 
-    async def start(self, progress: ProgressCallback) -> None:
+    async def start(self, report: Report) -> None:
         """Attach to the running stack; raises StackUnavailable where there is none, or nobody can log in."""
         while True:
             try:
-                return await self._session.watch(progress)
+                return await self._session.watch(report)
             except StackUnavailable:
                 if not self._patient:
                     raise
-            progress(Progress("waiting for the stack"))
+            report("waiting for the stack")
             await self._session.outside.clock.sleep(_AGAIN_S)
 
     def ticks(self) -> AsyncIterator[Tick]:

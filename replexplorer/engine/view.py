@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from replexplorer.core.tick import Tick
-from replexplorer.engine.outcome import ProgressCallback
+from replexplorer.ports import Clock, Report
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
@@ -23,8 +23,6 @@ from typing import Final
 
 from replexplorer.core.event import Event
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.outcome import Progress
-from replexplorer.ports import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class View(Protocol):
         """Where time can be turned; None where it goes by itself."""
         ...
 
-    async def start(self, progress: ProgressCallback) -> None:
+    async def start(self, report: Report) -> None:
         """Make it ready to be watched; raise ReplexplorerError."""
         ...
 
@@ -174,9 +172,9 @@ class Replay:
 
     # -- the picture
 
-    async def start(self, progress: ProgressCallback) -> None:
+    async def start(self, report: Report) -> None:
         """Nothing to bring up."""
-        progress(Progress("reading the recording"))
+        report("reading the recording")
 
     async def ticks(self) -> AsyncIterator[Tick]:
         """The recorded ticks in their time; after a jump all up to the first one at its goal, at once."""

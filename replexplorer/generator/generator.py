@@ -316,7 +316,7 @@ class _Load:
         """A table is recreated: nobody works on it meanwhile."""
         await self._clients.hold(SETTLE_S)
 
-    def _progress(self, text: str, done: float | None) -> None:
+    def _progress(self, text: str, done: float | None = None) -> None:
         """Report how far the preparation is."""
         self._outbox.tell("progress", text=text, done=done)
 

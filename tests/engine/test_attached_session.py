@@ -82,7 +82,7 @@ async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters() 
     before = list(world.changes)
     session = foreign(world, None)
     world.primary.commit_counters = timed(100, 100.0)
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
 
     async def works() -> None:
         for count in range(1, 40):
@@ -120,7 +120,7 @@ async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: P
 
     session.options = replace(session.options, at_close=take_back)
     visit = session
-    await visit.start(lambda _: None)
+    await visit.start(lambda *_: None)
     await visit.console.set((visit.console.parse("sync_binlog=100"),))
     assert world.primary.variables["sync_binlog"] == "100"
     with pytest.raises(StackUnavailable, match="the servers' own clients"):

@@ -43,7 +43,7 @@ class Servers:
 
 
 def acting(rig: FakeRig) -> Act:
-    return Act(rig, PHASE, True, lambda text, done: None)
+    return Act(rig, PHASE, True, lambda text, done=None: None)
 
 
 def group(servers: Servers) -> FakeRig:

@@ -198,7 +198,7 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
             assert cleared.comeback.after == "diverged"
     if by == "up":
         session = world.session("up", up=UpOptions())
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert any("db1 lost at least 17 transactions" in line for line in session.restorer.repaired)
         await session.disconnect()
     async with world.attached("status") as session:
@@ -246,7 +246,7 @@ async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up(
     world.crash("db1")
     world.servers["db3"].errant = lost
     session = world.session("up", up=UpOptions())
-    await session.up(lambda _: None)
+    await session.up(lambda *_: None)
     assert any(
         "lost at least 17 transactions, 17 of them only on db3" in line for line in session.restorer.repaired
     )
@@ -310,7 +310,7 @@ async def test_up_takes_every_fault_back() -> None:
         await inject(session, "kill@replica")
         await inject(session, "disk_stall=5")
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert {"fault disk_stall=5@db1 undone", "fault kill@db2 undone"} <= set(session.restorer.repaired)
         assert await in_force(session) == []
         assert (await session.status()).state == "up"
@@ -367,7 +367,7 @@ async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -
     views = [world.session(name) for name in ("tui", "another")]
     views.append(world.session("view", watches=True))
     for view in views:
-        await (view.watch if view.options.watches else view.start)(lambda _: None)
+        await (view.watch if view.options.watches else view.start)(lambda *_: None)
         await view.driving.stop()
     if by == "clear":
         async with world.attached("fault") as session:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import pytest
 from replexplorer.adapters.load import LoadEnded, LoadGroup, LoadPlace, LocalProcess
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
-from replexplorer.ports import LoadSettings, LoadTarget
+from replexplorer.ports import LoadSettings, LoadTarget, Report
 from tests.fakes.world import tasks_left
 from tests.waiting import patience
 
@@ -73,7 +73,7 @@ if not REFUSES:
 """
 
 
-def a_load(body: str, report: Callable[[str, float | None], None] | None = None) -> LoadGroup:
+def a_load(body: str, report: Report | None = None) -> LoadGroup:
     """A load of one such child."""
     launch = partial(LocalProcess.start, (sys.executable, "-c", PRELUDE + body))
     return LoadGroup(report, LoadPlace(launch, cores=1))
@@ -99,7 +99,7 @@ def is_running(pid: int) -> bool:
 
 async def test_start_change_and_stop_with_every_interval_in_order_and_again() -> None:
     told: list[tuple[str, float | None]] = []
-    load = a_load(OBEDIENT, lambda text, done: told.append((text, done)))
+    load = a_load(OBEDIENT, lambda text, done=None: told.append((text, done)))
     for _ in range(2):
         told.clear()
         pid = await start(load)

@@ -57,7 +57,7 @@ class Screen:
 @asynccontextmanager
 async def playing(**options: Any) -> Any:
     replay = Replay(FakeTape(), VirtualClock(), **options)
-    await replay.start(lambda _: None)
+    await replay.start(lambda *_: None)
     screen = Screen(replay)
     looking = asyncio.create_task(screen.look())
     yield replay, screen

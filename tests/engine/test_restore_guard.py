@@ -173,7 +173,7 @@ def test_whatever_happens_at_whatever_step_everything_is_as_before(
                     "not restored: " in text and "refused by the test" in text for _, text in rig.log.events
                 )
                 rig.faults, rig.promoted = [], None
-                await rig.scale(before.replicas, lambda text, done: None)
+                await rig.scale(before.replicas, lambda text, done=None: None)
                 rig.attached, rig.load.settings = None, before.load
                 rig.down.clear()
             if how == "dead":

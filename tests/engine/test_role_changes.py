@@ -170,7 +170,7 @@ async def joins(world: World) -> tuple[list[str], bool]:
     """What is told while a node joins, and whether it got a copy."""
     told: list[str] = []
     async with world.attached("lab") as session:
-        await session.rig.scale(2, lambda text, done: told.append(text))
+        await session.rig.scale(2, lambda text, done=None: told.append(text))
         assert await roles(session) == ["primary", "replica", "replica"]
         return told, world.servers["db3"].missing == 0
 
@@ -323,7 +323,7 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
         await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
         await session.console.clear()
         assert world.servers["db2"].io == "No", "started it would be taken for whole"
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert any(f"db2 is not started: it {why}" in each for each in session.restorer.repaired)
         assert world.servers["db2"].io == "No"
         done = await session.console.rejoin("db2")
@@ -493,7 +493,7 @@ async def test_up_leaves_a_detached_node_and_says_nothing_else_is_wrong() -> Non
         world.crash("db1")
         await session.console.failover()
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert await roles(session) == ["detached", "primary"]
         assert takers(world) == ["db2"]
 
@@ -535,7 +535,7 @@ async def test_a_failover_whose_app_is_killed_is_ended_by_the_next_up(
                 await session.console.failover()
     assert world.document.content["role_change"] is not None
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert world.document.content["role_change"] is None
         assert len(takers(world)) == 1
         expected = (

@@ -32,7 +32,7 @@ def nothing_left(world: World) -> None:
 async def test_from_nothing_to_a_running_load() -> None:
     world, told = World(exists=False), list[str]()
     session = world.session()
-    await session.start(lambda step: told.append(step.text))
+    await session.start(lambda text, _=None: told.append(text))
     tick = await until_tick(session, load_runs)
     assert told == ["creating", "waiting for the servers", "waiting for the replica"]
     assert (tick.stack, tick.state, tick.viewer) == ("default", "up", False)
@@ -80,10 +80,10 @@ async def test_a_half_dead_stack_is_repaired_and_gets_back_what_was_requested() 
 async def test_up_gives_back_what_was_requested_and_says_whether_it_created() -> None:
     world, told = World(exists=False), list[str]()
     session = world.session("up", up=UpOptions())
-    assert await session.up(lambda step: told.append(step.text))
+    assert await session.up(lambda text, _=None: told.append(text))
     await turn(session, "sync_binlog=0", "rtt=20")
     world.crash("db1")
-    assert not await session.up(lambda step: told.append(step.text))
+    assert not await session.up(lambda text, _=None: told.append(text))
     assert world.primary.variables["sync_binlog"] == "0"
     assert "re-applying what was requested" in told
     await session.disconnect()
@@ -96,7 +96,7 @@ async def test_a_replica_that_joins_gets_what_all_others_were_asked_for() -> Non
     async with world.attached("set") as session:
         await turn(session, "rtt=85", "jitter@db2=3")
     session = world.session("up", up=UpOptions(replicas=3))
-    await session.up(lambda _: None)
+    await session.up(lambda *_: None)
     assert {name: world.requested.get(f"{name}@db4") for name in ("rtt", "jitter")} == {
         "rtt": 85,
         "jitter": None,
@@ -110,7 +110,7 @@ async def test_a_replica_that_joins_gets_what_all_others_were_asked_for() -> Non
 async def test_a_dropped_terminal_never_removes_the_stack() -> None:
     world = World(exists=False)
     session = world.session(on_quit="remove")
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     assert "keeps running" in await session.close(keep=True)
     assert world.exists
     nothing_left(world)
@@ -120,7 +120,7 @@ async def test_a_dropped_terminal_never_removes_the_stack() -> None:
 async def test_links_that_stay_cut_are_named_at_the_end() -> None:
     world = World(replicas=2)
     session = world.session()
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     await turn(session, "partition@db3=ack")
     assert (await session.close()).endswith(
         "removes it; partition db3 ack stays: `replexplorer set partition=none` heals it"
@@ -132,7 +132,7 @@ async def test_a_stack_of_another_name_is_named_in_the_commands_to_type() -> Non
     world = World()
     session = world.session()
     session.outside.provider.name = "demo"
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     await turn(session, "partition=both")
     line = await session.close()
     assert "`replexplorer down --stack demo` removes it" in line
@@ -143,7 +143,7 @@ async def test_a_stack_of_another_name_is_named_in_the_commands_to_type() -> Non
 async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configured() -> None:
     world = World(exists=False)
     session = world.session(on_quit="remove")
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     await until_tick(session, load_runs)
     await session.console.repair()
     assert await session.close() == "stack 'default' is removed"
@@ -155,7 +155,7 @@ async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configure
 async def test_a_stack_that_was_found_is_kept() -> None:
     world = World()
     session = world.session(on_quit="remove")
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     assert "keeps running" in await session.close()
     assert world.exists
 
@@ -166,7 +166,7 @@ async def test_a_stack_that_does_not_come_up_is_removed_if_it_was_made_here() ->
     world.servers_stay_away = True
     session = world.session()
     with pytest.raises(StackUnavailable, match=r"does not accept logins.*its log: log \w+"):
-        await session.start(lambda _: None)
+        await session.start(lambda *_: None)
     assert (world.exists, world.removals) == (False, 1)
     await session.close()
     nothing_left(world)
@@ -179,7 +179,7 @@ async def test_a_stack_that_does_not_come_up_is_kept_if_it_was_found() -> None:
     world.crash("db2")
     session = world.session("up")
     with pytest.raises(StackUnavailable, match="db2 does not accept logins"):
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
     assert (world.exists, world.removals) == (True, 0)
     await session.disconnect()
     nothing_left(world)
@@ -190,7 +190,7 @@ async def test_a_replica_whose_threads_were_stopped_is_started_by_up() -> None:
     world = World()
     world.replica.io = world.replica.sql = "No"
     session = world.session("up")
-    await session.up(lambda _: None)
+    await session.up(lambda *_: None)
     assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
     await session.disconnect()
 
@@ -201,7 +201,7 @@ async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> Non
     world.replica.sql, world.replica.sql_errno = "No", 1062
     session = world.session("up")
     with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io on, sql error\)"):
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
     await session.disconnect()
 
 
@@ -213,7 +213,7 @@ async def test_an_io_thread_that_gave_up_is_named_within_seconds() -> None:
     session = world.session("up")
     async with asyncio.timeout(5):
         with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io error, sql on\)"):
-            await session.up(lambda _: None)
+            await session.up(lambda *_: None)
     await session.disconnect()
 
 
@@ -224,7 +224,7 @@ async def test_one_replica_that_cannot_ends_the_waiting_for_the_other() -> None:
     world.servers["db3"].io = "Connecting"
     session = world.session("up")
     with pytest.raises(StackUnavailable, match="db2 does not replicate"):
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
     assert tasks_left() == []
     await session.disconnect()
     nothing_left(world)
@@ -239,7 +239,7 @@ def test_a_start_that_is_cancelled_anywhere_leaves_no_half_made_stack() -> None:
         session = world.session(on_quit="remove")
 
         async def start() -> str:
-            await session.start(lambda _: None)
+            await session.start(lambda *_: None)
             return "started"
 
         ended = await cancelled_in_round(start(), number)
@@ -261,7 +261,7 @@ async def test_cancels_in_a_row_do_not_keep_a_stack_that_did_not_come_up() -> No
     world = World(exists=False)
     world.servers_stay_away = True
     session = world.session()
-    task = asyncio.create_task(session.start(lambda _: None))
+    task = asyncio.create_task(session.start(lambda *_: None))
     await asyncio.sleep(CREATING_S + 5)
     for _ in range(5):
         task.cancel()
@@ -280,7 +280,7 @@ def test_a_close_at_any_moment_leaves_nothing(stride: int) -> None:
     async def after(seconds: float) -> None:
         world = World()
         session = world.session()
-        await session.start(lambda _: None)
+        await session.start(lambda *_: None)
         asyncio.get_running_loop().call_later(0.3, world.restart, "db1")
         old = world.state()["variables"]
         setting = asyncio.create_task(turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on"))
@@ -314,7 +314,7 @@ async def test_close_is_harmless_twice_and_before_the_start() -> None:
 async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load_from_being_stopped() -> None:
     world = World()
     session = world.session()
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     await until_tick(session, load_runs)
 
     async def defect() -> None:
@@ -375,7 +375,7 @@ async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event() -> None:
 async def test_ticks_end_at_once_when_the_session_closes() -> None:
     world = World()
     session = world.session()
-    await session.start(lambda _: None)
+    await session.start(lambda *_: None)
     await until_tick(session, load_runs)
 
     async def read() -> int:
@@ -418,7 +418,7 @@ async def test_the_second_session_is_a_viewer_without_a_load_of_its_own() -> Non
 async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
     world = World()
     first = world.session("tui")
-    await first.start(lambda _: None)
+    await first.start(lambda *_: None)
     await until_tick(first, load_runs)
     async with world.started("tui") as second:
         await until_tick(second, lambda tick: tick.viewer)

@@ -696,11 +696,11 @@ async def test_up_mends_what_was_unregistered_by_hand() -> None:
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
         world.replica.unregister()
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert session.state.protection().state is ProtectionState.PROTECTED
         assert world.replica.variables["rpl_semi_sync_replica_enabled"] == "ON"
         world.changes.clear()
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
     assert world.told() == []
 
 

@@ -11,7 +11,6 @@ import pytest
 from replexplorer.core.errors import NoSuchStack
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.engine.outcome import Progress
 from replexplorer.engine.session import Spectator
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
@@ -24,7 +23,7 @@ from tests.waiting import until_tick
 async def watching(world: World, *, patient: bool = False) -> AsyncIterator[Spectator]:
     spectator = Spectator(world.outside(), patient=patient)
     try:
-        await spectator.start(lambda _: None)
+        await spectator.start(lambda *_: None)
         yield spectator
     finally:
         assert await spectator.close() == ""
@@ -124,14 +123,14 @@ async def test_no_stack_is_an_error_or_is_waited_for() -> None:
     world = World(exists=False)
     impatient = Spectator(world.outside())
     with pytest.raises(NoSuchStack):
-        await impatient.start(lambda _: None)
+        await impatient.start(lambda *_: None)
     await impatient.close()
-    steps: list[Progress] = []
+    steps: list[str] = []
     patient = Spectator(world.outside(), patient=True)
-    starting = asyncio.create_task(patient.start(steps.append))
+    starting = asyncio.create_task(patient.start(lambda text, _=None: steps.append(text)))
     await asyncio.sleep(5)
     assert not starting.done()
-    assert "waiting for the stack" in [step.text for step in steps]
+    assert "waiting for the stack" in steps
     async with world.started("tui"):
         await starting
         await until_tick(patient, lambda tick: tick.viewer)

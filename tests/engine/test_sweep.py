@@ -39,7 +39,7 @@ def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) 
 async def attached(world: World, shelf: FakeShelf, *, started: bool = False) -> AsyncIterator[Session]:
     session = Session(replace(world.outside(), journals=shelf), SessionOptions("sweep", tick_s=0.1))
     try:
-        await (session.start(lambda _: None) if started else session.attach())
+        await (session.start(lambda *_: None) if started else session.attach())
         yield session
     finally:
         await (session.close() if started else session.disconnect())

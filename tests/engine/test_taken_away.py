@@ -19,7 +19,7 @@ async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
     world = World(exists=False)
     world.servers_stay_away = True
     session = world.session("up")
-    coming = asyncio.create_task(session.up(lambda _: None))
+    coming = asyncio.create_task(session.up(lambda *_: None))
     await asyncio.sleep(CREATING_S + 2)
     world.remove()
     began_s = asyncio.get_running_loop().time()
@@ -37,7 +37,7 @@ async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() ->
     world = World(exists=False)
     world.servers_stay_away = True
     session = world.session("up")
-    coming = asyncio.create_task(session.up(lambda _: None))
+    coming = asyncio.create_task(session.up(lambda *_: None))
     await asyncio.sleep(CREATING_S + 0.2)
     world._make()  # `down` and `up` in two other shells
     with pytest.raises(TakenAway):
@@ -76,7 +76,7 @@ async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why
     for server in world.servers.values():
         server.starting = True
     session = world.session("up")
-    coming = asyncio.create_task(session.up(lambda _: None))
+    coming = asyncio.create_task(session.up(lambda *_: None))
     await asyncio.sleep(2)
     world.crash("db2")
     began_s = asyncio.get_running_loop().time()
@@ -93,7 +93,7 @@ async def test_containers_that_are_killed_before_they_are_removed_are_taken_away
     for server in world.servers.values():
         server.starting = True
     session = world.session("up")
-    coming = asyncio.create_task(session.up(lambda _: None))
+    coming = asyncio.create_task(session.up(lambda *_: None))
     await asyncio.sleep(2)
     for node in world.node_names:
         world.crash(node)

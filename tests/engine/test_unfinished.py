@@ -53,12 +53,12 @@ async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
     await killed(world)
     session = world.session("tui")
     if how == "start":
-        await session.start(lambda _: None)
+        await session.start(lambda *_: None)
     else:
         await session.attach()
         assert (await session.status()).interrupted == "drill mess"
         if how == "up":
-            await session.up(lambda _: None)
+            await session.up(lambda *_: None)
         elif how == "set":
             await turn(session, "clients=3")
         elif how == "load":
@@ -84,7 +84,7 @@ async def test_what_somebody_asked_since_stays() -> None:
     world = World()
     await killed(world, "sync_binlog=7")
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert session.state.requested_value(SYNC) == 7
         assert session.state.requested_value(RTT) == 5
         assert session.state.requested.owed is None
@@ -122,7 +122,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
         change = await rig.failover()
         assert session.fleet.source_name == change.source != "db1"
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert session.fleet.source_name == "db1"
         assert session.state.requested.owed is None
         assert "db1 is the source again" in told(session)[0]
@@ -139,7 +139,7 @@ async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_co
     async with world.attached("drill cut") as session:
         await session.rig.record(PendingRestore("drill", "cut", "db1", differing=("db2", "db7")))
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert copied(world) == ["db2"]
         assert session.state.requested.owed is None
         assert told(session)[0].endswith("; db2 has a copy of db1")
@@ -154,14 +154,14 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
         )
     world.servers["db2"].refusals["CLONE"] = 3862
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         owed = session.state.requested.owed
         assert owed is not None
         assert (owed.before, owed.differing) == ({}, ("db2",))
         assert told(session)[0].endswith("refused by the test): `replexplorer up` tries again")
     world.servers["db2"].refusals.clear()
     async with world.attached("up") as session:
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert session.state.requested.owed is None
     assert set(copied(world)) == {"db2"}
 

@@ -132,7 +132,7 @@ async def test_up_gives_back_what_it_is_allowed_to(yes: bool) -> None:
         return yes
 
     async with world.attached("up", reapply="ask") as session:
-        await session.up(lambda _: None, consent)
+        await session.up(lambda *_: None, consent)
         assert asked == ["semi_sync", "sync_binlog"]
         assert world.primary.enabled is yes
 
@@ -714,7 +714,7 @@ async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
         event = await told(session, "db2: SQL thread stopped")
         assert event.severity is Severity.WARN
         steps: list[str] = []
-        done = await session.console.repair(lambda step: steps.append(step.text))
+        done = await session.console.repair(lambda text, _=None: steps.append(text))
         assert sorted(done) == ["db2: SQL thread started", "db3: IO thread started"]
         assert set(done) <= set(steps)
         assert (world.replica.sql, world.servers["db3"].io) == ("Yes", "Yes")

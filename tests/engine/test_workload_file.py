@@ -26,7 +26,7 @@ def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(tmp_path
         outside = replace(world.outside(), workload_file=workload_file)
         session = Session(outside, SessionOptions("tui"))
         try:
-            await session.start(lambda _: None)
+            await session.start(lambda *_: None)
             await until(lambda: session.load.is_running)
             with pytest.raises(UsageError, match=r"no such workload: .*gone\.sql"):
                 session.console.parse(f"workload={tmp_path}/gone.sql")

@@ -60,10 +60,9 @@ from replexplorer.engine.outcome import (
     ExperimentUnderWay,
     Injected,
     Preview,
-    Progress,
-    ProgressCallback,
     SetResult,
 )
+from replexplorer.ports import Report
 
 R = TypeVar("R")
 EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
@@ -249,7 +248,7 @@ class FakeFacade(Console):
         """Knobs that were shown to who watches, one after the other."""
         self.failures: dict[str, ReplexplorerError] = {}
         """Method to the error that its next call raises."""
-        self.steps: tuple[Progress, ...] = ()
+        self.steps: tuple[tuple[str, float | None], ...] = ()
         """What `start` reports."""
         self.hold: dict[str, asyncio.Event] = {}
         """Method to an event that its calls wait for."""
@@ -280,10 +279,10 @@ class FakeFacade(Console):
         """The arguments of every call of a method."""
         return [argument for name, argument in self.calls if name == method]
 
-    async def start(self, progress: ProgressCallback) -> None:
+    async def start(self, report: Report) -> None:
         """Report the steps."""
         for step in self.steps:
-            progress(step)
+            report(*step)
         await self._note("start", None)
 
     async def ticks(self) -> AsyncIterator[Tick]:
@@ -521,10 +520,10 @@ class FakeFacade(Console):
         )
         return result
 
-    async def repair(self, progress: ProgressCallback = lambda _: None) -> tuple[str, ...]:
+    async def repair(self, report: Report = lambda *_: None) -> tuple[str, ...]:
         """Reports one step; answers `repaired`."""
         self._refuse()
-        progress(Progress("starting the replica"))
+        report("starting the replica")
         await self._note("repair", None)
         return self.repaired
 

@@ -330,7 +330,7 @@ class World:
         """A session that drives the load and watches, closed at the end."""
         session = self.session(holder, **options)
         try:
-            await session.start(lambda _: None)
+            await session.start(lambda *_: None)
             yield session
         finally:
             await session.close()

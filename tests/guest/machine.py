@@ -45,7 +45,7 @@ class Unavailable(Exception):
     """This machine cannot have the guest, in one line."""
 
 
-def quiet(text: str, done: float | None) -> None:
+def quiet(text: str, done: float | None = None) -> None:
     """A report that nobody reads."""
 
 

@@ -180,7 +180,7 @@ async def own_stack(docker_client: Any, state_home: Path) -> AsyncIterator[Docke
 async def bring_up(stack: DockerProvider, options: UpOptions) -> LiveStack:
     """Bring a stack up and wait for its servers."""
     reports: list[str] = []
-    await stack.up(options, lambda text, done: reports.append(text))
+    await stack.up(options, lambda text, done=None: reports.append(text))
     live = LiveStack(stack, await stack.credentials(), reports)
     await live.ready()
     return live

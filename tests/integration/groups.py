@@ -33,7 +33,7 @@ def three_members(system: str) -> Iterator[LiveStack]:
 
 async def _brought_up(stack: DockerProvider, system: str) -> LiveStack:
     session = Session(outside_of(stack), SessionOptions(holder="up", up=UpOptions(system=system)))
-    await session.up(lambda _: None)
+    await session.up(lambda *_: None)
     await session.disconnect()
     return LiveStack(stack, await stack.credentials())
 

@@ -51,7 +51,7 @@ async def running(live: LiveStack, *knobs: str, **options: Any) -> AsyncIterator
     """A session that drives a load and watches, as the dashboard does."""
     async with attached(live, **options) as session:
         await turn(session, *knobs)
-        await session.start(lambda _: None)
+        await session.start(lambda *_: None)
         try:
             yield session
         finally:

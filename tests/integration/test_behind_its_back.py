@@ -34,7 +34,7 @@ async def test_an_unregistered_replica_is_registered_again_when_semi_sync_is_ask
 ) -> None:
     async with attached(live_stack) as session:
         await turn(session, "semi_sync=on")
-        for mend in (lambda: turn(session, "semi_sync=on"), lambda: session.up(lambda _: None)):
+        for mend in (lambda: turn(session, "semi_sync=on"), lambda: session.up(lambda *_: None)):
             await by_hand(session, "db2", SWITCH_OFF, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
 
             async def is_armed() -> bool:

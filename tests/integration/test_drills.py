@@ -89,7 +89,7 @@ async def test_drills_return_what_they_took_also_when_they_are_killed(
     await killed_in_the_middle(live, tmp_path)
     async with connected(live, "up") as session:
         assert session.state.requested.owed is not None
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         assert session.state.requested.owed is None
         assert session.state.requested.faults == ()
         assert as_asked(session) == before

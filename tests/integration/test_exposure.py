@@ -40,7 +40,7 @@ def over(loss: object, commits: int) -> bool:
 async def test_each_setting_moves_the_figure_of_the_failure_that_it_is_about(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
         await turn(session, "clients=4", "rtt=0")
-        await session.start(lambda _: None)
+        await session.start(lambda *_: None)
         try:
             seen = await exposure(session, lambda seen: seen.power_cut == NOTHING, "nothing at risk at 1/1")
             assert seen.process_dies == NOTHING

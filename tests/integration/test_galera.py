@@ -230,10 +230,10 @@ async def test_a_member_that_was_killed_knows_what_it_has_and_gets_the_rest(gale
 async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(galera: LiveStack) -> None:
     async with attached(galera) as session:
         before = await rows(session, "db1")
-        await session.rig.scale(3, lambda text, done: None)
+        await session.rig.scale(3, lambda text, done=None: None)
         assert synced(session) == {*THREE, "db4"}
         assert await rows(session, "db4") == before
-        await session.rig.scale(2, lambda text, done: None)
+        await session.rig.scale(2, lambda text, done=None: None)
         assert synced(session) == set(THREE)
         assert session.state.protection().state is ProtectionState.PROTECTED
 
@@ -243,6 +243,6 @@ async def test_after_a_crash_of_all_up_brings_the_cluster_back(galera: LiveStack
         before = await rows(session, "db1")
         for node in THREE:
             await session.fleet.server_process(node).kill()
-        await session.up(lambda _: None)
+        await session.up(lambda *_: None)
         await until_so(session, "all are members", lambda: synced(session) == set(THREE))
         await until_all_have(session, before)

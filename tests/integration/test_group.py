@@ -176,11 +176,11 @@ async def test_killed_primaries_are_replaced_and_come_back_though_no_majority_is
 
 async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(group: LiveStack) -> None:
     async with attached(group) as session:
-        await session.rig.scale(3, lambda text, done: None)
+        await session.rig.scale(3, lambda text, done=None: None)
         assert ready(session) == {*THREE, "db4"}
         [found] = await session.fleet.member("db4").control.query(ROWS)
         assert int(found["rows_here"]) == 2
-        await session.rig.scale(2, lambda text, done: None)
+        await session.rig.scale(2, lambda text, done=None: None)
         assert ready(session) == set(THREE)
         assert session.state.protection().state is ProtectionState.PROTECTED
 

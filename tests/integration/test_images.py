@@ -36,7 +36,7 @@ OURS = (images.MYSQL, images.SIDECAR)
 SAID = {recipe.says for recipe in OURS}
 
 
-def quiet(text: str, done: float | None) -> None:
+def quiet(text: str, done: float | None = None) -> None:
     """A report that nobody reads."""
 
 
@@ -76,13 +76,13 @@ def test_an_unchanged_image_is_found_and_a_changed_one_is_built(
 ) -> None:
     first = images.ensure(OURS, shipped("compose"), quiet)
     told: list[str] = []
-    assert images.ensure(OURS, compose, lambda text, done: told.append(text)) == first
+    assert images.ensure(OURS, compose, lambda text, done=None: told.append(text)) == first
     assert told == []
     assert all(state.present for state in images.states(compose) if state.says in SAID)
 
     script = compose / "sidecar" / "start-sidecar"
     script.write_text(script.read_text() + f"# {PREFIX}\n")
-    second = images.ensure(OURS, compose, lambda text, done: told.append(text))
+    second = images.ensure(OURS, compose, lambda text, done=None: told.append(text))
     scratch(second["sidecar"])
     assert second["mysqld"] == first["mysqld"]
     assert second["sidecar"] != first["sidecar"]
@@ -104,7 +104,7 @@ def test_what_the_archive_gave_is_said_and_kept(
         f" && echo '{note}' > built-with && echo python3 3 {PREFIX} >> built-with\n"
     )
     told: list[str] = []
-    made = images.ensure([images.SIDECAR], compose, lambda text, done: told.append(text))
+    made = images.ensure([images.SIDECAR], compose, lambda text, done=None: told.append(text))
     scratch(made["sidecar"])
     assert told[-1] == f"built the sidecar image with {note}, python3 3 {PREFIX}"
     assert images.states(compose)[-1].built_with == f"{note}, python3 3 {PREFIX}"
@@ -176,7 +176,7 @@ def test_the_base_is_made_with_mmdebstrap_where_no_registry_answers(
     monkeypatch.setattr(images, "BASE", "127.0.0.1:9/nothing:sid")
     monkeypatch.setattr(images, "OWN_BASE", f"{PREFIX}/base")
     told: list[str] = []
-    name = scratch(images.find_base(lambda text, done: told.append(text)))
+    name = scratch(images.find_base(lambda text, done=None: told.append(text)))
     assert name.startswith(f"{PREFIX}/base:")
     assert "no registry answers: making the base image with mmdebstrap" in told
     made = docker_client.inspect_image(name)
@@ -329,7 +329,7 @@ async def test_a_cancel_stops_a_build_at_once(
     building = asyncio.Event()
     stack = DockerProvider(own_stack.name, compose=compose)
     task = asyncio.create_task(
-        stack.up(UpOptions(), lambda text, done: building.set() if "3/" in text else None)
+        stack.up(UpOptions(), lambda text, done=None: building.set() if "3/" in text else None)
     )
     try:
         await asyncio.wait_for(building.wait(), 60 * patience())

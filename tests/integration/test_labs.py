@@ -197,7 +197,7 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
             assert result.verdict == "aborted"
             assert result.aborted is not None
             assert "db2" in result.aborted
-            await session.up(lambda _: None)
+            await session.up(lambda *_: None)
             assert as_asked(session) == before
             await session.state.refresh()
             rtt = next(view for name, view in session.state.views().items() if name.key == "rtt")

@@ -83,7 +83,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Primary]:
     async def up() -> Primary:
         live = DockerProvider(STACK)
         try:
-            await live.up(UpOptions(), lambda text, done: None)
+            await live.up(UpOptions(), lambda text, done=None: None)
             credentials = await live.credentials()
             node = (await live.nodes())[0]
             address = await connect_address(node)
@@ -139,7 +139,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.child = LoadGroup(lambda text, done: self.told.append(text))
+        self.child = LoadGroup(lambda text, done=None: self.told.append(text))
         self.intervals: list[Interval] = []
         self._reader: asyncio.Task[None] | None = None
 
@@ -245,7 +245,7 @@ async def test_a_table_that_was_never_finished_is_made_anew(primary: Primary) ->
     halves: list[float] = []
     going = asyncio.Event()
 
-    def tell(text: str, done: float | None) -> None:
+    def tell(text: str, done: float | None = None) -> None:
         halves.append(done or 0.0)
         if 0 < (done or 0.0) < 1:
             going.set()

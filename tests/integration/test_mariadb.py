@@ -53,7 +53,7 @@ async def brought_up(stack: DockerProvider) -> LiveStack:
     """By the session, which waits in the server's own words."""
     options = SessionOptions(holder="up", up=UpOptions(flavor="mariadb"))
     session = Session(outside_of(stack), options)
-    await session.up(lambda _: None)
+    await session.up(lambda *_: None)
     await session.disconnect()
     return LiveStack(stack, await stack.credentials())
 

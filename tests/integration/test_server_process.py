@@ -28,7 +28,7 @@ FAULTS: dict[str, Faults] = {
 }
 
 
-def quiet(text: str, done: float | None) -> None:
+def quiet(text: str, done: float | None = None) -> None:
     """A report that nobody reads."""
 
 

@@ -166,7 +166,7 @@ async def test_semi_sync_switched_on_by_hand_counts_as_well(live_stack: LiveStac
 async def test_two_apps_see_each_other(live_stack: LiveStack) -> None:
     """The first drives; the second is a viewer, and its knobs are the first's marks."""
     async with attached(live_stack, "first") as first, attached(live_stack, "second") as second:
-        await first.start(lambda _: None)
+        await first.start(lambda *_: None)
         await until(lambda: _is(first.load.is_running))
         with pytest.raises(StackUnavailable, match=r"first \(pid"):
             await second.drive(LoadSettings(1, "insert"))
@@ -195,7 +195,7 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
     """SET GLOBAL does not survive: what was requested is re-applied, and the chart says so."""
     async with attached(live_stack) as session:
         await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=10")
-        await session.start(lambda _: None)
+        await session.start(lambda *_: None)
         await until_tick(session, commits, "the load commits")
         labels = [f"dev.replexplorer.stack={live_stack.stack.name}", "dev.replexplorer.role=mysqld"]
         [server] = docker_client.containers(

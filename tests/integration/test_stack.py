@@ -44,7 +44,7 @@ INSTRUMENTS = (
 )
 
 
-def quiet(text: str, done: float | None) -> None:
+def quiet(text: str, done: float | None = None) -> None:
     """A report that nobody reads."""
 
 
@@ -421,7 +421,7 @@ def _remove(stack: str) -> None:
 async def test_a_cancelled_up_leaves_nothing(own_stack: DockerProvider, docker_client: Any) -> None:
     begun = asyncio.Event()
 
-    def report(text: str, done: float | None) -> None:
+    def report(text: str, done: float | None = None) -> None:
         if text == "starting the servers":
             begun.set()
 
@@ -508,7 +508,7 @@ async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerProvider, 
     told: list[str] = []
     try:
         made = await asyncio.gather(
-            own_stack.up(UpOptions(), quiet), other.up(UpOptions(), lambda text, done: told.append(text))
+            own_stack.up(UpOptions(), quiet), other.up(UpOptions(), lambda text, done=None: told.append(text))
         )
         assert sorted(made) == [False, True]
         own = LiveStack(own_stack, await own_stack.credentials())

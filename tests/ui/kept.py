@@ -74,7 +74,7 @@ class Running:
         app.theme = settings.theme
         app.set_keymap(dict(settings.keymap))
         app.mouse_position = Offset(0, 0)
-        await view.start(lambda _: None)
+        await view.start(lambda *_: None)
         app.call_later(lambda: app.push_screen(DashboardScreen(view, settings)) and None)
 
     async def clear(self) -> None:

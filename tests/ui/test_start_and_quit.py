@@ -22,7 +22,6 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.tick import Tick
-from replexplorer.engine.outcome import Progress
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartupScreen
@@ -36,7 +35,7 @@ from tests.waiting import patience
 
 async def test_the_start_shows_its_steps_then_the_dashboard() -> None:
     facade = FakeFacade(make_tick(1.0))
-    facade.steps = (Progress("building the MySQL image", 0.5), Progress("waiting for the replica", None))
+    facade.steps = (("building the MySQL image", 0.5), ("waiting for the replica", None))
     gate = facade.hold["start"] = asyncio.Event()
     app = ExplorerApp(facade, Settings(stack="demo"))
     async with app.run_test(size=(80, 24)) as pilot:

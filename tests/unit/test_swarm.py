@@ -110,7 +110,7 @@ async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pyt
 
 async def test_a_node_stays_on_its_host() -> None:
     with pytest.raises(UsageError, match="db2 of stack far is on unix:///b/sock, not on unix:///a/sock"):
-        await DockerProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done: None)
+        await DockerProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done=None: None)
 
 
 async def test_passwords_are_those_of_this_network_only() -> None:

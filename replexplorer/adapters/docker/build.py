@@ -130,7 +130,7 @@ class Builder:
         made = self._images(options.image, flavor, found.image(), system)
         spec = StackSpec(self.stack, system.name, made, limits)
         if created and not found.empty:
-            self.report("removing what a broken start left", None)
+            self.report("removing what a broken start left")
             inventory.remove_everywhere(self.daemons, self.stack)
             found = self._take()
         try:
@@ -336,7 +336,7 @@ class Builder:
         if not missing or self.daemons.placement is None:
             return
         origin = next((host for host in has if has[host]), None)
-        self.report(f"loading {name} onto {', '.join(missing)}", None)
+        self.report(f"loading {name} onto {', '.join(missing)}")
 
         def load(host: str) -> None:
             with (

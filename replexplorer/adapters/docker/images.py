@@ -180,7 +180,7 @@ def _build_all(missing: list[Recipe], compose: Path, report: Report) -> None:
 
         built_with = _build(recipe, compose, base, step)
         if built_with:
-            report(f"built the {recipe.says} image with {built_with}", None)
+            report(f"built the {recipe.says} image with {built_with}")
 
     with ThreadPoolExecutor(len(missing)) as pool:
         builds = [pool.submit(build, recipe) for recipe in missing]
@@ -242,7 +242,7 @@ def require(name: str, report: Report) -> None:
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
         if image_id(daemon, name) is not None:
             return
-        report(f"pulling {name}", None)
+        report(f"pulling {name}")
         reason = pull(daemon, name, report)
     if reason is not None:
         raise MissingPiece(f"no image {name} here, and pulling it failed ({reason})", f"docker pull {name}")
@@ -254,7 +254,7 @@ def check_foreign(name: str, compose: Path, report: Report, system: str = DEFAUL
     Raises MissingPiece in one line. What counts is what the start script itself says, run
     in a container without network that is removed at once.
     """
-    report(f"looking for mysqld in {name}", None)
+    report(f"looking for mysqld in {name}")
     script = (compose / "mysql" / "start-mysqld").read_text(encoding="utf-8")
     command = ["/bin/sh", "-c", script, "start-mysqld", "check"]
     with client() as daemon:
@@ -328,7 +328,7 @@ def find_base(report: Report) -> str:
         for name in (BASE, own):
             if image_id(daemon, name) is not None:
                 return name
-        report(f"asking the registry for {BASE}", None)
+        report(f"asking the registry for {BASE}")
         reason = pull(daemon, BASE, report, silence_s=_REGISTRY_SILENCE_S, limit_s=_PULL_LIMIT_S)
     if reason is None:
         return BASE
@@ -337,7 +337,7 @@ def find_base(report: Report) -> str:
             f"no image registry answers ({reason}) and mmdebstrap is not installed",
             "apt-get install -y mmdebstrap",
         )
-    report(f"no registry answers: {_MAKING}", None)
+    report(f"no registry answers: {_MAKING}")
     _bootstrap(own, report)
     return own
 
@@ -374,7 +374,7 @@ def pull(
                 if time.monotonic() > until:
                     return "too slow"
                 if event.get("progressDetail"):
-                    report(f"pulling {name}", None)
+                    report(f"pulling {name}")
     except RequestException as error:
         return _short("timed out" if "timed out" in str(error) else one_line(error))
     return None if image_id(daemon, name) is not None else "the pull ended without an image"
@@ -391,7 +391,7 @@ def _bootstrap(name: str, report: Report) -> None:
         with subprocess.Popen(_BOOTSTRAP, stdout=tar, stderr=log, stdin=subprocess.DEVNULL) as process:
             try:
                 while code is None:
-                    report(f"{_MAKING}, {time.monotonic() - began_s:.0f} s", None)
+                    report(f"{_MAKING}, {time.monotonic() - began_s:.0f} s")
                     with suppress(subprocess.TimeoutExpired):
                         code = process.wait(0.5)
             except BaseException:

@@ -96,7 +96,7 @@ def ensure_image(client: Any, stack: str, host: str, report: Report) -> str:
     if image_id(client, name) is not None:
         return name
     python = python_of(client.inspect_image(sidecar))
-    report(f"fetching the load's MySQL driver for Python {python}", None)
+    report(f"fetching the load's MySQL driver for Python {python}")
     with tempfile.TemporaryDirectory() as directory:
         _fetch(python, str(client.info()["Architecture"]), directory)
         found = sorted(file for file in Path(directory).rglob("*") if file.is_file())

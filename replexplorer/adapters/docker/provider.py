@@ -171,7 +171,7 @@ class DockerProvider:
         kept = node_names(replicas)
 
         def work(daemons: Daemons) -> None:
-            with self._lock(lambda text, done: None):
+            with self._lock(lambda *_: None):
                 daemons.every(lambda host, client: inventory.remove_nodes(client, self.name, kept))
                 if daemons.placement is not None:
                     on = {node: host for node, host in daemons.placement.hosts.items() if node in kept}
@@ -201,7 +201,7 @@ class DockerProvider:
         """Remove all that carries this stack's label; answers how many things went. Raises StackUnavailable
         naming the hosts that cannot be reached: all are still known then, and the network goes with the last
         of them."""
-        say = _from_thread(report or (lambda text, done: None))
+        say = _from_thread(report or (lambda *_: None))
 
         def work(daemons: Daemons) -> int:
             with self._lock(say):
@@ -351,7 +351,7 @@ class DockerProvider:
                     break
                 except BlockingIOError:
                     # Shown once and called each time: it raises where the work is cancelled.
-                    report(f"another replexplorer works on stack {self.name}: waiting", None)
+                    report(f"another replexplorer works on stack {self.name}: waiting")
                     time.sleep(0.1)
             yield
 
@@ -373,7 +373,7 @@ def _from_thread(report: Report, cancelled: threading.Event | None = None) -> Re
     this is where a cancel reaches it."""
     loop, said = asyncio.get_running_loop(), ""
 
-    def say(text: str, done: float | None) -> None:
+    def say(text: str, done: float | None = None) -> None:
         nonlocal said
         if cancelled is not None and cancelled.is_set():
             raise StackUnavailable("interrupted", "try again")

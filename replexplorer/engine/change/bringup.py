@@ -93,7 +93,7 @@ async def _go_on(fleet: Fleet, report: Report) -> None:
     await fleet.discover()
     if fleet.system.is_group and not fleet.system.starts_together:
         await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
-        await go_on_without_the_ended(fleet, lambda text: report(text, None))
+        await go_on_without_the_ended(fleet, report)
 
 
 def _dead(node: NodeAddress) -> list[str]:
@@ -105,7 +105,7 @@ def _dead(node: NodeAddress) -> list[str]:
 async def connect(fleet: Fleet, report: Report) -> None:
     """Reach the nodes of a running stack: probe the servers, see their roles, watch the links."""
     await fleet.discover()
-    report("connecting", None)
+    report("connecting")
     # Which links there are follows from who is the source.
     await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
     await watch_links(fleet, fleet.roster.pairs if fleet.system.mesh else ())
@@ -129,12 +129,12 @@ async def _until_ready(
     """Wait for a login on every node and for running replication, then watch the links; answers which
     threads had to be started, in words, and which of the nodes that `joined` have to be given a copy."""
     ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
-    report("waiting for the servers", None)
+    report("waiting for the servers")
     started: list[str] = []
 
     def tell(text: str) -> None:
         started.append(text)
-        report(text, None)
+        report(text)
 
     news = TransferNews(fleet, tell, report) if fleet.system.is_group else None
     # The agents measure the bare path for half a second: that fits in while the servers start.
@@ -146,13 +146,13 @@ async def _until_ready(
     )
     await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
     if fleet.system.is_group:
-        report("waiting for the members", None)
+        report("waiting for the members")
         await _while_there(
             fleet, fleet.members, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell, news)
         )
         await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
         return tuple(started), ()
-    report("waiting for the replica", None)
+    report("waiting for the replica")
     seen = {each.name: role_of(fleet.standing(each.name), fleet.source_name) for each in fleet.replicas}
     # One that is detached waits for a rejoin.
     followers = [each for each in fleet.replicas if seen[each.name] is not Role.DETACHED]

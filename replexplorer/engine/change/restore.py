@@ -19,8 +19,8 @@ from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.outcome import ExperimentUnderWay, Progress, ProgressCallback
-from replexplorer.ports import UpOptions
+from replexplorer.engine.outcome import ExperimentUnderWay
+from replexplorer.ports import Report, UpOptions
 
 _AGAIN: Final = "re-applied: "
 """How the mark of what is restored begins."""
@@ -149,11 +149,11 @@ class Restorer:
 
     # -- up
 
-    async def bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
+    async def bring_up(self, report: Report, consent: Consent | None = None) -> Raised:
         """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
         only where that says yes to what was lost. Raises ReplexplorerError."""
         state = self._state
-        raised = await bring_up(self._fleet, self._options, lambda text, done: progress(Progress(text, done)))
+        raised = await bring_up(self._fleet, self._options, report)
         self.created = self.created or raised.created
         await state.refresh()
         if raised.created and (came_with := state.own_defaults()):
@@ -162,7 +162,7 @@ class Restorer:
             await self._controls.request(shared)
             await state.look_at_links()  # as they are asked for now
         settled = await self._roles.settle()
-        await self._roles.seed(raised.to_copy, lambda text: progress(Progress(text)))
+        await self._roles.seed(raised.to_copy, report)
         over = [settled] if settled else []
         for node in raised.restarted:
             over += await self._faults.came_back(node)
@@ -174,26 +174,26 @@ class Restorer:
         if self._fleet.system.is_group:  # a node whose links were cut can be let in only now
             await form_group(self._fleet, over.append)
             await state.refresh()
-        again = await self._again(progress, consent)
+        again = await self._again(report, consent)
         done = [f"{', '.join(map(str, again))} set again"] if again else []
         self.repaired = (*raised.repaired, *over, *done)
         return replace(raised, repaired=self.repaired)
 
-    async def _again(self, progress: ProgressCallback, consent: Consent | None) -> Collection[KnobName]:
+    async def _again(self, report: Report, consent: Consent | None) -> Collection[KnobName]:
         """Put in force what restarts took, then carry out again what is set and has no effect; answers what
         that was."""
         lost = self._state.lost_values(self._fleet.members)
         again: dict[KnobName, Value] = {}
         if lost and (consent is None or await consent(lost)):
             self.forget()
-            progress(Progress("re-applying what was requested"))
+            report("re-applying what was requested")
             _, left = await self._controls.turn_each(lost, _AGAIN)
             again |= {name: value for name, value in lost.items() if name not in left}
         wanted = self._state.requested.values
         found = {name: why for name, why in doubts(self._state).items() if name in wanted}
         doubted = {name: wanted[name] for name in found}
         if any(found.values()) or (SEMI_SYNC in doubted and switched_off(self._state)):
-            progress(Progress("mending what was requested"))
+            report("mending what was requested")
             await self._controls.turn(doubted, "mended: ", anyway=True)
             again |= doubted
         return again

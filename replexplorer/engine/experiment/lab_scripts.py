@@ -42,7 +42,7 @@ async def catch_up(act: Act) -> PhaseResult:
         # Where transactions carry no time it is reckoned by how fast they came.
         by_pace_s = waiting / found.load.tps if found.load.tps else 0.0
         lag_s = by_pace_s if behind.applying_us is None else behind.applying_us / 1e6
-    act.tell("the replica catches up", None)
+    act.tell("the replica catches up")
     await stack.load.follow(clients=0)
     resting_s = clock.monotonic()
     await stack.caught_up(among=[replica])

@@ -151,7 +151,7 @@ async def archive(act: Act, rows: int | None = None) -> PhaseResult:
         async with foreground(act.stack) as felt:
             began_s = clock.monotonic()
             for step, statements in _WAYS[act.phase.name.partition(": ")[2]].items():
-                act.tell(step, None)
+                act.tell(step)
                 step_s = clock.monotonic()
                 await do(sql, *statements)
                 figures[f"{step}, s"] = clock.monotonic() - step_s
@@ -229,14 +229,14 @@ async def missing_key(act: Act) -> PhaseResult:
             raise StackUnavailable(f"{name} did not apply it within {WITHIN_S:g} s", "`replexplorer status`")
 
     try:
-        act.tell("filling the table", None)
+        act.tell("filling the table")
         await _fill_visits(source, act.phase.name, rows)
         await until_applied()
-        act.tell("deleting", None)
+        act.tell("deleting")
         began_s = stack.clock.monotonic()
         await do(source, f"DELETE FROM {_VISITS} WHERE visitor % {_EVERY} = 0")
         done_s = stack.clock.monotonic()
-        act.tell("the replica applies it", None)
+        act.tell("the replica applies it")
         await until_applied()
         applied_s = stack.clock.monotonic() - done_s
         figures = {

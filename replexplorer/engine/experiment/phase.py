@@ -110,14 +110,14 @@ class PhaseRun(Act):
         await self._attach(at_rest=at_rest)
         clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
         await self._turn(text for text in phase.settings if text not in clients)
-        self.tell("measuring the link", None)
+        self.tell("measuring the link")
         rtt = await measured_rtt(stack, _QUICK_RTT_LOOKS if self.quick else _RTT_LOOKS)
         await self._turn(clients)
         for fault in phase.faults:
             await guard.inject(fault)
         await guard.look()
         if phase.play is not None:
-            self.tell("running", None)
+            self.tell("running")
             stack.log.change_effective(mark, phase.name, phase.name)
         else:
             await stack.load.follow(table_size=phase.table_size)
@@ -154,9 +154,7 @@ class PhaseRun(Act):
 
     async def _until_applied(self) -> tuple[str, ...]:
         """Wait; answers who has not applied all in time."""
-        return await self.guard.until_applied(
-            within_s=_APPLIED_WITHIN_S, tell=lambda text: self.tell(text, None)
-        )
+        return await self.guard.until_applied(within_s=_APPLIED_WITHIN_S, tell=self.tell)
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""

@@ -165,7 +165,7 @@ class RestoreGuard:
 
     async def _copy_to(self, node: str, why: str) -> None:
         """Let a node be a member by a copy of the group's data."""
-        self.report(f"copying the group's data to {node}", None)
+        self.report(f"copying the group's data to {node}")
         self.stack.log.tell(Severity.WARN, f"{why}: it gets a copy of the group's data")
         await self.stack.rejoin(node, rebuild=True)
         self.repaired.append(f"{why}: a copy of the group's data brought it back")
@@ -248,7 +248,7 @@ class RestoreGuard:
 
     async def return_all(self) -> None:
         """Return all that was taken, each whatever becomes of the others."""
-        self.report("restoring", None)
+        self.report("restoring")
         unrestored: list[str] = []
         for work in (
             self._end_load,
@@ -307,7 +307,7 @@ class RestoreGuard:
         system = stack.seen.system
         if stack.seen.source == self.source or system.each_writes:
             return  # where each member takes writes none has to be made the source
-        self.report(f"making {self.source} the source again", None)
+        self.report(f"making {self.source} the source again")
         # A member may take itself for whole though its engine lost rows: it gets a copy before it is elected.
         lacks = system.is_group and self.source in self._differing
         await stack.rejoin(self.source, rebuild=lacks)
@@ -325,7 +325,7 @@ class RestoreGuard:
             )
         self._differing.discard(source)
         for node in in_order(self._differing):
-            self.report(f"copying the source to {node}", None)
+            self.report(f"copying the source to {node}")
             try:
                 await self.stack.rejoin(node, rebuild=True)
             except ReplexplorerError as error:
@@ -440,7 +440,7 @@ async def finish_killed(stack: StackApi) -> tuple[str, ...]:
                 stack.load.settings,
                 len(seen.replicas),
                 owed.source,
-                lambda text, done: stack.log.tell(Severity.INFO, text),
+                lambda text, _=None: stack.log.tell(Severity.INFO, text),
                 _kept=owed.still(seen.requested, seen.roster),
                 _faults={fault.number: fault for fault in faults},
                 _differing=set(seen.roster.names) & set(owed.differing),
@@ -461,7 +461,7 @@ async def restore_guard(
     name: str,
     *,
     check: Callable[[Snapshot], None],
-    report: Report = lambda text, done: None,
+    report: Report = lambda *_: None,
 ) -> AsyncIterator[RestoreGuard]:
     """The stack, for an experiment alone: between two marks, with our load, which has no clients yet.
 

@@ -303,11 +303,11 @@ class StackApi:
             self._state.forget_gone()
             await self._controls.forget_nodes(gone)
             if self._fleet.system.is_group:
-                await form_group(self._fleet, lambda text: report(text, None))
+                await form_group(self._fleet, report)
         elif replicas > len(self._fleet.replicas):
             raised = await bring_up(self._fleet, UpOptions(replicas=replicas), report)
             await self._state.refresh()
-            await self._roles.seed(raised.to_copy, lambda text: report(text, None))
+            await self._roles.seed(raised.to_copy, report)
             if shared := self._state.for_joined(raised.joined):
                 await self._controls.set(shared)
         await self._state.refresh()

@@ -609,7 +609,7 @@ class DashboardScreen(Screen[None]):
             told = f"repair again when this is done: {', '.join(self.under_way)}"
             self.notify(told, severity="warning", timeout=4)
         else:
-            self.ask("repair", lambda console: console.repair(lambda progress: self.notify(progress.text)))
+            self.ask("repair", lambda console: console.repair(lambda text, _=None: self.notify(text)))
 
     # -- charts
 

@@ -14,7 +14,6 @@ from textual.widgets import Static
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.text import with_stack
-from replexplorer.engine.outcome import Progress
 from replexplorer.engine.view import View
 from replexplorer.ui.charts.raster import plotext
 from replexplorer.ui.screens.lists import drawn, key_hints
@@ -40,7 +39,7 @@ class StartupScreen(Screen[None]):
         self._settings = settings
         self._started = started
         self._began_s = 0.0
-        self._steps: list[Progress] = []
+        self._steps: list[tuple[str, float | None]] = []
         self.failure: ReplexplorerError | None = None
         """Why it could not start."""
 
@@ -70,12 +69,12 @@ class StartupScreen(Screen[None]):
         width, height = self.app.size
         room, stack = min(_WIDTH, width * 95 // 100), self._settings.stack
         title: Line = [("replexplorer", "title b"), (f"  stack {stack}", "muted")]
-        *done, step = self._steps
+        *before, (doing, done) = self._steps
         rows: list[Line] = [spread(title, [(f"{self._seconds} s", "muted")], room), []]
-        rows += [[("✓ ", "good"), (each.text, "muted")] for each in done[-max(1, height - 10) :]]
+        rows += [[("✓ ", "good"), (text, "muted")] for text, _ in before[-max(1, height - 10) :]]
         if self.failure is None:
-            part = "" if step.done is None else f" {min(1.0, max(0.0, step.done)):.0%}"
-            rows.append([("▸ ", "accent b"), (step.text, "text b"), (f"…{part}", "text")])
+            part = "" if done is None else f" {min(1.0, max(0.0, done)):.0%}"
+            rows.append([("▸ ", "accent b"), (doing, "text b"), (f"…{part}", "text")])
         else:
             rows += hung([("✖ ", "bad b")], with_stack(self.failure.message, stack), room, "bad b")
             rows += [*hung([("  ", "text")], with_stack(self.failure.hint, stack), room), []]
@@ -83,17 +82,17 @@ class StartupScreen(Screen[None]):
         text = Text("\n").join(drawn(self.app, self._settings.glyphs, row) for row in rows)
         self.query_one("#start-steps", Static).update(text)
 
-    def _advance(self, progress: Progress) -> None:
+    def _advance(self, text: str, done: float | None = None) -> None:
         """A step with another text has the one before done."""
-        if self._steps[-1].text == progress.text:
+        if self._steps[-1][0] == text:
             self._steps.pop()
-        self._steps.append(progress)
+        self._steps.append((text, done))
         self._show()
 
     @work(exclusive=True, group="start", exit_on_error=False)
     async def _start(self) -> None:
         self._began_s = self._settings.monotonic()
-        self._steps, self.failure = [Progress("looking for the stack")], None
+        self._steps, self.failure = [("looking for the stack", None)], None
         self._show()
         try:
             await self._view.start(self._advance)
