@@ -208,7 +208,7 @@ class UpOptions:
     name)."""
 
 
-class Report(Protocol):
+class Reporter(Protocol):
     """Hears how long work goes on."""
 
     def __call__(self, text: str, done: float | None = None, /) -> None:
@@ -228,7 +228,7 @@ class Provider(Protocol):
         """The nodes in order; empty when there is no such stack."""
         ...
 
-    async def up(self, options: UpOptions, report: Report) -> bool:
+    async def up(self, options: UpOptions, report: Reporter) -> bool:
         """Make what is missing, create or repair until every node runs; idempotent.
 
         Answers whether the stack was created by this call. Does not wait for the servers.
@@ -244,7 +244,7 @@ class Provider(Protocol):
         what runs is not changed. Kept by the stack when this returns."""
         ...
 
-    async def down(self, report: Report | None = None) -> int:
+    async def down(self, report: Reporter | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went. Waits, and reports it,
         while another `up` or `down` works on it."""
         ...

@@ -34,7 +34,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.load.interval import Cuts, Interval
 from replexplorer.core.load.pacing import OPEN, LoadShare, processes_for, share_out, shares_of
 from replexplorer.core.load.workload import statements_in
-from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Report
+from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Reporter
 
 COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
 _LINE_BYTES: Final = 1 << 22
@@ -154,7 +154,7 @@ class _Child:
     """One process and the commands that it has not answered yet; all times are by its own clock."""
 
     def __init__(
-        self, number: int, process: Process, place: LoadPlace, part: LoadShare, report: Report | None
+        self, number: int, process: Process, place: LoadPlace, part: LoadShare, report: Reporter | None
     ) -> None:
         self.number = number
         self.process = process
@@ -301,7 +301,7 @@ class LoadGroup:
 
     def __init__(
         self,
-        report: Report | None = None,
+        report: Reporter | None = None,
         place: LoadPlace | Callable[[LoadTarget], Awaitable[LoadPlace]] | None = None,
     ) -> None:
         """`place` is where it runs, or finds that for a target; None: on this machine."""

@@ -24,7 +24,7 @@ from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 from replexplorer.engine.load import Driving
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
-from replexplorer.ports import Report
+from replexplorer.ports import Reporter
 
 R = TypeVar("R")
 Consent = Callable[[str, str], Awaitable[bool]]
@@ -120,7 +120,7 @@ class Console:
         await self._turns.refuse_under_experiment()
         return await self._driving.toggle()
 
-    async def repair(self, report: Report = lambda *_: None) -> tuple[str, ...]:
+    async def repair(self, report: Reporter = lambda *_: None) -> tuple[str, ...]:
         """Bring dead nodes back, start stopped threads, re-apply what was requested; returns what was done,
         nothing when all was well."""
         # It would start threads that a lab has stopped on purpose.
@@ -130,7 +130,7 @@ class Console:
             self._event_log.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
         return repaired
 
-    async def scale(self, replicas: int, report: Report = lambda *_: None) -> None:
+    async def scale(self, replicas: int, report: Reporter = lambda *_: None) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         await self._turns.refuse_under_experiment()
         await self._stack.scale(replicas, report)

@@ -36,7 +36,7 @@ from replexplorer.ports import (
     NodeAddress,
     Provider,
     Recorder,
-    Report,
+    Reporter,
     ServerProcess,
     Sql,
 )
@@ -66,7 +66,7 @@ class Outside:
     """A new connection to that node's server; it logs in at its first call."""
     agent: Callable[[str], Agent]
     """The agent of that node's sidecar; it opens its bridge at its first call."""
-    load: Callable[[Report], LoadProcess]
+    load: Callable[[Reporter], LoadProcess]
     """A load process that is not started yet; it reports the preparing of its table."""
     clock: Clock
     recorder: Callable[[], Recorder] | None = None

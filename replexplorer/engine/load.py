@@ -36,7 +36,7 @@ from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.state import ACKNOWLEDGED, StackState
 from replexplorer.engine.record import EventLog
 from replexplorer.engine.tasks import to_the_end
-from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Report, Sql
+from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Reporter, Sql
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     keys.CLIENTS: ("clients", int),
@@ -100,7 +100,7 @@ class LoadDriver:
 
     def __init__(
         self,
-        make: Callable[[Report], LoadProcess],
+        make: Callable[[Reporter], LoadProcess],
         *,
         interval_s: float,
         on_end: Callable[[str], None] = lambda _: None,
@@ -134,7 +134,7 @@ class LoadDriver:
         """Why there is nothing left to load, though the process tries on; None while there is."""
         self.prepared: float | None = None
         """Which part of the table was ready when that was told last, 0 to 1."""
-        self.on_progress: list[Report] = []
+        self.on_progress: list[Reporter] = []
         """Hear that as well, whoever started or changed the load."""
         self.on_settings: Callable[[], Awaitable[None]] | None = None
         """Awaited when a load was started or follows other settings; it does not raise."""

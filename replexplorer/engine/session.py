@@ -49,7 +49,7 @@ from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.engine.ticks import TickMaker
-from replexplorer.ports import Ability, LoadSettings, Report, UpOptions
+from replexplorer.ports import Ability, LoadSettings, Reporter, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Session:
         self.event_log.tell(Severity.INFO, text)
         self.narrate(text)
 
-    async def up(self, report: Report, consent: Consent | None = None) -> bool:
+    async def up(self, report: Reporter, consent: Consent | None = None) -> bool:
         """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
         only where that says yes to what was lost.
 
@@ -180,7 +180,7 @@ class Session:
         """
         return (await self.restorer.bring_up(report, consent)).created
 
-    async def start(self, report: Report) -> None:
+    async def start(self, report: Reporter) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look; servers that are not ours to
         make are attached to, and looked at."""
         if not self.fleet.can(Ability.OWN):
@@ -204,7 +204,7 @@ class Session:
         self.monitor.start()
         self.driving.begin()
 
-    async def watch(self, report: Report) -> None:
+    async def watch(self, report: Reporter) -> None:
         """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""
         own = self.fleet.can(Ability.OWN)
         report("attaching to the running stack" if own else f"connecting to {self.name}")
@@ -440,7 +440,7 @@ class Spectator:
         self._patient = patient
         self._session = Session(replace(outside, recorder=None), options)
 
-    async def start(self, report: Report) -> None:
+    async def start(self, report: Reporter) -> None:
         """Attach to the running stack; raises StackUnavailable where there is none, or nobody can log in."""
         while True:
             try:

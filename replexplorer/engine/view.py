@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from replexplorer.core.tick import Tick
-from replexplorer.ports import Clock, Report
+from replexplorer.ports import Clock, Reporter
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
@@ -50,7 +50,7 @@ class View(Protocol):
         """Where time can be turned; None where it goes by itself."""
         ...
 
-    async def start(self, report: Report) -> None:
+    async def start(self, report: Reporter) -> None:
         """Make it ready to be watched; raise ReplexplorerError."""
         ...
 
@@ -172,7 +172,7 @@ class Replay:
 
     # -- the picture
 
-    async def start(self, report: Report) -> None:
+    async def start(self, report: Reporter) -> None:
         """Nothing to bring up."""
         report("reading the recording")
 

@@ -28,7 +28,7 @@ from replexplorer.core.dialect.schema import described, description
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.load.workload import DATABASE, PAYLOAD_COLUMN, Table, Workload, fill_source
 from replexplorer.core.tables import FilledShape, domains_of, fill_statement
-from replexplorer.ports import LoadTarget, Report
+from replexplorer.ports import LoadTarget, Reporter
 
 _ROWS_A_STATEMENT: Final = 5000
 _STATEMENT_BYTES: Final = 1 << 20
@@ -109,7 +109,7 @@ def _refusals_of(table: Table) -> Iterator[None]:
 class Tables:
     """Looks after the tables over connections of its own."""
 
-    def __init__(self, target: LoadTarget, random: Random, report: Report) -> None:
+    def __init__(self, target: LoadTarget, random: Random, report: Reporter) -> None:
         self._target = target
         self._random = random
         self._report = report

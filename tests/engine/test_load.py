@@ -12,7 +12,7 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnav
 from replexplorer.core.knobs.catalogue import CATALOGUE, Backing, Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.engine.load import LoadDriver, measure
-from replexplorer.ports import LoadSettings, LoadTarget, Report
+from replexplorer.ports import LoadSettings, LoadTarget, Reporter
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.load import PREPARING_S, FakeLoadProcess
 from tests.fakes.world import tasks_left
@@ -28,7 +28,7 @@ class Bench:
         self.processes: list[FakeLoadProcess] = []
         self.failure: ReplexplorerError | None = None
         self.ends: list[str] = []
-        self.report: Report = lambda *_: None
+        self.report: Reporter = lambda *_: None
         self.runs = (f"/ledgers/{number}" for number in count(1))
         self.driver = LoadDriver(
             self._make, interval_s=interval_s, on_end=self.ends.append, new_run=self._new_run
@@ -37,7 +37,7 @@ class Bench:
     async def _new_run(self) -> str:
         return next(self.runs)
 
-    def _make(self, report: Report) -> FakeLoadProcess:
+    def _make(self, report: Reporter) -> FakeLoadProcess:
         self.report = report
         process = FakeLoadProcess(
             lambda seconds, clients: (round(clients * seconds * 100), 10.0), lambda *_: None

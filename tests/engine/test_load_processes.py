@@ -18,7 +18,7 @@ import pytest
 from replexplorer.adapters.load import LoadEnded, LoadGroup, LoadPlace, LocalProcess
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
-from replexplorer.ports import LoadSettings, LoadTarget, Report
+from replexplorer.ports import LoadSettings, LoadTarget, Reporter
 from tests.fakes.world import tasks_left
 from tests.waiting import patience
 
@@ -73,7 +73,7 @@ if not REFUSES:
 """
 
 
-def a_load(body: str, report: Report | None = None) -> LoadGroup:
+def a_load(body: str, report: Reporter | None = None) -> LoadGroup:
     """A load of one such child."""
     launch = partial(LocalProcess.start, (sys.executable, "-c", PRELUDE + body))
     return LoadGroup(report, LoadPlace(launch, cores=1))

@@ -62,7 +62,7 @@ from replexplorer.engine.outcome import (
     Preview,
     SetResult,
 )
-from replexplorer.ports import Report
+from replexplorer.ports import Reporter
 
 R = TypeVar("R")
 EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
@@ -279,7 +279,7 @@ class FakeFacade(Console):
         """The arguments of every call of a method."""
         return [argument for name, argument in self.calls if name == method]
 
-    async def start(self, report: Report) -> None:
+    async def start(self, report: Reporter) -> None:
         """Report the steps."""
         for step in self.steps:
             report(*step)
@@ -520,7 +520,7 @@ class FakeFacade(Console):
         )
         return result
 
-    async def repair(self, report: Report = lambda *_: None) -> tuple[str, ...]:
+    async def repair(self, report: Reporter = lambda *_: None) -> tuple[str, ...]:
         """Reports one step; answers `repaired`."""
         self._refuse()
         report("starting the replica")

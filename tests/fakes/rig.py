@@ -42,7 +42,7 @@ from replexplorer.engine.experiment.stack_api import Findings, MeasuredLoad, Sta
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.outcome import Cleared
 from replexplorer.engine.record import EventLog
-from replexplorer.ports import LoadSettings, Report
+from replexplorer.ports import LoadSettings, Reporter
 from tests.fakes.clock import VirtualClock
 from tests.fakes.journals import FakeJournal, FakeShelf
 from tests.fakes.servers import mysql_9
@@ -428,7 +428,7 @@ class FakeRig(StackApi):
         """See `StackApi`."""
         return mysql_9()
 
-    async def scale(self, replicas: int, report: Report) -> None:
+    async def scale(self, replicas: int, report: Reporter) -> None:
         """See `StackApi`."""
         await self.step("scale")
         self.replicas = replicas

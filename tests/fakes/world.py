@@ -22,7 +22,7 @@ from replexplorer.ports import (
     Credentials,
     HostView,
     NodeAddress,
-    Report,
+    Reporter,
     ServerProcess,
     UpOptions,
 )
@@ -297,7 +297,7 @@ class World:
             self.agents.append(bridge)
             return bridge
 
-        def load(_: Report) -> FakeLoadProcess:
+        def load(_: Reporter) -> FakeLoadProcess:
             process = FakeLoadProcess(self.commit, self._changing)
             process.start_failure, self.load_failure = self.load_failure, None
             self.loads.append(process)
@@ -440,7 +440,7 @@ class FakeProvider:
             for at, name in enumerate(world.node_names)
         ]
 
-    async def up(self, options: UpOptions, report: Report) -> bool:
+    async def up(self, options: UpOptions, report: Reporter) -> bool:
         """See `ports.Provider`."""
         world = self._world
         if world.stack_failure is not None:
@@ -477,7 +477,7 @@ class FakeProvider:
         await asyncio.sleep(DOCKER_S)
         self._world.boot_roles = roles
 
-    async def down(self, report: Report | None = None) -> int:
+    async def down(self, report: Reporter | None = None) -> int:
         """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         self._world.removals += 1

@@ -22,7 +22,7 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_name, node_names, node_number
-from replexplorer.ports import Credentials, Report, UpOptions
+from replexplorer.ports import Credentials, Reporter, UpOptions
 
 _KILL_LIMIT_S: Final = 10
 _DATA: Final = "/var/lib/replexplorer/data"
@@ -92,7 +92,7 @@ class Builder:
     compose: Path
     accounts_file: Path
     subnet: str | None
-    report: Report
+    report: Reporter
     """Raises where the work is cancelled."""
     manager: str = HERE
     """The host through which the swarm is managed."""

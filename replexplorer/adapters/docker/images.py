@@ -31,7 +31,7 @@ from replexplorer.adapters.docker.inventory import LABEL
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
 from replexplorer.core.system import DEFAULT
-from replexplorer.ports import Report
+from replexplorer.ports import Reporter
 
 _PROBE_LIMIT_S: Final = 20
 BUILT_WITH: Final = f"{LABEL}built-with"
@@ -152,7 +152,7 @@ def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
 
 
 def ensure(
-    recipes: Iterable[Recipe], compose: Path, report: Report, is_there: Callable[[str], bool] | None = None
+    recipes: Iterable[Recipe], compose: Path, report: Reporter, is_there: Callable[[str], bool] | None = None
 ) -> dict[str, str]:
     """Role to reference of each image, built on this machine where it is nowhere, at once where several are.
 
@@ -168,7 +168,7 @@ def ensure(
     return wanted
 
 
-def _build_all(missing: list[Recipe], compose: Path, report: Report) -> None:
+def _build_all(missing: list[Recipe], compose: Path, report: Reporter) -> None:
     base = find_base(report)
     done = {recipe.says: (0.0, "-") for recipe in missing}
 
@@ -237,7 +237,7 @@ def run_build(daemon: Any, says: str, again: str, step: Callable[[float, str], N
     return made
 
 
-def require(name: str, report: Report) -> None:
+def require(name: str, report: Reporter) -> None:
     """Have somebody else's image here, pulled when it is not; raises MissingPiece in one line."""
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
         if image_id(daemon, name) is not None:
@@ -248,7 +248,7 @@ def require(name: str, report: Report) -> None:
         raise MissingPiece(f"no image {name} here, and pulling it failed ({reason})", f"docker pull {name}")
 
 
-def check_foreign(name: str, compose: Path, report: Report, system: str = DEFAULT) -> None:
+def check_foreign(name: str, compose: Path, report: Reporter, system: str = DEFAULT) -> None:
     """Make sure that an image has a mysqld that we can start as a node of this system.
 
     Raises MissingPiece in one line. What counts is what the start script itself says, run
@@ -321,7 +321,7 @@ _NO_NETWORK: Final = re.compile(
 )
 
 
-def find_base(report: Report) -> str:
+def find_base(report: Reporter) -> str:
     """A base image that is here now: the registry's, else our own; raises MissingPiece."""
     own = f"{OWN_BASE}:{hashlib.sha256(repr(_BOOTSTRAP).encode()).hexdigest()[:12]}"
     with client() as daemon:
@@ -345,7 +345,7 @@ def find_base(report: Report) -> str:
 def pull(
     daemon: Any,
     name: str,
-    report: Report,
+    report: Reporter,
     *,
     silence_s: float = BUILD_SILENCE_S,
     limit_s: float = float("inf"),
@@ -384,7 +384,7 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:160]
 
 
-def _bootstrap(name: str, report: Report) -> None:
+def _bootstrap(name: str, report: Reporter) -> None:
     """Make the base with mmdebstrap, and import it when it is whole."""
     began_s, code = time.monotonic(), None
     with tempfile.NamedTemporaryFile(suffix=".tar") as tar, tempfile.TemporaryFile() as log:

@@ -34,7 +34,7 @@ from replexplorer.adapters.load import LoadPlace
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import RunLog, at_another_clock
 from replexplorer.formats.files import read_bytes, whole_binary_file
-from replexplorer.ports import LoadTarget, Report
+from replexplorer.ports import LoadTarget, Reporter
 
 if TYPE_CHECKING:
     from replexplorer.adapters.docker.provider import DockerProvider
@@ -88,7 +88,7 @@ def _image_for(sidecar: str) -> str:
     return f"{_REPOSITORY}:{digest([of, *program()])}"
 
 
-def ensure_image(client: Any, stack: str, host: str, report: Report) -> str:
+def ensure_image(client: Any, stack: str, host: str, report: Reporter) -> str:
     """Have the load's image on a host that runs a sidecar; answers its name. Raises MissingPiece when the
     driver cannot be had."""
     sidecar = str(_sidecar_on(client, stack, host)["ImageID"])

@@ -46,7 +46,7 @@ from replexplorer.ports import (
     HostView,
     LoadTarget,
     NodeAddress,
-    Report,
+    Reporter,
     ServerProcess,
     UpOptions,
 )
@@ -122,7 +122,7 @@ class DockerProvider:
 
         return await self._call(work)
 
-    async def up(self, options: UpOptions, report: Report) -> bool:
+    async def up(self, options: UpOptions, report: Reporter) -> bool:
         """Make or mend the stack; answers whether this call created it.
 
         Raises UsageError for another image or fewer replicas than a live stack has, MissingPiece
@@ -197,7 +197,7 @@ class DockerProvider:
 
         await self._call(work)
 
-    async def down(self, report: Report | None = None) -> int:
+    async def down(self, report: Reporter | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went. Raises StackUnavailable
         naming the hosts that cannot be reached: all are still known then, and the network goes with the last
         of them."""
@@ -335,7 +335,7 @@ class DockerProvider:
         await asyncio.to_thread(self._daemons.close)
 
     @contextmanager
-    def _lock(self, report: Report) -> Iterator[None]:
+    def _lock(self, report: Reporter) -> Iterator[None]:
         """One `up` or `down` a stack at a time on this host."""
         file = paths.state_directory() / "stacks" / f".{self.name}.lock"
         try:
@@ -368,7 +368,7 @@ def _placed(found: Sequence[NodeAddress], placed: Placement) -> list[NodeAddress
     return nodes
 
 
-def _from_thread(report: Report, cancelled: threading.Event | None = None) -> Report:
+def _from_thread(report: Reporter, cancelled: threading.Event | None = None) -> Reporter:
     """Reports from another thread, each said once; must be called on the loop. Long work reports often, so
     this is where a cancel reaches it."""
     loop, said = asyncio.get_running_loop(), ""

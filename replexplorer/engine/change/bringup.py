@@ -27,7 +27,7 @@ from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.samples import hole_of, sample_node, standing_of, watch_links
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import all_of, to_the_end
-from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
+from replexplorer.ports import Ability, NodeAddress, Reporter, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2
@@ -58,7 +58,7 @@ class Raised:
     """Nodes whose server had ended."""
 
 
-async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
+async def bring_up(fleet: Fleet, options: UpOptions, report: Reporter) -> Raised:
     """Create or repair the stack and wait until it answers.
 
     Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
@@ -88,7 +88,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
     return Raised(created, (*dead, *started), joined, to_copy, restarted)
 
 
-async def _go_on(fleet: Fleet, report: Report) -> None:
+async def _go_on(fleet: Fleet, report: Reporter) -> None:
     """Let what is left of a group go on, before the servers of its majority start."""
     await fleet.discover()
     if fleet.system.is_group and not fleet.system.starts_together:
@@ -102,7 +102,7 @@ def _dead(node: NodeAddress) -> list[str]:
     return [f"{node.name}: {part} started" for part, runs in parts if not runs]
 
 
-async def connect(fleet: Fleet, report: Report) -> None:
+async def connect(fleet: Fleet, report: Reporter) -> None:
     """Reach the nodes of a running stack: probe the servers, see their roles, watch the links."""
     await fleet.discover()
     report("connecting")
@@ -124,7 +124,7 @@ async def _learn(fleet: Fleet, member: Member) -> None:
 
 
 async def _until_ready(
-    fleet: Fleet, joined: Collection[str], report: Report
+    fleet: Fleet, joined: Collection[str], report: Reporter
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Wait for a login on every node and for running replication, then watch the links; answers which
     threads had to be started, in words, and which of the nodes that `joined` have to be given a copy."""

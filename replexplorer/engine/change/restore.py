@@ -20,7 +20,7 @@ from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.outcome import ExperimentUnderWay
-from replexplorer.ports import Report, UpOptions
+from replexplorer.ports import Reporter, UpOptions
 
 _AGAIN: Final = "re-applied: "
 """How the mark of what is restored begins."""
@@ -149,7 +149,7 @@ class Restorer:
 
     # -- up
 
-    async def bring_up(self, report: Report, consent: Consent | None = None) -> Raised:
+    async def bring_up(self, report: Reporter, consent: Consent | None = None) -> Raised:
         """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
         only where that says yes to what was lost. Raises ReplexplorerError."""
         state = self._state
@@ -179,7 +179,7 @@ class Restorer:
         self.repaired = (*raised.repaired, *over, *done)
         return replace(raised, repaired=self.repaired)
 
-    async def _again(self, report: Report, consent: Consent | None) -> Collection[KnobName]:
+    async def _again(self, report: Reporter, consent: Consent | None) -> Collection[KnobName]:
         """Put in force what restarts took, then carry out again what is set and has no effect; answers what
         that was."""
         lost = self._state.lost_values(self._fleet.members)

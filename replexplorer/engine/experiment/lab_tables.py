@@ -24,7 +24,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.asking import ask
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.experiment.stack_api import StackApi
-from replexplorer.ports import Report, Sql
+from replexplorer.ports import Reporter, Sql
 
 
 @dataclass(slots=True)
@@ -171,7 +171,7 @@ async def archive(act: Act, rows: int | None = None) -> PhaseResult:
         await sql.close()
 
 
-async def _fill_titles(sql: Sql, rows: int, tell: Report) -> None:
+async def _fill_titles(sql: Sql, rows: int, tell: Reporter) -> None:
     """Create the table with this many rows, always the same; as large a share of the titles as the article's
     is up to 'g'."""
     await do(sql, f"CREATE TABLE {_TITLE} ({_TITLE_COLUMNS}) ENGINE=InnoDB DEFAULT CHARSET=latin1")

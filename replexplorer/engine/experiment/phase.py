@@ -18,7 +18,7 @@ from replexplorer.core.server.node_view import Conflicts, conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard
 from replexplorer.engine.experiment.stack_api import Findings, StackApi
-from replexplorer.ports import Report
+from replexplorer.ports import Reporter
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Act:
     stack: StackApi
     phase: Phase
     quick: bool
-    tell: Report
+    tell: Reporter
     """What is done now, with how much of the phase that is."""
     tries: list[Try] = field(default_factory=list)
     """Those of all phases so far, for whoever watches; they are shown with the next `tell`."""

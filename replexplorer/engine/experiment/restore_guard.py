@@ -29,7 +29,7 @@ from replexplorer.core.wire import Lease
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.tasks import to_the_end
-from replexplorer.ports import LoadSettings, Report
+from replexplorer.ports import LoadSettings, Reporter
 
 CLIENTS: Final = KnobName(keys.CLIENTS, "load")
 _LOOK_EVERY_S: Final = 0.1
@@ -50,7 +50,7 @@ class RestoreGuard:
     """How many there were before."""
     source: str
     """The node that was the source before."""
-    report: Report
+    report: Reporter
     """Hears what is done to the stack."""
     baseline: Baseline = field(default_factory=Baseline)
     repaired: list[str] = field(default_factory=list)
@@ -461,7 +461,7 @@ async def restore_guard(
     name: str,
     *,
     check: Callable[[Snapshot], None],
-    report: Report = lambda *_: None,
+    report: Reporter = lambda *_: None,
 ) -> AsyncIterator[RestoreGuard]:
     """The stack, for an experiment alone: between two marks, with our load, which has no clients yet.
 

@@ -46,7 +46,7 @@ from replexplorer.ports import (
     Clock,
     Journal,
     LoadSettings,
-    Report,
+    Reporter,
     Sql,
     UpOptions,
 )
@@ -285,7 +285,7 @@ class StackApi:
         was never reached."""
         return self._fleet.member(node).dialect
 
-    async def scale(self, replicas: int, report: Report) -> None:
+    async def scale(self, replicas: int, report: Reporter) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         if replicas != len(self._fleet.replicas):
             self._fleet.need(Ability.SCALE)

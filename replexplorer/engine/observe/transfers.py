@@ -16,7 +16,7 @@ from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import asked
-from replexplorer.ports import Ability, Report
+from replexplorer.ports import Ability, Reporter
 
 _LOOK_EVERY_S: Final = 1.0
 _DEADLINE_S: Final = 2.0
@@ -74,7 +74,7 @@ class TransferNews:
     """Says what members that are waited for are given: `report` hears how far it is, `tell` hears of each
     that is over what it was and how long it took."""
 
-    def __init__(self, fleet: Fleet, tell: Callable[[str], None], report: Report = lambda *_: None) -> None:
+    def __init__(self, fleet: Fleet, tell: Callable[[str], None], report: Reporter = lambda *_: None) -> None:
         self._fleet = fleet
         self._tell = tell
         self._report = report
