@@ -80,7 +80,7 @@ async def fsync(session: Session, rounds: int) -> Figure:
         nonlocal first_s
         while not ends.is_set():
             began_s = time.perf_counter()
-            await primary.kick.query(primary.dialect.kick())
+            await primary.kick.query(primary.dialect.kick)
             if time.perf_counter() - began_s > 0.029 and not slow.is_set():
                 first_s = began_s
                 slow.set()
@@ -114,7 +114,7 @@ async def semi_sync(session: Session, rounds: int, *, on: bool) -> Figure:
         began_s = time.perf_counter()
         await sql.query(f"SET GLOBAL rpl_semi_sync_source_enabled = {int(on)}", deadline_s=10)
         if on:
-            await kick.query(session.fleet.source.dialect.kick())
+            await kick.query(session.fleet.source.dialect.kick)
         took_ms.append((time.perf_counter() - began_s) * 1000)
     await sql.query("SET GLOBAL rpl_semi_sync_source_enabled = 0", deadline_s=10)
     await turn(session, "rtt=0")
@@ -131,10 +131,10 @@ async def semi_sync_with_restart(session: Session, rounds: int) -> Figure:
     for _ in range(rounds):
         await turn(session, "semi_sync=off")
         leaving = "SET GLOBAL rpl_semi_sync_replica_enabled = 0"
-        await execute(replica.control, (leaving, replica.dialect.stop_io(), replica.dialect.start_io()))
+        await execute(replica.control, (leaving, replica.dialect.stop_io, replica.dialect.start_io))
         primary, ends_s = session.fleet.source, time.perf_counter() + 20
         while True:
-            if (await ask(primary.control, primary.dialect.status())).clients == 0:
+            if (await ask(primary.control, primary.dialect.status)).clients == 0:
                 break
             if time.perf_counter() > ends_s:
                 raise ReplexplorerError("the source still counts a replica that left semi-sync")

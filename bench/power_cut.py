@@ -122,7 +122,7 @@ async def cut(session: Session, mode: Mode) -> Outcome:
     # A row's statement stands in the binlog beside it: sessions that begin from now on write it there.
     await member.control.query("SET GLOBAL binlog_rows_query_log_events = ON")
     await member.control.query("FLUSH BINARY LOGS")
-    begins = (await ask(member.control, member.dialect.binlogs()))[-1][0]
+    begins = (await ask(member.control, member.dialect.binlogs))[-1][0]
     await rig.load.keep_ledger(clients=CLIENTS)
     await asyncio.sleep(WRITES_S)
     await session.console.inject(parse_fault(f"{mode.fault}@{source}", session.fleet.roster))
@@ -131,7 +131,7 @@ async def cut(session: Session, mode: Mode) -> Outcome:
     log = await rig.load.client_log()
     await session.console.clear()
     await _answers(session)
-    executed = await ask(member.control, member.dialect.executed())
+    executed = await ask(member.control, member.dialect.executed)
     rows = await ask(member.control, member.dialect.ledger_rows(log.run), deadline_s=STARTS_WITHIN_S)
     ledger = reckon(
         log, {source: rows}, source, executed={source: executed}, failed_at_us=int(failed_at_s * 1e6)
@@ -153,7 +153,7 @@ async def _logged_rows(member: Member, run: int, begins: str) -> dict[tuple[int,
     """Each row of the run that a binlog has from one on, with its GTID; raises StackUnavailable for none of
     them where there are such binlogs."""
     found: dict[tuple[int, int], str] = {}
-    for name, _ in await ask(member.control, member.dialect.binlogs()):
+    for name, _ in await ask(member.control, member.dialect.binlogs):
         if name < begins:
             continue
         gtid = ""

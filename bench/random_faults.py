@@ -116,7 +116,7 @@ async def _round(session: Session, drawn: Drawn) -> tuple[RoleChange, int, LossL
     between = f"partition@{link_between(*session.fleet.replica_names)}"
     if drawn.beside in (AHEAD, AHEAD_AND_CUT):
         other = session.fleet.member(session.fleet.replica_names[1 - drawn.at])
-        await execute(other.control, (other.dialect.stop_threads(), *other.dialect.follow_nobody()))
+        await execute(other.control, (other.dialect.stop_threads, *other.dialect.follow_nobody))
     if drawn.beside == AHEAD_AND_CUT:
         await turn(session, f"{between}=both")
     await console.inject(parse_fault(drawn.failure, session.fleet.roster))
@@ -157,8 +157,8 @@ async def _stray(session: Session, node: str) -> None:
     member = session.fleet.member(node)
     inserts = ("INSERT INTO stray.t () VALUES ()",) * STRAYS
     makes = ("CREATE DATABASE IF NOT EXISTS stray", "CREATE TABLE IF NOT EXISTS stray.t (id SERIAL)")
-    await execute(member.control, (*member.dialect.open_for_writes(), *makes, *inserts), deadline_s=30)
-    await execute(member.control, member.dialect.refuse_writes())
+    await execute(member.control, (*member.dialect.open_for_writes, *makes, *inserts), deadline_s=30)
+    await execute(member.control, member.dialect.refuse_writes)
 
 
 async def _until_whole(session: Session) -> None:

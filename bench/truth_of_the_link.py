@@ -158,7 +158,7 @@ async def at_nothing(session: Session) -> Figure:
     before = [(await agent.health()).links.packets for agent in agents]
     await turn(session, "semi_sync=on")
     for _ in range(PINGS):
-        await session.fleet.source.kick.query(session.fleet.source.dialect.kick())
+        await session.fleet.source.kick.query(session.fleet.source.dialect.kick)
     await turn(session, "semi_sync=off")
     took = sum([(await agent.health()).links.packets for agent in agents]) - sum(before)
     return Figure("P11", f"packets of {PINGS} commits in a rule at 0 ms", "0", str(took), took == 0)

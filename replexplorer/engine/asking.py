@@ -38,4 +38,4 @@ async def probe(sql: Sql) -> Dialect:
     """Ask a server what it is; raises ServerUnreachable."""
     variables = await ask(sql, IDENTITY)
     flavour = flavour_of(variables)
-    return flavour.of(variables, await ask_if_known(sql, flavour.ranges()) or {})
+    return flavour.of(variables, await ask_if_known(sql, flavour.ranges) or {})

@@ -125,11 +125,11 @@ class Member:
 
     async def executed(self) -> str:
         """GTID set of what its server has executed."""
-        return await ask(self.control, self.dialect.executed())
+        return await ask(self.control, self.dialect.executed)
 
     async def threads(self) -> Threads | None:
         """Its replication threads; None where none are configured."""
-        return await ask(self.control, self.dialect.threads())
+        return await ask(self.control, self.dialect.threads)
 
     async def close(self) -> None:
         """Close connections and bridge."""

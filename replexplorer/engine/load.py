@@ -377,7 +377,7 @@ async def _all_are_members(fleet: Fleet) -> bool:
     """Whether every node takes part in the group."""
     try:
         for member in fleet.members.values():
-            question = member.dialect.membership()
+            question = member.dialect.membership
             if question is None or not (await ask(member.poll, question)).is_ready:
                 return False
     except ReplexplorerError:
@@ -387,14 +387,14 @@ async def _all_are_members(fleet: Fleet) -> bool:
 
 async def _read_by(replica: Member) -> str | None:
     """The source's binlog that a replica reads now; None when it does not say."""
-    threads = await ask(replica.poll, replica.dialect.threads())
+    threads = await ask(replica.poll, replica.dialect.threads)
     return threads.reads if threads else None
 
 
 async def _trim(member: Member, needed: str | None) -> None:
     """Purge one node's binlogs; a refusal leaves them."""
     try:
-        binlogs = await ask(member.control, member.dialect.binlogs(), deadline_s=_DEADLINE_S)
+        binlogs = await ask(member.control, member.dialect.binlogs, deadline_s=_DEADLINE_S)
         first = purge_to(binlogs, needed, KEPT_BINLOG_BYTES)
         if first is not None:
             await execute(member.control, (member.dialect.purge_binlogs(first),), deadline_s=_DEADLINE_S)
@@ -667,11 +667,11 @@ class Heartbeat:
             self._sql, self._member = self._fleet.connection(member.name), member
         sql, dialect = self._sql, member.dialect
         try:
-            await execute(sql, (dialect.beat(),), deadline_s=_WAITS_S)
+            await execute(sql, (dialect.beat,), deadline_s=_WAITS_S)
         except ServerRefused as refused:
             if refused.number != _NO_SUCH_TABLE:
                 raise
-            await execute(sql, (dialect.heartbeat_table(),), deadline_s=_WAITS_S)
+            await execute(sql, (dialect.heartbeat_table,), deadline_s=_WAITS_S)
 
     async def close(self) -> None:
         """Close the connection."""

@@ -81,7 +81,7 @@ async def test_statements_end_at_the_first_that_fails() -> None:
 
 @pytest.mark.parametrize("ranges", [RANGES_9, REFUSED], ids=["with ranges", "refused"])
 async def test_a_probed_server_speaks_its_dialect(ranges: Sequence[Row] | Exception) -> None:
-    sql = Scripted({IDENTITY.statement: rows(MYSQL_9), MySql.ranges().statement: ranges})
+    sql = Scripted({IDENTITY.statement: rows(MYSQL_9), MySql.ranges.statement: ranges})
     dialect = await probe(sql)
     known = not isinstance(ranges, Exception)
     assert dialect == (mysql_9() if known else MySql.of(MYSQL_9, {}))

@@ -591,7 +591,7 @@ async def test_a_fault_that_somebody_ended_by_hand_is_not_in_force(fault: str) -
             await session.fleet.server_process(node).start()
         else:
             member = session.fleet.member(node)
-            await member.control.query(member.dialect.start_applier())
+            await member.control.query(member.dialect.start_applier)
         await asyncio.sleep(10)
         assert await in_force(session) == []
     async with world.started("tui") as session:

@@ -184,13 +184,13 @@ CHANGES = [
     "load 8 update_index",
     "load 2 update_index",
     "SET GLOBAL rpl_semi_sync_source_enabled = ON",
-    mysql_9().kick(),
+    mysql_9().kick,
     "link db2 42.450",
     "db2: link db1 42.450",
     "write document",
 ]
 """What `KNOBS` comes to while a load runs: each of these is made to fail in turn."""
-KICK = CHANGES.index(mysql_9().kick())
+KICK = CHANGES.index(mysql_9().kick)
 
 
 @virtual

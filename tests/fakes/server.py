@@ -282,23 +282,23 @@ class FakeServer:
                 for name in names
                 if name in self.variables
             ]
-        if _is(statement, ASKED.ranges()):
+        if _is(statement, ASKED.ranges):
             return RANGES_9
-        if _is(statement, ASKED.timeouts()):
+        if _is(statement, ASKED.timeouts):
             return [{"timeouts": self.timeouts}]
-        if _is(statement, ASKED.waits()):
+        if _is(statement, ASKED.waits):
             began_s = [wait.began_s for wait in self.waits]
             if self.load_waits_from_s is not None:
                 began_s.append(self.load_waits_from_s)
             oldest = now_s - min(began_s) if began_s else None
             return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
-        if _is(statement, ASKED.log_state()):
+        if _is(statement, ASKED.log_state):
             if self.reading_refused is not None:
                 raise ServerRefused(
                     self.reading_refused, f"{self.node}: {self.reading_refused} refused by the test"
                 )
             return self._log_state(names)
-        if _is(statement, ASKED.received_gtids()):
+        if _is(statement, ASKED.received_gtids):
             source = self._around.source()
             received = source.commits if self.received is None else self.received
             of_source = f"{source.variables['server_uuid']}:1-{received + 1}"
@@ -308,7 +308,7 @@ class FakeServer:
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
         if _is(statement, _COMMITS) or _is(statement, _COMMITS_OF_ALL):
             return self.commit_counters
-        if _is(statement, ASKED.position()):
+        if _is(statement, ASKED.position):
             return [{"owned": self.owned, "executed": self.executed}]
         if _is(statement, ASKED.sent("")):
             executed = self._as_selected("gtid_executed")
@@ -317,22 +317,22 @@ class FakeServer:
             return [{**dict.fromkeys(("applying_us", "waiting_us", "applied_us")), **self.applied}]
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
-        if _is(statement, ASKED.binlogs()):
+        if _is(statement, ASKED.binlogs):
             return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
         if statement == ASKED.logged_before(self.binlogs[-1][0]).statement:
             return [{"Event_type": "Previous_gtids", "Info": self.logged_before}]
         if _is(statement, ASKED.reached("", 0)) or statement.startswith("SELECT WAIT_FOR_EXECUTED_GTID_SET"):
             self.applied["queued"] = ""
             return [{"late": int(self.lags or self.sql != "Yes")}]
-        if _is(statement, ASKED.can_copy()):
+        if _is(statement, ASKED.can_copy):
             return [{"loaded": int(self.can_copy)}]
-        if _is(statement, ASKED.copying()):
+        if _is(statement, ASKED.copying):
             return [{"stage": None, "copied": 0, "estimated": 0, "fault": None}]
         if _is(statement, ALIVE):
             return [{"1": 1}]
-        if _is(statement, ASKED.received()):
+        if _is(statement, ASKED.received):
             return [{"heartbeats": self._around.heartbeats(self.node), "received": "uuid-0:1"}]
-        if _is(statement, ASKED.threads()):
+        if _is(statement, ASKED.threads):
             return [self._replica_status()] if self.is_replica else []
         if _is(statement, ASKED.ledger_rows(0)):
             return [{"client": client, "low": low, "high": high} for client, low, high in self.ledger]
@@ -460,15 +460,15 @@ class FakeServer:
                 self.start_io()
             case ["PURGE", "BINARY", "LOGS", "TO", first]:
                 self.binlogs = [log for log in self.binlogs if log[0] >= first.strip("'")]
-            case _ if statement == ASKED.heartbeat_table():
+            case _ if statement == ASKED.heartbeat_table:
                 self.has_heartbeat_table = True
                 await self.commit()
-            case _ if statement == ASKED.beat():
+            case _ if statement == ASKED.beat:
                 if not self.has_heartbeat_table:
                     raise ServerRefused(1146, f"{self.node}: 1146 no such table")
                 self.beats += 1
                 await self.commit()
-            case _ if statement == ASKED.kick():
+            case _ if statement == ASKED.kick:
                 if self.variables["super_read_only"] == "ON":
                     raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")
                 if not self.has_kick_table:

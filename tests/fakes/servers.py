@@ -105,4 +105,4 @@ def rows(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 def mysql_9() -> MySql:
     """The dialect of a server of our own image."""
-    return MySql.of(MYSQL_9, MySql.ranges().read(RANGES_9))
+    return MySql.of(MYSQL_9, MySql.ranges.read(RANGES_9))

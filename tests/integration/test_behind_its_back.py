@@ -54,7 +54,7 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
         await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         await turn(session, "semi_sync=on")
         for _ in range(5):
-            await by_hand(session, SOURCE, session.fleet.source.dialect.kick())
+            await by_hand(session, SOURCE, session.fleet.source.dialect.kick)
         await turn(session, "semi_sync=off")
         await turn(session, "semi_sync=on")
         kept = session.state.requested.yes_tx_at_enabling
@@ -62,7 +62,7 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
         await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
         await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         for _ in range(kept):
-            await by_hand(session, SOURCE, session.fleet.source.dialect.kick())
+            await by_hand(session, SOURCE, session.fleet.source.dialect.kick)
         await session.state.refresh()
         status = session.state.samples[session.fleet.source_name].status
         assert status.since_flush_s is not None

@@ -114,7 +114,7 @@ async def test_a_commit_waits_for_the_farthest_member(galera: LiveStack) -> None
         took_ms = []
         for _ in range(5):
             began_s = clock.monotonic()
-            await execute(source.kick, (source.dialect.kick(),))
+            await execute(source.kick, (source.dialect.kick,))
             took_ms.append((clock.monotonic() - began_s) * 1000)
         assert min(took_ms) >= 75, took_ms
         await turn(session, "rtt=0")

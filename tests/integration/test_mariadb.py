@@ -63,21 +63,21 @@ async def test_servers_understand_every_question(maria: LiveStack) -> None:
         source, replica = session.fleet.source, session.fleet.replicas[0]
         dialect = source.dialect
         assert dialect.capabilities.flavor == "mariadb"
-        await execute(source.kick, (dialect.kick(),))
-        settings = await ask(source.control, dialect.settings())
+        await execute(source.kick, (dialect.kick,))
+        settings = await ask(source.control, dialect.settings)
         assert settings.values.keys() == dialect.capabilities.variables.keys()
-        assert (await ask(replica.control, replica.dialect.settings())).refuses_writes is True
-        status = await ask(source.control, dialect.status())
+        assert (await ask(replica.control, replica.dialect.settings)).refuses_writes is True
+        status = await ask(source.control, dialect.status)
         assert None not in (status.uptime_s, status.clients, status.yes_tx, status.tx_wait_time_us)
-        assert (await ask(source.control, dialect.waits())).number == 0
-        assert await ask(source.control, dialect.timeouts()) is None
+        assert (await ask(source.control, dialect.waits)).number == 0
+        assert await ask(source.control, dialect.timeouts) is None
         counted = dialect.commits("replexplorer")
         assert counted is not None
         totals = await ask(source.control, counted)
         assert min(totals[each].times for each in TIMED) > 0
         assert Source.REDO_FSYNC not in totals, "the redo log is in no instrument"
 
-        executed = await ask(source.control, dialect.executed())
+        executed = await ask(source.control, dialect.executed)
         assert replica.address.address is not None
         sent = await ask(source.control, dialect.sent(replica.address.address))
         assert (sent.executed, sent.dump_thread is not None) == (executed, True)
@@ -88,16 +88,16 @@ async def test_servers_understand_every_question(maria: LiveStack) -> None:
             found = await ask(replica.control, question)
             assert found is not None
             assert (found.queued, found.missing) == ("", "")
-        assert await ask(replica.control, replica.dialect.received())
-        assert subtract_gtids(executed, await ask(replica.control, replica.dialect.received_gtids())) == ""
-        logs = await ask(source.control, dialect.log_state())
+        assert await ask(replica.control, replica.dialect.received)
+        assert subtract_gtids(executed, await ask(replica.control, replica.dialect.received_gtids)) == ""
+        logs = await ask(source.control, dialect.log_state)
         assert None not in (logs.current_lsn, logs.flushed_lsn, logs.written_bytes, logs.uptime_s)
         assert logs.is_strict
-        threads = await ask(replica.control, replica.dialect.threads())
+        threads = await ask(replica.control, replica.dialect.threads)
         assert threads is not None
         assert (threads.io, threads.sql, threads.fault) == ("on", "on", None)
-        assert await ask(source.control, dialect.threads()) is None
-        assert threads.reads in dict(await ask(source.control, dialect.binlogs()))
+        assert await ask(source.control, dialect.threads) is None
+        assert threads.reads in dict(await ask(source.control, dialect.binlogs))
         assert await ask(source.control, dialect.table_bytes("replexplorer", "kick")) > 0
 
 
@@ -202,20 +202,20 @@ async def test_what_no_binlog_has_any_more_is_known(maria: LiveStack) -> None:
     async with connected(maria, "test") as session:
         source = session.fleet.source
         dialect, sql = source.dialect, source.control
-        before = await ask(sql, dialect.purged())
-        await execute(sql, (dialect.kick(), "FLUSH BINARY LOGS"))
-        executed = await ask(sql, dialect.executed())
+        before = await ask(sql, dialect.purged)
+        await execute(sql, (dialect.kick, "FLUSH BINARY LOGS"))
+        executed = await ask(sql, dialect.executed)
         await until(lambda: purged_to_the_last(source), within_s=30)
-        purged = await ask(sql, dialect.purged())
+        purged = await ask(sql, dialect.purged)
         assert before != purged
         assert subtract_gtids(purged, executed) == subtract_gtids(executed, purged) == ""
 
 
 async def purged_to_the_last(source: Member) -> bool:
     """A binlog stays while a replica reads it, and while a checkpoint needs it."""
-    names = [name for name, _ in await ask(source.control, source.dialect.binlogs())]
+    names = [name for name, _ in await ask(source.control, source.dialect.binlogs)]
     await execute(source.control, (source.dialect.purge_binlogs(names[-1]),))
-    return len(await ask(source.control, source.dialect.binlogs())) == 1
+    return len(await ask(source.control, source.dialect.binlogs)) == 1
 
 
 async def test_foreign_servers_with_old_names_are_changed_and_reverted(

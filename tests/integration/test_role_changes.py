@@ -123,7 +123,7 @@ async def test_a_node_joins_though_the_first_binlogs_are_gone(live: LiveStack) -
     async with connected(live, "up") as session:
         source = session.fleet.source
         await execute(source.control, ("FLUSH BINARY LOGS",))
-        (*_, (newest, _size)) = await ask(source.control, source.dialect.binlogs())
+        (*_, (newest, _size)) = await ask(source.control, source.dialect.binlogs)
         await execute(source.control, (source.dialect.purge_binlogs(newest),))
         await session.rig.scale(3, lambda *_: None)
         assert (await roles(session))["db4"] == "replica"

@@ -437,9 +437,9 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 @pytest.mark.parametrize("dialect", [mysql_9(), MariaDb.of(MARIADB, {})], ids=["mysql", "mariadb"])
 def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
     questions = [
-        dialect.settings(), dialect.setting("sync_binlog"), dialect.status(), dialect.waits(),
-        dialect.timeouts(), dialect.executed(), dialect.position(), dialect.sent("h"), dialect.behind(""),
-        dialect.log_state(), dialect.received_gtids(), dialect.threads(), IDENTITY, ALIVE, WHO, FOLLOWED,
+        dialect.settings, dialect.setting("sync_binlog"), dialect.status, dialect.waits,
+        dialect.timeouts, dialect.executed, dialect.position, dialect.sent("h"), dialect.behind(""),
+        dialect.log_state, dialect.received_gtids, dialect.threads, IDENTITY, ALIVE, WHO, FOLLOWED,
         REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.commits("a"),
         dialect.commits(None),
     ]  # fmt: skip
@@ -448,7 +448,7 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         assert is_read(question.statement), question.statement
     assert setting_of(dialect.set("sync_binlog", 5)) is not None
     assert setting_of(dialect.set("wait_point", "after_commit")) is not None
-    assert all(setting_of(statement) is not None for statement in dialect.register())
+    assert all(setting_of(statement) is not None for statement in dialect.register)
 
 
 @pytest.mark.parametrize(("answer", "goes_on"), [("db:3306", True), ("yes", False), ("", False)])

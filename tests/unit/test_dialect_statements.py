@@ -108,12 +108,12 @@ def test_a_knob_that_a_server_lacks_is_neither_set_nor_asked_for_and_who_has_it_
 
 def test_a_member_s_system_is_its_group_s_or_cluster_s() -> None:
     assert (IN_GROUP.capabilities.system, IN_CLUSTER.capabilities.system) == (GROUP, GALERA)
-    assert (IN_CLUSTER.capabilities.flavor, IN_CLUSTER.semi_sync, NEW.membership()) == ("mariadb", None, None)
+    assert (IN_CLUSTER.capabilities.flavor, IN_CLUSTER.semi_sync, NEW.membership) == ("mariadb", None, None)
 
 
 def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
-    assert "semi_sync" not in BARE.status().statement.lower()
-    assert BARE.register() == ()
+    assert "semi_sync" not in BARE.status.statement.lower()
+    assert BARE.register == ()
 
 
 def test_commits_are_those_of_one_account_or_the_server_s_whole_counters() -> None:
@@ -130,11 +130,11 @@ def test_commits_are_those_of_one_account_or_the_server_s_whole_counters() -> No
 @pytest.mark.parametrize(("server", "word"), [(NEW, "replica"), (OLD, "slave"), (MARIA, "slave")])
 def test_threads_are_asked_for_in_a_servers_own_word(server: MySql, word: str) -> None:
     statements = (
-        server.threads().statement, server.start_threads(), server.stop_threads(), server.start_io(),
-        server.stop_io(), server.start_applier(), server.stop_applier(), *server.follow_nobody(),
+        server.threads.statement, server.start_threads, server.stop_threads, server.start_io,
+        server.stop_io, server.start_applier, server.stop_applier, *server.follow_nobody,
     )  # fmt: skip
     assert {statement.split()[1] for statement in statements} == {word.upper()}
-    assert server.register() == (f"SET GLOBAL rpl_semi_sync_{word}_enabled = ON",)
+    assert server.register == (f"SET GLOBAL rpl_semi_sync_{word}_enabled = ON",)
 
 
 @pytest.mark.parametrize(("server", "word"), [(NEW, "SOURCE"), (OLD, "MASTER")])
@@ -179,7 +179,7 @@ def test_what_mariadb_waits_for_has_a_number_and_in_a_cluster_none() -> None:
 
 
 def test_a_mariadb_of_whatever_age_and_settings_is_asked_where_it_answers() -> None:
-    assert "information_schema.global_status" in MARIA.status().statement
+    assert "information_schema.global_status" in MARIA.status.statement
     older = MARIA.behind("0-1:1-12").instead
     assert older is not None
     assert older.statement == "SHOW ALL SLAVES STATUS"

@@ -19,10 +19,10 @@ GROUP_VARIABLES = {**GROUP_9, **FLUSH}
 GALERA_VARIABLES = {**GALERA_11, **FLUSH}
 DOUBLEWRITE = {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None}
 MARIA = MariaDb.of(
-    MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "NO", "words": "OFF,ON,FAST"}])
+    MARIADB, MariaDb.ranges.read([{**DOUBLEWRITE, "fixed": "NO", "words": "OFF,ON,FAST"}])
 ).capabilities
 OLDER = MariaDb.of(
-    MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "YES", "words": "OFF,ON"}])
+    MARIADB, MariaDb.ranges.read([{**DOUBLEWRITE, "fixed": "YES", "words": "OFF,ON"}])
 ).capabilities
 MYSQL = mysql_9().capabilities
 ON_A_STACK = sorted(name for name, lab in LABS.shipped().items() if not lab.systems)

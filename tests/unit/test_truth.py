@@ -107,11 +107,11 @@ def test_the_mean_wait_is_of_the_stretch_and_timed_out_waits_are_not_in_it() -> 
     ["net_wait_time", "net_avg_wait_time", "net_waits", "tx_avg_wait_time", "handler_commit", "com_commit"],
 )
 def test_counters_that_mislead_are_not_even_asked_for(unused: str) -> None:
-    assert unused not in mysql_9().status().statement.lower()
+    assert unused not in mysql_9().status.statement.lower()
 
 
 def test_one_status_query_names_its_counters_because_each_costs_a_lock() -> None:
-    statement = mysql_9().status().statement
+    statement = mysql_9().status.statement
     assert " IN (" in statement
     assert "LIKE" not in statement
 

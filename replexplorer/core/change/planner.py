@@ -417,8 +417,8 @@ class _Planner:
             node,
             statements=tuple(server.set(name.key, value) for name, value in values),
             checks=tuple(ReadBack(name, value) for name, value in values),
-            before=(*hold, *((server.stop_applier(),) if stop else ())),
-            after=(*((server.start_applier(),) if stop else ()), *go_on),
+            before=(*hold, *((server.stop_applier,) if stop else ())),
+            after=(*((server.start_applier,) if stop else ()), *go_on),
         )
 
     def _setting(self, node: str, names: Sequence[KnobName]) -> Planned:
@@ -494,10 +494,10 @@ class _Planner:
         steps: list[Planned] = []
         for node in again:
             server = self._server(node)
-            steps.append(Planned(IoRestart(node, server.register(), server.stop_io(), server.start_io())))
+            steps.append(Planned(IoRestart(node, server.register, server.stop_io, server.start_io)))
         for node in self.observed.replicas:
             if node in self.observed.switched_off and node not in again:
-                steps.append(Planned(SqlStep(node, self._server(node).register(), checks=())))
+                steps.append(Planned(SqlStep(node, self._server(node).register, checks=())))
         return steps
 
     def _unregistered_replicas(self) -> list[str]:

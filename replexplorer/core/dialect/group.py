@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from replexplorer.core.dialect.dialect import Threads
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row, numbers, whole
 from replexplorer.core.knobs import keys
@@ -46,72 +45,6 @@ _MEMBERSHIP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMySql(MySql):
-    """One member's dialect; see `mysql.MySql` for what each question is."""
-
-    channel: ClassVar = APPLIER
-
-    # -- settings
-
-    def set(self, key: str, value: Value) -> str:
-        """How many primaries there are is agreed by all members, in a statement of its own that answers
-        when they have (manual, "Changing the Group Mode")."""
-        if key == keys.GROUP_REPLICATION_SINGLE_PRIMARY_MODE:
-            self.capabilities.knob(key)
-            if value == "on":
-                return "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)"
-            return "SELECT group_replication_switch_to_multi_primary_mode()"
-        return MySql.set(self, key, value)
-
-    # -- membership in a group
-
-    def membership(self) -> Question[Membership] | None:
-        """A server that has not started the plugin is in no row of the members."""
-        return Question(_MEMBERSHIP, _read_membership)
-
-    def found(self) -> tuple[str, ...]:
-        """The variable is off again whatever came of the start: a second group of the same name would be
-        founded by the next."""
-        return ("SET GLOBAL group_replication_bootstrap_group = ON", "START GROUP_REPLICATION")
-
-    def after_founding(self) -> tuple[str, ...]:
-        """See `found` and `go_on_with`: either would act again."""
-        return (
-            "SET GLOBAL group_replication_bootstrap_group = OFF",
-            "SET GLOBAL group_replication_force_members = ''",
-        )
-
-    def go_on_with(self, members: Sequence[str]) -> tuple[str, ...]:
-        """Manual, "Handling a Network Partition and Loss of Quorum": answers when that is the group, and what
-        waited for the others is committed."""
-        return (f"SET GLOBAL group_replication_force_members = '{','.join(members)}'",)
-
-    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
-        """A member that was expelled is in offline mode (`group_replication_exit_state_action`), and may be
-        between two tries to come back by itself."""
-        return (
-            "STOP GROUP_REPLICATION",
-            "SET GLOBAL offline_mode = OFF",
-            f"SET GLOBAL group_replication_group_seeds = '{','.join(seeds)}'",
-            "START GROUP_REPLICATION",
-        )
-
-    def leave(self) -> tuple[str, ...]:
-        """It stays up, with super_read_only on."""
-        return ("STOP GROUP_REPLICATION",)
-
-    def elect(self, server_uuid: str) -> str:
-        """Answers when the new primary takes writes."""
-        return f"SELECT group_replication_set_as_primary('{server_uuid}')"
-
-    # -- replication threads
-
-    def threads(self) -> Question[Threads | None]:
-        """Those of a member are the plugin's."""
-        return Question("SELECT 1", lambda _: None)
-
-
 def _read_membership(rows: Sequence[Row]) -> Membership:
     row = rows[0]
     state = str(row["state"] or "OFFLINE")
@@ -134,3 +67,64 @@ def _belongs(state: str, size: int, answering: int) -> Belonging:
     if state != "ONLINE":
         return Belonging.OUTSIDE
     return Belonging.MEMBER if answering >= majority_of(size) else Belonging.CUT_OFF
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMySql(MySql):
+    """One member's dialect; see `mysql.MySql` for what each question is."""
+
+    channel: ClassVar = APPLIER
+
+    # -- settings
+
+    def set(self, key: str, value: Value) -> str:
+        """How many primaries there are is agreed by all members, in a statement of its own that answers
+        when they have (manual, "Changing the Group Mode")."""
+        if key == keys.GROUP_REPLICATION_SINGLE_PRIMARY_MODE:
+            self.capabilities.knob(key)
+            if value == "on":
+                return "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)"
+            return "SELECT group_replication_switch_to_multi_primary_mode()"
+        return MySql.set(self, key, value)
+
+    # -- membership in a group
+
+    membership: ClassVar = Question(_MEMBERSHIP, _read_membership)
+    """A server that has not started the plugin is in no row of the members."""
+
+    found: ClassVar = ("SET GLOBAL group_replication_bootstrap_group = ON", "START GROUP_REPLICATION")
+    """The variable is off again whatever came of the start: a second group of the same name would be
+    founded by the next."""
+
+    after_founding: ClassVar = (
+        "SET GLOBAL group_replication_bootstrap_group = OFF",
+        "SET GLOBAL group_replication_force_members = ''",
+    )
+    """See `found` and `go_on_with`: either would act again."""
+
+    def go_on_with(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Manual, "Handling a Network Partition and Loss of Quorum": answers when that is the group, and what
+        waited for the others is committed."""
+        return (f"SET GLOBAL group_replication_force_members = '{','.join(members)}'",)
+
+    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
+        """A member that was expelled is in offline mode (`group_replication_exit_state_action`), and may be
+        between two tries to come back by itself."""
+        return (
+            "STOP GROUP_REPLICATION",
+            "SET GLOBAL offline_mode = OFF",
+            f"SET GLOBAL group_replication_group_seeds = '{','.join(seeds)}'",
+            "START GROUP_REPLICATION",
+        )
+
+    leave: ClassVar = ("STOP GROUP_REPLICATION",)
+    """It stays up, with super_read_only on."""
+
+    def elect(self, server_uuid: str) -> str:
+        """Answers when the new primary takes writes."""
+        return f"SELECT group_replication_set_as_primary('{server_uuid}')"
+
+    # -- replication threads
+
+    threads: ClassVar = Question("SELECT 1", lambda _: None)
+    """Those of a member are the plugin's."""

@@ -33,7 +33,6 @@ from replexplorer.core.dialect.dialect import (
     Position,
     Range,
     SourceAddress,
-    Waits,
 )
 from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed, numbers, read_pairs, whole
@@ -90,67 +89,56 @@ class MariaDb(MySql):
             word="SLAVE",
         )
 
-    @staticmethod
-    def ranges() -> Question[Mapping[str, Range]]:
-        """With what cannot change while the server runs."""
-        return Question(
-            "SELECT variable_name AS name, numeric_min_value AS low, numeric_max_value AS high,"
-            " read_only AS fixed, enum_value_list AS words FROM information_schema.system_variables"
-            f" WHERE variable_name IN ({listed(KNOB_VARIABLES)})",
-            lambda rows: {
-                str(row["name"]).lower(): Range(
-                    whole(row["low"]),
-                    whole(row["high"]),
-                    row["fixed"] == "YES",
-                    tuple(str(row["words"] or "").lower().split(",")) if row["words"] else (),
-                )
-                for row in rows
-            },
-        )
+    ranges: ClassVar = Question(
+        "SELECT variable_name AS name, numeric_min_value AS low, numeric_max_value AS high,"
+        " read_only AS fixed, enum_value_list AS words FROM information_schema.system_variables"
+        f" WHERE variable_name IN ({listed(KNOB_VARIABLES)})",
+        lambda rows: {
+            str(row["name"]).lower(): Range(
+                whole(row["low"]),
+                whole(row["high"]),
+                row["fixed"] == "YES",
+                tuple(str(row["words"] or "").lower().split(",")) if row["words"] else (),
+            )
+            for row in rows
+        },
+    )
+    """With what cannot change while the server runs."""
 
     # -- semi-sync and commits
 
-    def waits(self) -> Question[Waits]:
-        """A statement's age is that of its wait: a commit does little before it."""
-        return Question(
-            f"SELECT MAX(CASE WHEN state = '{_ACK_STATE}' THEN time_ms END) / 1e3 AS oldest_wait_s,"
-            " COUNT(*) AS waiting, MAX(time_ms) / 1e3 AS oldest_commit_s FROM information_schema.processlist"
-            f" WHERE command IN ('Query', 'Execute') AND state IN ({listed((_ACK_STATE, *_COMMIT_STATES))})",
-            read_waits,
-        )
+    waits: ClassVar = Question(
+        f"SELECT MAX(CASE WHEN state = '{_ACK_STATE}' THEN time_ms END) / 1e3 AS oldest_wait_s,"
+        " COUNT(*) AS waiting, MAX(time_ms) / 1e3 AS oldest_commit_s FROM information_schema.processlist"
+        f" WHERE command IN ('Query', 'Execute') AND state IN ({listed((_ACK_STATE, *_COMMIT_STATES))})",
+        read_waits,
+    )
+    """A statement's age is that of its wait: a commit does little before it."""
 
-    def timeouts(self) -> Question[int | None]:
-        """It has no table of its error log."""
-        return Question("SELECT NULL AS timeouts", lambda _: None)
+    timeouts: ClassVar = Question("SELECT NULL AS timeouts", lambda _: None)
+    """It has no table of its error log."""
 
     # -- positions
 
-    @property
-    def tracks_gtids(self) -> str:
-        """The variable is told whenever it changes."""
-        return "SET SESSION session_track_system_variables = 'last_gtid'"
+    tracks_gtids: ClassVar = "SET SESSION session_track_system_variables = 'last_gtid'"
+    """The variable is told whenever it changes."""
 
-    def purged(self) -> Question[str]:
-        """The oldest binlog that is there begins with the state in which it was begun (MariaDB knowledge
-        base, "SHOW BINLOG EVENTS": without a name the first is meant)."""
-        return Question(
-            "SHOW BINLOG EVENTS LIMIT 4",
-            lambda rows: gtids_of(
-                next((row["Info"] for row in rows if row["Event_type"] == _STATE_EVENT), "")
-            ),
-        )
+    purged: ClassVar = Question(
+        "SHOW BINLOG EVENTS LIMIT 4",
+        lambda rows: gtids_of(next((row["Info"] for row in rows if row["Event_type"] == _STATE_EVENT), "")),
+    )
+    """The oldest binlog that is there begins with the state in which it was begun (MariaDB knowledge
+    base, "SHOW BINLOG EVENTS": without a name the first is meant)."""
 
     def logged_before(self, binlog: str) -> Question[str]:
         """The state with which it begins."""
-        return replace(self.purged(), statement=f"SHOW BINLOG EVENTS IN '{binlog}' LIMIT 4")
+        return replace(self.purged, statement=f"SHOW BINLOG EVENTS IN '{binlog}' LIMIT 4")
 
-    def executed(self) -> Question[str]:
-        """Under after_sync with what waits for its acknowledgement: that is in the binlog."""
-        return Question(EXECUTED, lambda rows: gtids_of(rows[0]["executed"]))
+    executed: ClassVar = Question(EXECUTED, lambda rows: gtids_of(rows[0]["executed"]))
+    """Under after_sync with what waits for its acknowledgement: that is in the binlog."""
 
-    def position(self) -> Question[Position]:
-        """What is about to be committed has no number yet."""
-        return Question(EXECUTED, lambda rows: Position("", gtids_of(rows[0]["executed"])))
+    position: ClassVar = Question(EXECUTED, lambda rows: Position("", gtids_of(rows[0]["executed"])))
+    """What is about to be committed has no number yet."""
 
     def sent(self, replica_host: str) -> Question[Sent]:
         """Bytes where the performance schema is on."""
@@ -191,6 +179,7 @@ class MariaDb(MySql):
             instead=Question("SHOW ALL SLAVES STATUS", read),
         )
 
+    @property
     def received_gtids(self) -> Question[str]:
         """Before 11.6 only what was executed of it: less than there is."""
 
@@ -204,12 +193,11 @@ class MariaDb(MySql):
             instead=Question(EXECUTED, read),
         )
 
-    def received(self) -> Question[tuple[object, ...]]:
-        """Heartbeats come once a second while there are no events."""
-        return Question(
-            "SHOW ALL SLAVES STATUS",
-            lambda rows: tuple((row["Slave_received_heartbeats"], row["Gtid_IO_Pos"]) for row in rows),
-        )
+    received: ClassVar = Question(
+        "SHOW ALL SLAVES STATUS",
+        lambda rows: tuple((row["Slave_received_heartbeats"], row["Gtid_IO_Pos"]) for row in rows),
+    )
+    """Heartbeats come once a second while there are no events."""
 
     def reached(self, executed: str, within_s: float) -> Question[bool]:
         """The server answers 0 when it has, -1 past the time."""
@@ -231,17 +219,14 @@ class MariaDb(MySql):
             (source.password,),
         )
 
-    def open_for_writes(self) -> tuple[str, ...]:
-        """One switch."""
-        return ("SET GLOBAL read_only = OFF",)
+    open_for_writes: ClassVar = ("SET GLOBAL read_only = OFF",)
+    """One switch."""
 
-    def refuse_writes(self) -> tuple[str, ...]:
-        """Of all accounts without READ_ONLY ADMIN, which in a stack the program's own alone has."""
-        return ("SET GLOBAL read_only = ON",)
+    refuse_writes: ClassVar = ("SET GLOBAL read_only = ON",)
+    """Of all accounts without READ_ONLY ADMIN, which in a stack the program's own alone has."""
 
-    def refuse_clients(self) -> tuple[str, ...]:
-        """The same."""
-        return self.refuse_writes()
+    refuse_clients: ClassVar = refuse_writes
+    """The same."""
 
     def holding_commits(self, key: str) -> tuple[Sequence[str], Sequence[str]]:
         """A commit under way as the wait point becomes AFTER_COMMIT may miss its acknowledgement, and waits
@@ -356,51 +341,6 @@ _MEMBERSHIP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Galera(MariaDb):
-    """One member's dialect; see `mysql.MySql` for what each question is."""
-
-    @classmethod
-    def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Galera:
-        """From a server's variables; MariaDB's semi-sync is built in, and means nothing here."""
-        return cls(capabilities=Capabilities.of(variables, ranges), word="SLAVE")
-
-    # -- positions
-
-    def position(self) -> Question[Position]:
-        """Other members may have applied what a session here is about to commit: all that was sent before is
-        waited for, a round trip to the farthest member."""
-        return Question(
-            _APPLIED,
-            lambda rows: Position("", gtids_of(rows[0]["executed"])),
-        )
-
-    def received_gtids(self) -> Question[str]:
-        """What was received is nowhere said by its number: it is waited for until it is applied."""
-        return Question(_APPLIED, lambda rows: gtids_of(rows[0]["executed"]))
-
-    def reached(self, executed: str, within_s: float) -> Question[bool]:
-        """Members number the same transactions each in its own way: what the cluster had sent before is
-        waited for, as long as `repl.causal_read_timeout` (30 s), past which the server refuses to answer."""
-        return Question(_APPLIED, lambda rows: True)
-
-    # -- membership in a group
-
-    def membership(self) -> Question[Membership] | None:
-        """By SHOW, which a member answers that is cut off."""
-        return Question(
-            f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(_MEMBERSHIP)})", _read_membership
-        )
-
-    def found(self) -> tuple[str, ...]:
-        """A member that waits for the rest of its cluster becomes the whole of it."""
-        return ("SET GLOBAL wsrep_provider_pc_bootstrap = ON",)
-
-    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
-        """It tries by itself."""
-        return ()
-
-
 def _read_membership(rows: Sequence[Row]) -> Membership:
     found = read_pairs(rows)
     state = found.get("wsrep_local_state_comment", "")
@@ -425,3 +365,44 @@ def _belongs(found: Mapping[str, str], state: str) -> Belonging:
         return Belonging.JOINING
     word = state.lower().partition(":")[0]
     return _STATES.get(word, Belonging.JOINING)
+
+
+@dataclass(frozen=True, slots=True)
+class Galera(MariaDb):
+    """One member's dialect; see `mysql.MySql` for what each question is."""
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Galera:
+        """From a server's variables; MariaDB's semi-sync is built in, and means nothing here."""
+        return cls(capabilities=Capabilities.of(variables, ranges), word="SLAVE")
+
+    # -- positions
+
+    position: ClassVar = Question(
+        _APPLIED,
+        lambda rows: Position("", gtids_of(rows[0]["executed"])),
+    )
+    """Other members may have applied what a session here is about to commit: all that was sent before is
+    waited for, a round trip to the farthest member."""
+
+    received_gtids: ClassVar = Question(_APPLIED, lambda rows: gtids_of(rows[0]["executed"]))
+    """What was received is nowhere said by its number: it is waited for until it is applied."""
+
+    def reached(self, executed: str, within_s: float) -> Question[bool]:
+        """Members number the same transactions each in its own way: what the cluster had sent before is
+        waited for, as long as `repl.causal_read_timeout` (30 s), past which the server refuses to answer."""
+        return Question(_APPLIED, lambda rows: True)
+
+    # -- membership in a group
+
+    membership: ClassVar = Question(
+        f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(_MEMBERSHIP)})", _read_membership
+    )
+    """By SHOW, which a member answers that is cut off."""
+
+    found: ClassVar = ("SET GLOBAL wsrep_provider_pc_bootstrap = ON",)
+    """A member that waits for the rest of its cluster becomes the whole of it."""
+
+    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
+        """It tries by itself."""
+        return ()

@@ -121,6 +121,32 @@ _BEHIND: Final = (
 """Ages are by the time that the source wrote into the transactions."""
 
 
+_ACKS: Final = listed(ACK_STAGES)
+_OWN_DATABASES: Final = ("mysql", "information_schema", "performance_schema", "sys")
+"""MariaDB spells one of them in capitals."""
+
+
+def read_waits(rows: Sequence[Row]) -> Waits:
+    """From `oldest_wait_s`, `waiting` and `oldest_commit_s`."""
+    (row,) = rows
+    oldest_s, commit_s = (
+        None if row.get(name) is None else float(str(row[name]))
+        for name in ("oldest_wait_s", "oldest_commit_s")
+    )
+    return Waits(oldest_s, whole(row["waiting"]), commit_s)
+
+
+def _read_copying(rows: Sequence[Row]) -> Copying:
+    (row,) = rows
+    return Copying(
+        _text(row["stage"]), int(str(row["copied"])), int(str(row["estimated"])), _text(row["fault"]) or None
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class MySql:
     """One server's dialect: questions with their readers, and statements in the order in which they run.
@@ -163,19 +189,16 @@ class MySql:
             word="REPLICA" if _NEW_WORDS in variables else "SLAVE",
         )
 
-    @staticmethod
-    def ranges() -> Question[Mapping[str, Range]]:
-        """What a server says of the knobs' variables, by name; servers before 9.0 refuse it."""
-        return Question(
-            "SELECT variable_name AS name, min_value AS low, max_value AS high"
-            f" FROM performance_schema.variables_metadata WHERE variable_name IN ({listed(KNOB_VARIABLES)})",
-            lambda rows: {
-                str(row["name"]).lower(): Range(whole(row["low"]), whole(row["high"])) for row in rows
-            },
-        )
+    ranges: ClassVar = Question(
+        "SELECT variable_name AS name, min_value AS low, max_value AS high"
+        f" FROM performance_schema.variables_metadata WHERE variable_name IN ({listed(KNOB_VARIABLES)})",
+        lambda rows: {str(row["name"]).lower(): Range(whole(row["low"]), whole(row["high"])) for row in rows},
+    )
+    """What a server says of the knobs' variables, by name; servers before 9.0 refuse it."""
 
     # -- settings
 
+    @property
     def settings(self) -> Question[ServerSettings]:
         """All knobs' values at once. Knobs, the replica's switch and whether writes are refused in one
         answer."""
@@ -225,6 +248,7 @@ class MySql:
 
     # -- semi-sync and commits
 
+    @property
     def status(self) -> Question[ServerStatus]:
         """Counters and gauges; what the server does not have is None. Only the names that are read: each
         semi-sync counter costs the server a lock that commits take as well (docs/facts.md, "Commit
@@ -253,32 +277,29 @@ class MySql:
             replica_registered=is_on(values.get(names.replica_status.lower())) if names else None,
         )
 
-    def waits(self) -> Question[Waits]:
-        """What commits wait for on a source. Under after_sync the leader of one queue alone waits for the
-        acknowledgement, and all others stand behind it in their handler's commit. The name of the thread
-        leaves the idle acknowledgement receiver out, which shows the same state."""
-        stages = listed(ACK_STAGES)
-        return Question(
-            f"SELECT MAX(CASE WHEN t.processlist_state IN ({stages}) THEN s.timer_wait END) / 1e12"
-            " AS oldest_wait_s, COUNT(*) AS waiting, MAX(s.timer_wait) / 1e12 AS oldest_commit_s"
-            " FROM performance_schema.threads t"
-            " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
-            " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
-            f" AND t.processlist_state IN ({stages}, '{HANDLER_COMMIT}')",
-            read_waits,
-        )
+    waits: ClassVar = Question(
+        f"SELECT MAX(CASE WHEN t.processlist_state IN ({_ACKS}) THEN s.timer_wait END) / 1e12"
+        " AS oldest_wait_s, COUNT(*) AS waiting, MAX(s.timer_wait) / 1e12 AS oldest_commit_s"
+        " FROM performance_schema.threads t"
+        " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
+        " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
+        f" AND t.processlist_state IN ({_ACKS}, '{HANDLER_COMMIT}')",
+        read_waits,
+    )
+    """What commits wait for on a source. Under after_sync the leader of one queue alone waits for the
+    acknowledgement, and all others stand behind it in their handler's commit. The name of the thread
+    leaves the idle acknowledgement receiver out, which shows the same state."""
 
-    def timeouts(self) -> Question[int | None]:
-        """Falls to async by timeout since the server's start; None where it does not count them. From the
-        table of the error log (8.0.22 and later), which also holds what was logged before the server's
-        start."""
-        return Question(
-            "SELECT COUNT(*) AS timeouts FROM performance_schema.error_log"
-            " WHERE error_code = 'MY-011153' AND logged >= NOW(6) - INTERVAL"
-            " (SELECT variable_value + 0 FROM performance_schema.global_status"
-            " WHERE variable_name = 'Uptime') SECOND",
-            lambda rows: int(rows[0]["timeouts"]),
-        )
+    timeouts: ClassVar[Question[int | None]] = Question(
+        "SELECT COUNT(*) AS timeouts FROM performance_schema.error_log"
+        " WHERE error_code = 'MY-011153' AND logged >= NOW(6) - INTERVAL"
+        " (SELECT variable_value + 0 FROM performance_schema.global_status"
+        " WHERE variable_name = 'Uptime') SECOND",
+        lambda rows: int(rows[0]["timeouts"]),
+    )
+    """Falls to async by timeout since the server's start; None where it does not count them. From the
+    table of the error log (8.0.22 and later), which also holds what was logged before the server's
+    start."""
 
     def commits(self, account: str | None) -> Question[Totals] | None:
         """What is counted and timed of the commits of one account's sessions, of everybody's for None; None
@@ -287,6 +308,7 @@ class MySql:
         it."""
         return self.timed.question(account)
 
+    @property
     def register(self) -> tuple[str, ...]:
         """Lets a replica register for semi-sync when it next connects; nothing where it has no switch. The
         dump that runs is not changed by it: the IO thread has to connect once more."""
@@ -294,20 +316,17 @@ class MySql:
 
     # -- membership in a group
 
-    def membership(self) -> Question[Membership] | None:
-        """How a server stands to its group; None where it was started for none. A source or a replica is in
-        none."""
-        return None
+    membership: ClassVar[Question[Membership] | None] = None
+    """How a server stands to its group; None where it was started for none. A source or a replica is in
+    none."""
 
-    def found(self) -> tuple[str, ...]:
-        """Makes a server the first member of a new group; none where that is not done by statements. There
-        is no group."""
-        return ()
+    found: ClassVar[tuple[str, ...]] = ()
+    """Makes a server the first member of a new group; none where that is not done by statements. There
+    is no group."""
 
-    def after_founding(self) -> tuple[str, ...]:
-        """Runs whenever `found` or `go_on_with` ran, also when a statement of it failed. There is no
-        group."""
-        return ()
+    after_founding: ClassVar[tuple[str, ...]] = ()
+    """Runs whenever `found` or `go_on_with` ran, also when a statement of it failed. There is no
+    group."""
 
     def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
         """Makes a server a member of the group that any of these (`NODE:PORT`) is in, whatever it was
@@ -319,9 +338,8 @@ class MySql:
         runs afterwards. There is no group."""
         return ()
 
-    def leave(self) -> tuple[str, ...]:
-        """Lets a server leave its group and stay up; none where it cannot. There is no group."""
-        return ()
+    leave: ClassVar[tuple[str, ...]] = ()
+    """Lets a server leave its group and stay up; none where it cannot. There is no group."""
 
     def elect(self, server_uuid: str) -> str | None:
         """Makes the member with this id the one that takes writes; None where all do. There is no group."""
@@ -329,31 +347,28 @@ class MySql:
 
     # -- positions
 
-    @property
-    def tracks_gtids(self) -> str:
-        """The statement after which each reply of a session to a commit tells its GTID. Of what the session
-        itself commits."""
-        return "SET SESSION session_track_gtids = OWN_GTID"
+    tracks_gtids: ClassVar = "SET SESSION session_track_gtids = OWN_GTID"
+    """The statement after which each reply of a session to a commit tells its GTID. Of what the session
+    itself commits."""
 
-    def executed(self) -> Question[str]:
-        """All that a server has executed. In one line."""
-        return Question(
-            "SELECT @@GLOBAL.gtid_executed AS executed", lambda rows: _in_line(rows[0]["executed"])
-        )
+    executed: ClassVar = Question(
+        "SELECT @@GLOBAL.gtid_executed AS executed", lambda rows: _in_line(rows[0]["executed"])
+    )
+    """All that a server has executed. In one line."""
 
-    def purged(self) -> Question[str]:
-        """What it has executed and has in no binlog any more: whoever lacks it cannot follow from there.
-        Binlogs that were removed, and what came with a copy of another server's data (refman:
-        gtid_purged)."""
-        return Question("SELECT @@GLOBAL.gtid_purged AS purged", lambda rows: _in_line(rows[0]["purged"]))
+    purged: ClassVar = Question(
+        "SELECT @@GLOBAL.gtid_purged AS purged", lambda rows: _in_line(rows[0]["purged"])
+    )
+    """What it has executed and has in no binlog any more: whoever lacks it cannot follow from there.
+    Binlogs that were removed, and what came with a copy of another server's data (refman:
+    gtid_purged)."""
 
-    def position(self) -> Question[Position]:
-        """That, and what its sessions are about to commit. In this order: what is committed in between is
-        in the second."""
-        return Question(
-            "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed",
-            lambda rows: Position(_in_line(rows[0]["owned"]), _in_line(rows[0]["executed"])),
-        )
+    position: ClassVar = Question(
+        "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed",
+        lambda rows: Position(_in_line(rows[0]["owned"]), _in_line(rows[0]["executed"])),
+    )
+    """That, and what its sessions are about to commit. In this order: what is committed in between is
+    in the second."""
 
     def sent(self, replica_host: str) -> Question[Sent]:
         """A source's side of the stream to the replica at this address. Of two dump threads the newer: the
@@ -375,6 +390,7 @@ class MySql:
         commit that transactions carry."""
         return Question(_BEHIND, _read_behind, (executed, self.channel))
 
+    @property
     def log_state(self) -> Question[LogState]:
         """How far a source's redo log is made and flushed, and what its commits wait for. The LSNs are
         there from 8.0.30 on; with all else they are read within one materialization of the status
@@ -400,6 +416,7 @@ class MySql:
             not_waited=whole(values.get(f"{prefix}no_tx")) if prefix else None,
         )
 
+    @property
     def received_gtids(self) -> Question[str]:
         """All that a replica has in its relay log or has executed; on any server, what it has executed. The
         received set begins with the relay log; what was executed before is in the other."""
@@ -412,14 +429,13 @@ class MySql:
             ),
         )
 
-    def received(self) -> Question[tuple[object, ...]]:
-        """What a replica has received, heartbeats included, only to be compared with an earlier answer.
-        Heartbeats come once a second while there are no events."""
-        return Question(
-            "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
-            f" FROM {_RECEIVER}",
-            lambda rows: tuple((row["heartbeats"], row["received"]) for row in rows),
-        )
+    received: ClassVar = Question(
+        "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
+        f" FROM {_RECEIVER}",
+        lambda rows: tuple((row["heartbeats"], row["received"]) for row in rows),
+    )
+    """What a replica has received, heartbeats included, only to be compared with an earlier answer.
+    Heartbeats come once a second while there are no events."""
 
     def reached(self, executed: str, within_s: float) -> Question[bool]:
         """Waits in a replica until it has executed this; False when it has not in time. The server answers
@@ -432,32 +448,39 @@ class MySql:
 
     # -- replication threads
 
+    @property
     def threads(self) -> Question[Threads | None]:
         """A replica's threads; None where replication is not configured. Columns of both generations are
         read by their new names."""
         return Question(f"SHOW {self.word} STATUS", _read_threads)
 
+    @property
     def start_threads(self) -> str:
         """Starts both. Answers before the IO thread is connected."""
         return f"START {self.word}"
 
+    @property
     def stop_threads(self) -> str:
         """Stops both. Waits until the applier has ended its transactions."""
         return f"STOP {self.word}"
 
+    @property
     def start_io(self) -> str:
         """Starts receiving. Answers before it is connected; a replica registers for semi-sync as it
         connects."""
         return f"START {self.word} IO_THREAD"
 
+    @property
     def stop_io(self) -> str:
         """Stops receiving. The source notices it late: it counts the replica for a second more."""
         return f"STOP {self.word} IO_THREAD"
 
+    @property
     def start_applier(self) -> str:
         """Starts applying. The statement after a variable that the applier reads when it starts."""
         return f"START {self.word} SQL_THREAD"
 
+    @property
     def stop_applier(self) -> str:
         """Stops applying. The statement before it."""
         return f"STOP {self.word} SQL_THREAD"
@@ -485,25 +508,29 @@ class MySql:
             (source.password,),
         )
 
+    @property
     def follow_nobody(self) -> tuple[str, ...]:
         """Makes a replica whose threads are stopped forget its source and its relay log. What was received
         and not applied is gone with the relay log."""
         return (f"RESET {self.word} ALL",)
 
-    def open_for_writes(self) -> tuple[str, ...]:
-        """Lets everybody write. read_only stays on when super_read_only goes off."""
-        return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
+    open_for_writes: ClassVar[tuple[str, ...]] = (
+        "SET GLOBAL super_read_only = OFF",
+        "SET GLOBAL read_only = OFF",
+    )
+    """Lets everybody write. read_only stays on when super_read_only goes off."""
 
-    def refuse_writes(self) -> tuple[str, ...]:
-        """Lets nobody write but the applier. It sets read_only as well, and waits for commits that are
-        under way."""
-        return ("SET GLOBAL super_read_only = ON",)
+    refuse_writes: ClassVar[tuple[str, ...]] = ("SET GLOBAL super_read_only = ON",)
+    """Lets nobody write but the applier. It sets read_only as well, and waits for commits that are
+    under way."""
 
-    def refuse_clients(self) -> tuple[str, ...]:
-        """Lets nobody write but accounts that administer the server, and the applier. super_read_only goes
-        off when read_only, which it has switched on, stays so. Accounts with CONNECTION_ADMIN write all the
-        same."""
-        return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = ON")
+    refuse_clients: ClassVar[tuple[str, ...]] = (
+        "SET GLOBAL super_read_only = OFF",
+        "SET GLOBAL read_only = ON",
+    )
+    """Lets nobody write but accounts that administer the server, and the applier. super_read_only goes
+    off when read_only, which it has switched on, stays so. Accounts with CONNECTION_ADMIN write all the
+    same."""
 
     # -- copying a whole server
 
@@ -513,15 +540,12 @@ class MySql:
         all that its source ever logged. By the clone plugin (manual, "The Clone Plugin")."""
         return self.capabilities.version >= _CLONES_FROM
 
-    def databases(self) -> Question[tuple[str, ...]]:
-        """Those that are not the server's own. The server's own are four; MariaDB spells one of them in
-        capitals."""
-        own = listed(("mysql", "information_schema", "performance_schema", "sys"))
-        return Question(
-            "SELECT schema_name AS name FROM information_schema.schemata"
-            f" WHERE LOWER(schema_name) NOT IN ({own})",
-            lambda rows: tuple(str(row["name"]) for row in rows),
-        )
+    databases: ClassVar[Question[tuple[str, ...]]] = Question(
+        "SELECT schema_name AS name FROM information_schema.schemata"
+        f" WHERE LOWER(schema_name) NOT IN ({listed(_OWN_DATABASES)})",
+        lambda rows: tuple(str(row["name"]) for row in rows),
+    )
+    """Those that are not the server's own."""
 
     def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
         """Makes a server whose threads are stopped and that follows nobody what a new node is before it
@@ -536,24 +560,22 @@ class MySql:
             "CREATE DATABASE replexplorer",
             "CREATE TABLE replexplorer.kick"
             " (id TINYINT PRIMARY KEY, kicked_at DATETIME(6) NOT NULL) ENGINE=InnoDB",
-            self.heartbeat_table(),
+            self.heartbeat_table,
             "SET SESSION sql_log_bin = 1, foreign_key_checks = 1",
             "RESET MASTER",
         )
 
-    def can_copy(self) -> Question[bool]:
-        """Whether a server is ready to send or take a copy; `allow_copy` makes it so. The clone plugin is
-        loaded."""
-        return Question(
-            "SELECT COUNT(*) AS loaded FROM information_schema.plugins"
-            " WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'",
-            lambda rows: int(rows[0]["loaded"]) == 1,
-        )
+    can_copy: ClassVar = Question(
+        "SELECT COUNT(*) AS loaded FROM information_schema.plugins"
+        " WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'",
+        lambda rows: int(rows[0]["loaded"]) == 1,
+    )
+    """Whether a server is ready to send or take a copy; `allow_copy` makes it so. The clone plugin is
+    loaded."""
 
-    def allow_copy(self) -> tuple[str, ...]:
-        """Makes it ready; refused where the server has no means to copy, and while nobody may write. It
-        writes mysql.plugin, which super_read_only forbids, and nothing to the binlog."""
-        return ("INSTALL PLUGIN clone SONAME 'mysql_clone.so'",)
+    allow_copy: ClassVar[tuple[str, ...]] = ("INSTALL PLUGIN clone SONAME 'mysql_clone.so'",)
+    """Makes it ready; refused where the server has no means to copy, and while nobody may write. It
+    writes mysql.plugin, which super_read_only forbids, and nothing to the binlog."""
 
     def copy_from(self, source: SourceAddress) -> tuple[Question[None], ...]:
         """Replaces all that a server has by what the other one has, in this order; the password is not in a
@@ -573,25 +595,23 @@ class MySql:
         ER_RESTART_SERVER_FAILED: nobody supervises the process, so it shuts down instead."""
         return number == _RESTART_FAILED
 
-    def copying(self) -> Question[Copying]:
-        """How far that is. What a failed clone says stays until the next begins, also over a restart."""
-        return Question(
-            "SELECT (SELECT stage FROM performance_schema.clone_progress WHERE state = 'In Progress'"
-            " ORDER BY begin_time DESC LIMIT 1) AS stage,"
-            " (SELECT COALESCE(SUM(data), 0) FROM performance_schema.clone_progress) AS copied,"
-            " (SELECT COALESCE(SUM(estimate), 0) FROM performance_schema.clone_progress) AS estimated,"
-            " (SELECT error_message FROM performance_schema.clone_status WHERE state = 'Failed') AS fault",
-            _read_copying,
-        )
+    copying: ClassVar = Question(
+        "SELECT (SELECT stage FROM performance_schema.clone_progress WHERE state = 'In Progress'"
+        " ORDER BY begin_time DESC LIMIT 1) AS stage,"
+        " (SELECT COALESCE(SUM(data), 0) FROM performance_schema.clone_progress) AS copied,"
+        " (SELECT COALESCE(SUM(estimate), 0) FROM performance_schema.clone_progress) AS estimated,"
+        " (SELECT error_message FROM performance_schema.clone_status WHERE state = 'Failed') AS fault",
+        _read_copying,
+    )
+    """How far that is. What a failed clone says stays until the next begins, also over a restart."""
 
     # -- binlogs
 
-    def binlogs(self) -> Question[tuple[tuple[str, int], ...]]:
-        """Name and size in bytes, oldest first. As the server lists them: in the order of their making."""
-        return Question(
-            "SHOW BINARY LOGS",
-            lambda rows: tuple((str(row["Log_name"]), int(row["File_size"])) for row in rows),
-        )
+    binlogs: ClassVar = Question(
+        "SHOW BINARY LOGS",
+        lambda rows: tuple((str(row["Log_name"]), int(row["File_size"])) for row in rows),
+    )
+    """Name and size in bytes, oldest first. As the server lists them: in the order of their making."""
 
     def logged_before(self, binlog: str) -> Question[str]:
         """All that the binlogs before this one have ever held: of the newest one after a start, what the
@@ -610,29 +630,26 @@ class MySql:
 
     # -- small commits of the program's own
 
-    def kick(self) -> str:
-        """One commit, to see it acknowledged or synced. Into a table that the server's first start
-        makes."""
-        return (
-            "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
-            " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
-        )
+    kick: ClassVar = (
+        "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
+        " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
+    )
+    """One commit, to see it acknowledged or synced. Into a table that the server's first start
+    makes."""
 
-    def beat(self) -> str:
-        """One commit that carries the time, in a table that `heartbeat_table` makes. The time is the
-        source's."""
-        return (
-            "INSERT INTO replexplorer.heartbeat (id, beaten_at) VALUES (1, NOW(6))"
-            " ON DUPLICATE KEY UPDATE beaten_at = NOW(6)"
-        )
+    beat: ClassVar = (
+        "INSERT INTO replexplorer.heartbeat (id, beaten_at) VALUES (1, NOW(6))"
+        " ON DUPLICATE KEY UPDATE beaten_at = NOW(6)"
+    )
+    """One commit that carries the time, in a table that `heartbeat_table` makes. The time is the
+    source's."""
 
-    def heartbeat_table(self) -> str:
-        """Makes that table through the binlog, where it is not there yet. For a stack that was made before
-        the table was: its replicas need it too."""
-        return (
-            "CREATE TABLE IF NOT EXISTS replexplorer.heartbeat"
-            " (id TINYINT PRIMARY KEY, beaten_at DATETIME(6) NOT NULL) ENGINE=InnoDB"
-        )
+    heartbeat_table: ClassVar = (
+        "CREATE TABLE IF NOT EXISTS replexplorer.heartbeat"
+        " (id TINYINT PRIMARY KEY, beaten_at DATETIME(6) NOT NULL) ENGINE=InnoDB"
+    )
+    """Makes that table through the binlog, where it is not there yet. For a stack that was made before
+    the table was: its replicas need it too."""
 
     # -- tables
 
@@ -662,16 +679,6 @@ class MySql:
         )
 
 
-def read_waits(rows: Sequence[Row]) -> Waits:
-    """From `oldest_wait_s`, `waiting` and `oldest_commit_s`."""
-    (row,) = rows
-    oldest_s, commit_s = (
-        None if row.get(name) is None else float(str(row[name]))
-        for name in ("oldest_wait_s", "oldest_commit_s")
-    )
-    return Waits(oldest_s, whole(row["waiting"]), commit_s)
-
-
 def _read_sent(rows: Sequence[Row]) -> Sent:
     (row,) = rows
     return Sent(_in_line(row["executed"]), whole(row["dump_thread"]), whole(row["sent"]))
@@ -687,13 +694,6 @@ def _read_behind(rows: Sequence[Row]) -> Behind | None:
         missing=_text(row["missing"]),
         applying_us=max(ages_us, default=None),
         applied_us=whole(row["applied_us"]),
-    )
-
-
-def _read_copying(rows: Sequence[Row]) -> Copying:
-    (row,) = rows
-    return Copying(
-        _text(row["stage"]), int(str(row["copied"])), int(str(row["estimated"])), _text(row["fault"]) or None
     )
 
 
@@ -766,7 +766,3 @@ _RESIZES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Sequence[Row]], st
 def _in_line(gtids: object) -> str:
     """A GTID set, which the server breaks into lines."""
     return str(gtids).replace("\n", "")
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -246,7 +246,7 @@ class Applier:
         """One commit; when its acknowledgement does not come in time the change stays all the same."""
         try:
             primary = self._fleet.source
-            await primary.kick.query(primary.dialect.kick(), deadline_s=step.deadline_s)
+            await primary.kick.query(primary.dialect.kick, deadline_s=step.deadline_s)
         except ServerUnreachable:
             applied.unacknowledged_s = step.deadline_s
         except ServerRefused as refused:
@@ -263,7 +263,7 @@ _KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog
 
 async def _status(member: Member) -> ServerStatus:
     """A server's counters of semi-sync now."""
-    return await ask(member.control, member.dialect.status())
+    return await ask(member.control, member.dialect.status)
 
 
 async def _value_of(member: Member, check: ReadBack) -> Value:
@@ -290,7 +290,7 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Valu
             # It may wait for an acknowledgement; its fsyncs are done by then.
             with contextlib.suppress(ReplexplorerError):
                 primary = fleet.source
-                await primary.kick.query(primary.dialect.kick(), deadline_s=ends_s - clock.monotonic())
+                await primary.kick.query(primary.dialect.kick, deadline_s=ends_s - clock.monotonic())
         await clock.sleep(_CHECK_EVERY_S)
         state = await member.agent.disk()
     measured_ms = state.measured_by_kind_ms.get(_KINDS.get(step.name.key, ""), state.measured_ms)
@@ -429,15 +429,15 @@ async def restart_io(replica: Member, deadline_s: float) -> None:
     """Stop a replica's IO thread and start it again, whatever becomes of the stop."""
     dialect = replica.dialect
     try:
-        await replica.run(dialect.stop_io(), deadline_s=deadline_s)
+        await replica.run(dialect.stop_io, deadline_s=deadline_s)
     finally:
-        await to_the_end(replica.run(dialect.start_io(), deadline_s=deadline_s))
+        await to_the_end(replica.run(dialect.start_io, deadline_s=deadline_s))
 
 
 async def _stream(replica: Member) -> tuple[object, ...] | None:
     """What the replica has received, to be compared; None when its server does not answer."""
     try:
-        return await ask(replica.control, replica.dialect.received(), deadline_s=2.0)
+        return await ask(replica.control, replica.dialect.received, deadline_s=2.0)
     except ReplexplorerError:
         return None
 

@@ -174,7 +174,7 @@ async def _is_far(fleet: Fleet, member: Member) -> bool:
     source = fleet.source
     executed = await member.executed()
     missing = subtract_gtids(await source.executed(), executed)
-    purged = await ask(source.control, source.dialect.purged())
+    purged = await ask(source.control, source.dialect.purged)
     return bool(subtract_gtids(purged, executed)) or gtid_count(missing) > _REPLAYED_AT_MOST
 
 
@@ -267,7 +267,7 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
         if not started and is_off:
             started = True
             with contextlib.suppress(ServerRefused):  # it shows as the thread's state
-                await member.run(member.dialect.start_threads())
+                await member.run(member.dialect.start_threads)
             both = view.io_thread == view.sql_thread
             one = "IO thread" if view.io_thread == "off" else "SQL thread"
             tell(f"{member.name}: {'both threads' if both else one} started")
@@ -280,7 +280,7 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
         elif not retried and view.io_thread in ("connecting", "error") and clock.monotonic() >= retry_s:
             retried, retry_s = True, clock.monotonic() + _CONNECTS_WITHIN_S
             with contextlib.suppress(ServerRefused):
-                await member.run(member.dialect.stop_io(), member.dialect.start_io())
+                await member.run(member.dialect.stop_io, member.dialect.start_io)
         gave_up = view.io_thread == "error" and retried and clock.monotonic() >= retry_s
         if gave_up or view.sql_thread == "error" or clock.monotonic() >= ends_s:
             copy = f"`replexplorer rejoin {member.name} --copy` gives it a copy of the source's data"

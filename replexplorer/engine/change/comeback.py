@@ -34,7 +34,7 @@ async def had_before(state: StackState, node: str, fault: str) -> Had:
         loss = seen[1].power_cut if fault == "power_cut" else seen[1].process_dies
     purged: str | None = None
     with suppress(ReplexplorerError):
-        purged = await ask(member.poll, member.dialect.purged(), deadline_s=_WITHIN_S)
+        purged = await ask(member.poll, member.dialect.purged, deadline_s=_WITHIN_S)
     values = sample.values if sample else {}
     sets, is_lax = await _sets(state, fleet.members), loses_rows(fault, values)
     loses_log = is_lax or (fault == "power_cut" and values.get(keys.SYNC_BINLOG, 1) != 1)
@@ -47,7 +47,7 @@ async def seen_last(member: Member, ending: Awaitable[None]) -> str | None:
     task, last = asyncio.ensure_future(ending), None
     with suppress(ReplexplorerError):
         while not task.done():
-            last = await ask(member.poll, member.dialect.executed(), deadline_s=_WITHIN_S)
+            last = await ask(member.poll, member.dialect.executed, deadline_s=_WITHIN_S)
     await task
     return last
 
@@ -60,7 +60,7 @@ async def _sets(state: StackState, nodes: Collection[str]) -> dict[str, str]:
 
 async def _set(member: Member) -> str | None:
     try:
-        return await ask(member.poll, member.dialect.received_gtids(), deadline_s=_WITHIN_S)
+        return await ask(member.poll, member.dialect.received_gtids, deadline_s=_WITHIN_S)
     except ReplexplorerError:
         return None
 
@@ -107,10 +107,10 @@ class Return:
         try:
             if member.probed is None:  # it was down when this session came
                 member.probed = await probe(member.poll)
-            names = await ask(member.control, member.dialect.binlogs())
+            names = await ask(member.control, member.dialect.binlogs)
             logged = await ask(member.control, member.dialect.logged_before(names[-1][0])) if names else ""
-            purged = await ask(member.control, member.dialect.purged())
-            uptime_s = (await ask(member.control, member.dialect.status())).uptime_s or 0
+            purged = await ask(member.control, member.dialect.purged)
+            uptime_s = (await ask(member.control, member.dialect.status)).uptime_s or 0
         except ReplexplorerError:
             return None
         self.started_wall_s = fleet.outside.clock.wall() - uptime_s - 1

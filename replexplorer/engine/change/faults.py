@@ -92,8 +92,8 @@ class Faults:
         """What stops and starts the thread that this kind is done to."""
         dialect = self._fleet.member(node).dialect
         if kind.key == "applier_stop":
-            return dialect.stop_applier(), dialect.start_applier()
-        return dialect.stop_io(), dialect.start_io()
+            return dialect.stop_applier, dialect.start_applier
+        return dialect.stop_io, dialect.start_io
 
     def _desired(self, request: FaultRequest, node: str) -> Desired:
         """The knobs that a fault turns."""
@@ -266,8 +266,8 @@ class Faults:
         if fleet.system.is_group or source.name in ended or not ended.issuperset(fleet.replica_names):
             return
         if kept is None or kept.source != source.name:
-            executed = await ask(source.poll, source.dialect.executed())
-            log = await ask(source.poll, source.dialect.log_state())
+            executed = await ask(source.poll, source.dialect.executed)
+            log = await ask(source.poll, source.dialect.log_state)
             alone = Alone(executed, log.running, source.name, self._controls.clock.wall())
             await self._state.write(lambda now: replace(now, alone=alone))
 
@@ -436,7 +436,7 @@ class Faults:
             return
         self._report(f"{member.name} tries its write again within a minute: waiting for a commit")
         try:
-            await member.kick.query(member.dialect.kick(), deadline_s=_WRITES_WITHIN_S)
+            await member.kick.query(member.dialect.kick, deadline_s=_WRITES_WITHIN_S)
         except ReplexplorerError as error:
             self._report(f"{member.name} has not committed yet: {error.message}")
 

@@ -124,7 +124,7 @@ class _Forming:
         """What each node that answers says of its group."""
         found = {}
         for name, member in self._fleet.members.items():
-            question = member.probed.membership() if member.probed is not None else None
+            question = member.probed.membership if member.probed is not None else None
             if question is not None:
                 with contextlib.suppress(ReplexplorerError):
                     found[name] = await ask(member.control, question)
@@ -168,7 +168,7 @@ class _Forming:
         """Let the node that has executed most be the first member."""
         first, _ = await self._most(self._fleet.members.values())
         self._tell(f"{first.name}: founds the group")
-        await self._begin_with(first, first.dialect.found())
+        await self._begin_with(first, first.dialect.found)
 
     async def _go_on_alone(self, seen: Mapping[str, Membership]) -> None:
         """No majority comes back: the member that has executed most goes on as the group, and the others that
@@ -176,7 +176,7 @@ class _Forming:
         alone = (name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF)
         first, others = await self._most(self._fleet.members[name] for name in alone)
         for member in others:
-            await member.run(*member.dialect.leave(), deadline_s=_STATEMENT_WITHIN_S)
+            await member.run(*member.dialect.leave, deadline_s=_STATEMENT_WITHIN_S)
         self._tell(f"{first.name}: goes on without the majority that is gone")
         await self._begin_with(first, first.dialect.go_on_with(self._addresses([first.name])))
 
@@ -191,7 +191,7 @@ class _Forming:
         try:
             await first.run(*statements, deadline_s=_STATEMENT_WITHIN_S)
         finally:
-            await to_the_end(first.run(*first.dialect.after_founding()))
+            await to_the_end(first.run(*first.dialect.after_founding))
 
     async def _join(self, name: str, seeds: tuple[str, ...]) -> None:
         member = self._fleet.members[name]

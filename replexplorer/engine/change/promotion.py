@@ -82,7 +82,7 @@ async def take_the_place(run: RoleRun, wanted: str | None, *, accept_loss: bool)
             if not accept_loss:
                 raise refusal from None
             run.warnings.append(refusal.message)
-            await Statements(member)(member.dialect.stop_io())
+            await Statements(member)(member.dialect.stop_io)
     lost = subtract_gtids(chosen.lacks, await member.executed())
     await _note_who_differs(run, lost)
     return lost
@@ -136,14 +136,14 @@ async def _until_nothing_arrives(run: RoleRun, source: str) -> list[Candidate]:
 
 async def _drain_all(run: RoleRun, sql: Statements) -> None:
     """Let a node receive nothing more, and apply what it has received."""
-    await sql(sql.member.dialect.stop_io())
+    await sql(sql.member.dialect.stop_io)
     await _drain(run, sql, await run.received(sql.member))
 
 
 async def _drain(run: RoleRun, sql: Statements, received: str) -> None:
     """Wait until all that was received is applied; raises StackUnavailable where it is not."""
     member = sql.member
-    await sql(member.dialect.start_applier())
+    await sql(member.dialect.start_applier)
     patience = Patience(run.clock, _DRAINS_WITHIN_S)
     while not await _reaches(sql, received, _WAIT_EACH_S):
         threads = await member.threads()
@@ -189,7 +189,7 @@ async def block(run: RoleRun) -> None:
     """Block writes at the source, and wait until the replica has all of them."""
     old, new = run.old, run.new
     async with run.step("block writes", old.name) as sql:
-        await sql(*old.dialect.refuse_writes(), within_s=_BLOCKS_WITHIN_S)
+        await sql(*old.dialect.refuse_writes, within_s=_BLOCKS_WITHIN_S)
     others = run.followers(old.name, but=new.name)
     async with run.step("receive and apply the rest", new.name) as sql:
         within_s = _CAUGHT_UP_WITHIN_S + 2 * max(run.state.asked_rtts_ms(), default=0.0) / 1000
@@ -207,16 +207,16 @@ async def promote(run: RoleRun) -> None:
     """Make a replica that has everything take writes, with what is asked of the source."""
     member, dialect = run.new, run.new.dialect
     async with run.step("promote", member.name) as sql:
-        await sql(dialect.stop_threads(), *dialect.follow_nobody())
+        await sql(dialect.stop_threads, *dialect.follow_nobody)
         for name, value in _of_the_source(run):
             if name.key == keys.SEMI_SYNC:
-                run.yes_tx = (await ask(member.control, dialect.status())).yes_tx
+                run.yes_tx = (await ask(member.control, dialect.status)).yes_tx
             try:
                 await sql(dialect.set(name.key, value))
             except (ServerRefused, UsageError) as refused:
                 run.warnings.append(f"{member.name} did not take {name.key} {value}: {refused}")
         run.history = await member.executed()
-        await sql(*dialect.open_for_writes())
+        await sql(*dialect.open_for_writes)
     run.opened_s = run.clock.monotonic()
 
 
@@ -268,7 +268,7 @@ async def hand_over(run: RoleRun) -> None:
 async def _first_write(run: RoleRun, new: Member) -> None:
     """One commit at the new source."""
     deadline_s = max(2.0, 3 * max(run.state.asked_rtts_ms(), default=0.0) / 1000)
-    failure, kick = f"the first commit at {new.name} was not answered", new.dialect.kick()
+    failure, kick = f"the first commit at {new.name} was not answered", new.dialect.kick
     async with run.step("first write", new.name, failure) as sql:
         await new.kick.query(kick, deadline_s=deadline_s)
         sql.append(kick)
@@ -288,7 +288,7 @@ async def _point(run: RoleRun, member: Member, new: Member) -> None:
         lost = await hole_of(new, member)
         why = hole_words(lost) if lost else run.state.requested.diverged.get(member.name)
         if why is not None:
-            await sql(member.dialect.stop_threads())
+            await sql(member.dialect.stop_threads)
             raise StackUnavailable(f"it {why}", f"`replexplorer rejoin {member.name}` copies it")
         await run.follow(sql, new)
 
@@ -334,11 +334,11 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
             member = await run.start(name)
     executed, dialect, errant = await member.executed(), member.dialect, ""
     if system.numbers_alike:
-        position = await ask(source.control, source.dialect.position())
+        position = await ask(source.control, source.dialect.position)
         errant = subtract_gtids(executed, position.owned, position.executed)
     lacks, why = "", None
     if not system.is_group:
-        lacks = subtract_gtids(await ask(source.control, source.dialect.purged()), executed)
+        lacks = subtract_gtids(await ask(source.control, source.dialect.purged), executed)
         lost = await hole_of(source, member)
         why = hole_words(lost) if lost else run.state.requested.diverged.get(name)
     if why is not None:
@@ -354,18 +354,18 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
             )
         async with run.step("leave the group" if system.is_group else "keep writes away", name) as sql:
             if system.is_group:
-                await sql(*dialect.leave())
+                await sql(*dialect.leave)
             else:
                 await run.keep_roles(source.name, following)
                 if await member.threads() is not None:
-                    await sql(dialect.stop_threads())
-            await sql(*dialect.refuse_clients())
+                    await sql(dialect.stop_threads)
+            await sql(*dialect.refuse_clients)
         if dialect.copies:
             member = await copy(run, member, source)
         else:
             async with run.step("empty it", name) as sql:
-                databases = await ask(member.control, dialect.databases())
-                await sql(*dialect.follow_nobody(), *dialect.empty(databases))
+                databases = await ask(member.control, dialect.databases)
+                await sql(*dialect.follow_nobody, *dialect.empty(databases))
         if not system.is_group:
             await run.state.write(lambda now: now.differing({name: None}))
     if system.is_group:
@@ -384,8 +384,8 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
     fleet.need(Ability.STOP_SERVERS)
     async with run.step(f"copy {source.name}", member.name) as sql:
         for each in (source, member):
-            if not await ask(each.control, each.dialect.can_copy()):
-                await Statements(each)(*each.dialect.allow_copy())
+            if not await ask(each.control, each.dialect.can_copy):
+                await Statements(each)(*each.dialect.allow_copy)
         address = SourceAddress(source.name, credentials.control_user, credentials.control_password)
         watching = asyncio.create_task(_tell_copied(run, member), name="watch the copy")
         try:
@@ -402,7 +402,7 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
         await _until_ended(run, member.name)
     async with run.step("start on the copy", member.name):
         member = await run.start(member.name)
-        found = await ask(member.control, member.dialect.copying())
+        found = await ask(member.control, member.dialect.copying)
         if found.fault:
             raise StackUnavailable(f"the copy for {member.name} failed: {found.fault}", "rejoin it again")
     return member
@@ -412,7 +412,7 @@ async def _gets_all_back(member: Member, source: Member) -> None:
     """Raises StackUnavailable where a source no longer has its first binlog, or sends a node what it has
     numbered itself, which a server with its `server_id` leaves out."""
     uuid, why = member.server_uuid, None
-    first = next(iter(await ask(source.control, source.dialect.binlogs())), ("none", 0))[0]
+    first = next(iter(await ask(source.control, source.dialect.binlogs)), ("none", 0))[0]
     if uuid and (own := numbered_by(uuid, await source.executed())):
         why = f"it leaves out {transactions(own)} that it numbered itself"
     elif int("".join(filter(str.isdigit, first.rpartition(".")[2])) or 0) != 1:
@@ -429,7 +429,7 @@ async def _tell_copied(run: RoleRun, member: Member) -> None:
     while True:
         await run.clock.sleep(_COPY_EVERY_S)
         with contextlib.suppress(ReplexplorerError):
-            found = await ask(member.poll, member.dialect.copying())
+            found = await ask(member.poll, member.dialect.copying)
             if found.stage is not None:
                 copied, of = found.copied_bytes / 1e6, found.estimated_bytes / 1e6
                 run.report(f"{member.name}: {found.stage.lower()}, {copied:.0f} of {of:.0f} MB")
@@ -469,7 +469,7 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
                 f"{name} is no member that a majority answers", "`replexplorer status` says what it is"
             )
     chosen = fleet.member(wanted)
-    electing, kick = source.dialect.elect(chosen.server_uuid or ""), chosen.dialect.kick()
+    electing, kick = source.dialect.elect(chosen.server_uuid or ""), chosen.dialect.kick
     if electing is None:
         raise UsageError(f"switchover: every node of {fleet.system.title} takes writes")
     run.begin(source.name, wanted)

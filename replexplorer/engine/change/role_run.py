@@ -248,14 +248,14 @@ class RoleRun:
         applier waits for no acknowledgement."""
         credentials, dialect = self.fleet.logins, sql.member.dialect
         address = SourceAddress(source.name, credentials.replication_user, credentials.replication_password)
-        await sql(dialect.stop_threads(), *dialect.refuse_writes())
+        await sql(dialect.stop_threads, *dialect.refuse_writes)
         pointing = dialect.follow(address)
         await ask(sql.member.control, pointing, deadline_s=ENDS_WITHIN_S)
         sql.append(pointing.statement)
         sample = self.state.samples.get(sql.member.name)
         if sample is not None and sample.values.get(keys.SEMI_SYNC) == "on":
             await sql(dialect.set(keys.SEMI_SYNC, "off"))
-        await sql(*dialect.register(), dialect.start_threads())
+        await sql(*dialect.register, dialect.start_threads)
 
     async def start(self, node: str) -> Member:
         """Start a node's server and wait for a login; raises StackUnavailable."""

@@ -267,7 +267,7 @@ class RoleChanges:
         """The new source takes writes: everybody else follows it, as far as they can."""
         to = run.new
         if self._fleet.standing(to.name).follows is not None:
-            await Statements(to)(to.dialect.stop_threads(), *to.dialect.follow_nobody())
+            await Statements(to)(to.dialect.stop_threads, *to.dialect.follow_nobody)
         run.history = await to.executed()
         await hand_over(run)
         await run.look()
@@ -282,10 +282,10 @@ class RoleChanges:
         await run.keep_roles(source.name, follow)
         if self._state.reachable(source.name):
             try:
-                await Statements(source)(*source.dialect.open_for_writes())
+                await Statements(source)(*source.dialect.open_for_writes)
             except ReplexplorerError:
                 # It may refuse the undo of what it refused, and take writes all the same.
-                if (await ask(source.control, source.dialect.settings())).refuses_writes is not False:
+                if (await ask(source.control, source.dialect.settings)).refuses_writes is not False:
                     raise
         for name in follow:
             with contextlib.suppress(ReplexplorerError):

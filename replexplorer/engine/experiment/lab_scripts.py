@@ -34,7 +34,7 @@ async def catch_up(act: Act) -> PhaseResult:
     clock, replica = stack.clock, stack.seen.replicas[0]
     await stack.load.follow()
     found = await act.measure(clock.monotonic() + _WARMUP_S)
-    executed = await stack.ask(stack.seen.source, stack.dialect(stack.seen.source).executed())
+    executed = await stack.ask(stack.seen.source, stack.dialect(stack.seen.source).executed)
     behind = await stack.ask(replica, stack.dialect(replica).behind(executed))
     waiting = gtid_count(behind.queued or "") if behind else 0
     lag_s = 0.0

@@ -141,7 +141,7 @@ async def archive(act: Act, rows: int | None = None) -> PhaseResult:
         return await ask(sql, dialect.table_bytes(_DATABASE, "title"), deadline_s=WITHIN_S) / _MB
 
     async def binlog_mb() -> float:
-        return sum(size for _, size in await ask(sql, dialect.binlogs(), deadline_s=WITHIN_S)) / _MB
+        return sum(size for _, size in await ask(sql, dialect.binlogs, deadline_s=WITHIN_S)) / _MB
 
     try:
         await do(sql, *drop)

@@ -324,7 +324,7 @@ class StackApi:
         with suppress(ReplexplorerError):
             for node in ending:
                 member = self._fleet.member(node)
-                await execute(member.control, (member.dialect.stop_io(),))
+                await execute(member.control, (member.dialect.stop_io,))
             await self._until_registered(0, len(self._fleet.replicas) - len(ending))
 
     async def attach(self, replicas: int | None) -> None:
@@ -338,7 +338,7 @@ class StackApi:
             if replica.probed is None or (sample and (sample.view.io_thread == "off") is not runs):
                 continue
             dialect = replica.dialect
-            await execute(replica.control, (dialect.start_io() if runs else dialect.stop_io(),))
+            await execute(replica.control, (dialect.start_io if runs else dialect.stop_io,))
         down = sum(map(self._is_down, attached))
         await self._until_registered(len(attached) - down, len(attached))
         await self._state.refresh()
@@ -419,7 +419,7 @@ class StackApi:
                         "`replexplorer status` shows why",
                     )
                 await self.clock.sleep(_LOOK_EVERY_S)
-            executed = await ask(sql, dialect.executed())
+            executed = await ask(sql, dialect.executed)
             return await ledger_rows(sql, dialect, run), executed
         finally:
             await sql.close()
@@ -427,7 +427,7 @@ class StackApi:
     async def caught_up(self, within_s: float = _CATCH_UP_S, among: Sequence[str] | None = None) -> bool:
         """Wait until the replicas, or those `among` them, have what the source has now, on connections of its
         own: the lag is looked at meanwhile. Answers whether they have, each within this time."""
-        executed = await self.ask(self.seen.source, self.dialect(self.seen.source).executed())
+        executed = await self.ask(self.seen.source, self.dialect(self.seen.source).executed)
         have = [
             await self.ask(name, self.dialect(name).reached(executed, within_s))
             for name in (self.seen.replicas if among is None else among)

@@ -172,15 +172,15 @@ class ExposureWatch:
 
     async def _look(self, source: Member) -> None:
         sql, dialect = source.meter, source.dialect
-        first = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        first = await ask(sql, dialect.executed, deadline_s=_SOURCE_WITHIN_S)
         replicas = self._fleet.replicas
         answered = set(await asyncio.gather(*map(self._ask_replica, replicas)))
         asked_s = self._clock.monotonic()
-        before = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        before = await ask(sql, dialect.executed, deadline_s=_SOURCE_WITHIN_S)
         log_asked_s = self._clock.monotonic()
-        log = await ask(sql, dialect.log_state(), deadline_s=_SOURCE_WITHIN_S)
+        log = await ask(sql, dialect.log_state, deadline_s=_SOURCE_WITHIN_S)
         at_s = (log_asked_s + self._clock.monotonic()) / 2
-        after = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        after = await ask(sql, dialect.executed, deadline_s=_SOURCE_WITHIN_S)
         look = SourceLook(at_s, before, after, log, asked_s=asked_s, first=first)
         received: dict[str, Received | None] = {}
         for replica in replicas:
@@ -210,7 +210,7 @@ class ExposureWatch:
         if replica.probed is None or now_s < self._again_s.get(replica.name, now_s):
             return None
         try:
-            gtids = await ask(replica.meter, replica.dialect.received_gtids(), deadline_s=_REPLICA_WITHIN_S)
+            gtids = await ask(replica.meter, replica.dialect.received_gtids, deadline_s=_REPLICA_WITHIN_S)
         except ReplexplorerError:
             self._again_s[replica.name] = self._clock.monotonic() + _NOT_AGAIN_S
             return None

@@ -123,18 +123,18 @@ async def _sample_reachable(
     async def answer(question: Question[T]) -> T:
         return await ask(member.poll, question, deadline_s=_POLL_DEADLINE_S)
 
-    status, settings = await answer(dialect.status()), await answer(dialect.settings())
+    status, settings = await answer(dialect.status), await answer(dialect.settings)
     view = bare_view(member, reachable=True)
     if before is not None:
         view = replace(view, gtid_executed=before.view.gtid_executed)
     if with_gtids:
-        executed = await ask_if_known(member.poll, dialect.executed(), deadline_s=_POLL_DEADLINE_S)
+        executed = await ask_if_known(member.poll, dialect.executed, deadline_s=_POLL_DEADLINE_S)
         view = replace(view, gtid_executed=executed)
     sample = NodeSample(at_s, view, status, settings.values, refuses_writes=settings.refuses_writes)
-    if (question := dialect.membership()) is not None:
+    if (question := dialect.membership) is not None:
         membership = await answer(question)
         return replace(sample, view=replace(view, state=membership.state, member=membership))
-    threads = await answer(dialect.threads())
+    threads = await answer(dialect.threads)
     if threads is not None or settings.refuses_writes:
         threads = threads or Threads("off", "off")
         view = replace(
@@ -148,15 +148,15 @@ async def _sample_reachable(
         return replace(sample, view=view, replica_switch=settings.registers, follows=threads.source_host)
     waits = None
     if settings.values.get(keys.SEMI_SYNC) == "on":
-        waits = await ask_if_known(member.poll, dialect.waits(), deadline_s=_POLL_DEADLINE_S)
+        waits = await ask_if_known(member.poll, dialect.waits, deadline_s=_POLL_DEADLINE_S)
         if before is not None and before.oldest_wait_s and acks_between(before.status, status) == 0:
             # A timeout switches semi-sync off and then releases who waits: counters from before it beside
             # waits from after it would show a source that is on and for which nobody waits.
-            status = await answer(dialect.status())
+            status = await answer(dialect.status)
     timeouts = before.logged_timeouts if before else None
     if before is None or before.status.no_times != status.no_times:
         # After the last look at the counters: one that is missed here is never asked for again.
-        timeouts = await ask_if_known(member.poll, dialect.timeouts(), deadline_s=_POLL_DEADLINE_S)
+        timeouts = await ask_if_known(member.poll, dialect.timeouts, deadline_s=_POLL_DEADLINE_S)
     return replace(
         sample,
         status=status,
@@ -193,11 +193,11 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
     acknowledgement may be executed there and is owned by its session here: it lacks nothing. Members of one
     group apply the same transactions, each in its own time: none of them is ahead.
     """
-    member = await asked(replica, lambda dialect: dialect.membership())
+    member = await asked(replica, lambda dialect: dialect.membership)
     if member is not None and member.belongs is not Belonging.OUTSIDE:
         return ""
-    executed = await asked(replica, lambda dialect: dialect.executed())
-    position = await asked(primary, lambda dialect: dialect.position())
+    executed = await asked(replica, lambda dialect: dialect.executed)
+    position = await asked(primary, lambda dialect: dialect.position)
     if executed is None or position is None:
         return None
     return subtract_gtids(executed, position.owned, position.executed)
@@ -206,8 +206,8 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
 async def hole_of(source: Member, node: Member) -> str | None:
     """The transactions of its own that a node has lost and the source has, empty for none; None when one does
     not say. The node is asked last, for it only grows meanwhile."""
-    theirs = await asked(source, lambda dialect: dialect.executed())
-    own = await asked(node, lambda dialect: dialect.executed())
+    theirs = await asked(source, lambda dialect: dialect.executed)
+    own = await asked(node, lambda dialect: dialect.executed)
     if theirs is None or own is None:
         return None
     return hole(node.server_uuid, own, theirs) if node.server_uuid else ""
@@ -371,11 +371,11 @@ async def sample_cost(fleet: Fleet) -> CostSample | None:
     except ReplexplorerError:
         return None
     began_s = fleet.outside.clock.monotonic()
-    status = await asked(source, lambda dialect: dialect.status())
+    status = await asked(source, lambda dialect: dialect.status)
     if status is None:
         return None
     answered_s = fleet.outside.clock.monotonic()
-    log = await asked(source, lambda dialect: dialect.log_state())
+    log = await asked(source, lambda dialect: dialect.log_state)
     streams = {each.name: await asked(source, partial(_stream_to, replica=each)) for each in replicas}
     names = [member.name for member in (source, *replicas)]
     used = await asyncio.gather(*(_cpu(fleet, name) for name in names))
@@ -383,7 +383,7 @@ async def sample_cost(fleet: Fleet) -> CostSample | None:
         source=source.name,
         counters=Sample(began_s, status, source.server_uuid, answered_s),
         redo_bytes=None if log is None else log.written_bytes,
-        binlogs=await asked(source, lambda dialect: dialect.binlogs()),
+        binlogs=await asked(source, lambda dialect: dialect.binlogs),
         cpu={name: cpu for name, cpu in zip(names, used, strict=True) if cpu is not None},
         streams=streams,
         machine=await _machine(fleet),

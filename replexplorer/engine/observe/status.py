@@ -107,7 +107,7 @@ async def _oldest_commit_s(state: StackState) -> float | None:
     sample, source = state.source_sample, state.fleet.source
     if sample is None or not sample.view.reachable or state.fleet.system.is_group:
         return None
-    waits = await asked(source, lambda dialect: dialect.waits())
+    waits = await asked(source, lambda dialect: dialect.waits)
     return None if waits is None else waits.oldest_commit_s
 
 

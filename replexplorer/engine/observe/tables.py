@@ -24,7 +24,7 @@ async def schema_findings(member: Member, databases: Sequence[str] = ()) -> tupl
     """What is found in these databases, problems first; without any in all but the program's own and those
     that its captured workloads made. Raises UsageError for one that is not there, ServerUnreachable."""
     dialect, sql = member.dialect, member.control
-    there = await ask(sql, dialect.databases())
+    there = await ask(sql, dialect.databases)
     unknown = [name for name in databases if name not in there]
     if unknown:
         known = ", ".join(there) or "none"

@@ -58,12 +58,12 @@ class TransferLook:
             if last is None or not runs or membership is None or not membership.is_ready:
                 return None
             return replace(last, elapsed_s=now_s - last.began_s, runs=False, done=last.total)
-        executed = gtid_count(await ask(member.poll, member.dialect.executed(), deadline_s=_DEADLINE_S))
+        executed = gtid_count(await ask(member.poll, member.dialect.executed, deadline_s=_DEADLINE_S))
         if last is None or not runs:
             last, self._had[member.name] = Transfer(TransferKind.INCREMENTAL, now_s, 0.0), executed
         had, total = self._had[member.name], last.total
         if total is None and (source := self._fleet.source) is not member:
-            needed = await asked(source, lambda dialect: dialect.executed())
+            needed = await asked(source, lambda dialect: dialect.executed)
             total = None if needed is None else max(0, gtid_count(needed) - had)
         donor = last.donor if membership.donor is None else self._fleet.node_at(membership.donor)
         done = None if total is None else min(executed - had, total)

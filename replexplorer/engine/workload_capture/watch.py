@@ -172,7 +172,7 @@ class _Watch:
         kept = await ask(sql, questions.kept())
         if not kept.digests:
             raise MissingPiece(f"{sql.node} keeps no digests of statements", questions.TURN_DIGESTS_ON)
-        there = await ask(sql, self._dialect.databases())
+        there = await ask(sql, self._dialect.databases)
         if unknown := [name for name in databases if name not in there]:
             known = ", ".join(there) or "none"
             raise UsageError(f"no database {unknown[0]!r} on {sql.node}", f"it has {known}")
