@@ -88,25 +88,15 @@ def test_where_nobody_acknowledges_no_tps_is_predicted(
     assert answer(capsys, "semi_sync=on", "workload=point_select", *words)["tps"] > 0
 
 
-def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_for_people(capsys: pytest.CaptureFixture[str], snapshot: object) -> None:
     assert main(["predict", "rtt=85ms", "semi_sync=on"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    first, limit, *_ = out.splitlines()
-    assert first.endswith(" TPS")
-    assert "; ceiling of 8 clients " in first
-    assert limit.startswith("network wait: ")
-    assert "rtt@db2 85 ms" in out
-    assert "the shipped model: median error " in out
-    assert "knobs not named at their defaults" in out
+    assert capsys.readouterr() == (snapshot, "")
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
         ("clints=3", "unknown knob 'clints': did you mean clients?"),
-        ("rtt=6000", "rtt=6000 is out of range"),
-        ("rtt", "'rtt' is not KEY=VALUE"),
         ("rtt@db3=5", "no node 'db3' in this stack"),
         ("clients=0", "clients=0 commits nothing"),
     ],
@@ -176,7 +166,9 @@ def test_what_settings_risk_follows_from_the_tps(
         assert found["source_lost"] == NOTHING
 
 
-def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_are_predicted_as_a_sweep_would_measure_them(
+    capsys: pytest.CaptureFixture[str], snapshot: object
+) -> None:
     words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
     documents = answer(capsys, *words)
     assert [(each["settings"]["rtt@db2"], each["settings"]["clients"]) for each in documents] == [
@@ -187,12 +179,7 @@ def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.Captur
     ]
     assert documents[2] == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
     assert main(["predict", *words]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].split() == [
-        *("semi_sync", "rtt", "clients", "TPS", "ms", "CEILING"),
-        *("DIES", "CUT", "LOST", "LIMIT"),
-    ]
-    assert told[3].split()[:5] == ["on", "85", "ms", "1", f"{documents[2]['tps']:.1f}"]
+    assert capsys.readouterr().out == snapshot
     assert main(["predict", "rtt=10,,85"]) == 2
 
 

@@ -18,10 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer import __version__
 from replexplorer.adapters.journal import FileJournal
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
 from replexplorer.core.experiment.sweep_result import (
+    NO_DIFFERENCE,
     CellFigures,
     Effect,
     Swept,
@@ -30,7 +32,6 @@ from replexplorer.core.experiment.sweep_result import (
     figures_of,
     heat_map,
     passes_needed,
-    scatter,
 )
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
@@ -40,7 +41,7 @@ from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.run import RunJournal
 from replexplorer.formats.documents import plain
-from replexplorer.reports.report import Report, html, markdown, plain_text
+from replexplorer.reports.report import Report, html, markdown
 from replexplorer.reports.svg import heat_chart
 from replexplorer.reports.sweep_report import passes_text, sweep_report, sweep_table, under
 from tests.unit.test_cli_load import conditions
@@ -216,48 +217,64 @@ def test_what_was_not_run_is_unknown_and_never_zero() -> None:
 # -- effects
 
 
-def effects(grid: Grid, *tps: float, relative: float | None = 0.001) -> dict[str, Effect]:
-    runs = [run_of(at, value, relative=relative) for at, value in enumerate(tps)]
-    return {f"{each.key} {each.before}": each for each in effects_of(grid, figures_of(grid, runs))}
+def effects(knobs: str, *tps: float | None, relative: float | None = 0.001) -> Sequence[Effect]:
+    """Of cells that had these TPS; None: the run failed."""
+    grid = grid_of(*knobs.split())
+    runs = [
+        run_of(at, each, relative=relative, why="no" if each is None else None) for at, each in enumerate(tps)
+    ]
+    return effects_of(grid, figures_of(grid, runs))
 
 
-def test_the_ratio_is_the_geometric_mean_of_the_pairs_with_a_t_interval() -> None:
-    grid = grid_of("rtt=0,2,10", "clients=8,32")
-    found = effects(grid, 100, 300, 100, 310, 100, 320)["clients 8"]
-    logs = [log(3), log(3.1), log(3.2)]
-    middle = sum(logs) / 3
-    deviation = (sum((each - middle) ** 2 for each in logs) / 2) ** 0.5
-    assert found.ratio == pytest.approx(exp(middle))
-    assert found.low == pytest.approx(exp(middle - 4.30265 * deviation / 3**0.5))
-    assert found.high == pytest.approx(exp(middle + 4.30265 * deviation / 3**0.5))
-    assert (found.verdict, found.pairs) == ("faster", 3)
-    assert found.words == "clients 8 → 32: x3.1 [2.9, 3.4], 3.1 times faster, in 3 pairs"
-
-
-def test_neighbouring_values_are_compared_in_the_order_given() -> None:
-    grid = grid_of("sync_binlog=1,0,100", "rtt=0,1,2,3")
-    found = effects(grid, *([100, 101, 99, 100] * 3))
-    assert list(found)[:2] == ["sync_binlog 1", "sync_binlog 0"]
-    assert found["sync_binlog 1"].ratio == pytest.approx(1)
-
-
-def test_an_interval_that_holds_1_shows_no_difference() -> None:
-    grid = grid_of("sync_binlog=1,0", "rtt=0,1,2,3")
-    found = effects(grid, 100, 100, 100, 100, 103, 98, 101, 99)["sync_binlog 1"]
-    assert found.verdict == "no difference shown"
-    assert found.words.startswith("sync_binlog 1 → 0: no difference shown (x1.00 [0.97, 1.04], in 4 pairs)")
-
-
-def test_one_pair_has_the_interval_of_its_two_cells() -> None:
-    grid = grid_of("rtt=0,10")
-    found = effects(grid, 100, 50, relative=0.01)["rtt 0 ms"]
-    half = 2 * 2.2622 * 0.01  # the ends of the intervals of both cells, 9 degrees of freedom each
-    assert found.low == pytest.approx(0.5 * exp(-half), rel=1e-3)
-    assert found.high == pytest.approx(0.5 * exp(half), rel=1e-3)
-    assert found.words == "rtt 0 → 10 ms: x0.50 [0.48, 0.52], 2.0 times slower, in 1 pair"
-    bare = effects(grid, 100, 50, relative=None)["rtt 0 ms"]
-    assert (bare.verdict, bare.low) == ("no interval", None)
-    assert bare.words == "rtt 0 → 10 ms: x0.50 without an interval (in 1 pair)"
+@pytest.mark.parametrize(
+    ("knobs", "tps", "relative", "words"),
+    [
+        (
+            "clients=8,32 rtt=0,2,10",
+            (100, 100, 100, 300, 310, 320),
+            0.001,
+            ["clients 8 → 32: x3.1 [2.9, 3.4], 3.1 times faster, in 3 pairs"],
+        ),
+        (
+            "sync_binlog=1,0,100 rtt=0,1,2,3",
+            (100, 100, 100, 100, 103, 98, 101, 99, 100, 100, 100, 100),
+            0.001,
+            [
+                "sync_binlog 1 → 0: no difference shown (x1.00 [0.97, 1.04], in 4 pairs)",
+                "sync_binlog 0 → 100: no difference shown (x1.00 [0.96, 1.03], in 4 pairs)",
+            ],
+        ),
+        ("rtt=0,10", (100, 50), 0.01, ["rtt 0 → 10 ms: x0.50 [0.48, 0.52], 2.0 times slower, in 1 pair"]),
+        ("rtt=0,10", (100, 50), None, ["rtt 0 → 10 ms: x0.50 without an interval (in 1 pair)"]),
+        (
+            "rtt=0,85 clients=1,32",
+            (900, 1600, 11.5, 205),
+            0.001,
+            [
+                "rtt 0 → 85 ms: x0.040, from x0.013 to x0.13: slower in every pair, in 2 pairs;"
+                " how much depends on the other knobs"
+            ],
+        ),
+        (
+            "rtt=0,85 clients=1,32",
+            (100, 100, 50, None),
+            0.001,
+            ["rtt 0 → 85 ms: x0.500 [0.498, 0.502], 2.0 times slower, in 1 pair, 1 left out"],
+        ),
+        (
+            "rtt=0,85 clients=1,32",
+            (100, None, None, 9),
+            0.001,
+            ["rtt 0 → 85 ms: not measured, 2 pairs had a run that failed"],
+        ),
+    ],
+)
+def test_neighbouring_values_are_compared_in_pairs_equal_in_all_else(
+    knobs: str, tps: Sequence[float | None], relative: float | None, words: Sequence[str]
+) -> None:
+    """The geometric mean of the ratios with Student's t; of one pair what its two intervals allow."""
+    found = effects(knobs, *tps, relative=relative)
+    assert [each.words for each in found if each.key == knobs.partition("=")[0]] == words
 
 
 def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes() -> None:
@@ -266,7 +283,6 @@ def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes()
     cells = ((0, 110), (0, 180), (1, 100), (1, 140))
     runs = [replace(run_of(cell, tps), block=at % 2) for at, (cell, tps) in enumerate(cells)]
     figures = figures_of(sweep.grid, runs)
-    assert passes_needed(figures) == 8
     assert passes_text(sweep, figures) == (
         f"2 passes are too few at this noise: about 8 give TPS within 30 %"
         f" ({duration_text(6 * sweep.seconds() / 2)} more)"
@@ -293,86 +309,42 @@ def test_as_many_passes_as_are_said_to_be_needed_are_enough(noise: float, cells:
     assert (passes_needed(figures(needed)) or 0) <= needed
 
 
-def test_an_effect_that_depends_on_the_other_knobs_is_told_as_a_range() -> None:
-    grid = grid_of("rtt=0,85", "clients=1,32")
-    found = effects(grid, 900, 1600, 11.5, 205)["rtt 0 ms"]
-    assert found.verdict == "slower in every pair"
-    assert found.words == (
-        "rtt 0 → 85 ms: x0.040, from x0.013 to x0.13: slower in every pair, in 2 pairs;"
-        " how much depends on the other knobs"
-    )
-
-
-def test_pairs_with_a_failed_cell_are_left_out_and_counted() -> None:
-    grid = grid_of("rtt=0,85", "clients=1,32")
-    runs = [run_of(0, 100), run_of(1, 100), run_of(2, 50), run_of(3, None, why="no")]
-    found = effects_of(grid, figures_of(grid, runs))[0]
-    assert (found.pairs, found.left_out) == (1, 1)
-    runs = [run_of(0, 100), run_of(1, None, why="no"), run_of(2, None, why="no"), run_of(3, 9)]
-    found = effects_of(grid, figures_of(grid, runs))[0]
-    assert (found.ratio, found.verdict) == (None, "not measured")
-    assert found.words == "rtt 0 → 85 ms: not measured, 2 pairs had a run that failed"
-
-
 def test_an_idle_knob_is_seldom_claimed() -> None:
     """Runs differ by 5 % from each other and by less within: what a real machine does."""
-    grid = grid_of("sync_binlog=1,0", "rtt=0,1,2,3")
     rng = random.Random(5)
     claimed = 0
     for _ in range(1000):
-        found = effects(grid, *(100 * exp(rng.gauss(0, 0.05)) for _ in range(8)), relative=0.02)
-        claimed += found["sync_binlog 1"].verdict != "no difference shown"
+        tps = [100 * exp(rng.gauss(0, 0.05)) for _ in range(8)]
+        claimed += effects("sync_binlog=1,0 rtt=0,1,2,3", *tps, relative=0.02)[0].verdict != NO_DIFFERENCE
     assert claimed <= 70
 
 
 @given(st.lists(st.floats(0.1, 1e5), min_size=6, max_size=6))
 def test_ratios_of_steps_multiply(tps: list[float]) -> None:
-    grid = grid_of("rtt=0,2,10", "clients=1,8")
-    found = effects(grid, *tps)
+    first, second, _ = effects("rtt=0,2,10 clients=1,8", *tps)
     whole = (tps[4] / tps[0] * tps[5] / tps[1]) ** 0.5
-    first, second = found["rtt 0 ms"].ratio, found["rtt 2 ms"].ratio
-    assert first is not None
-    assert second is not None
-    assert first * second == pytest.approx(whole, rel=1e-6)
+    assert (first.ratio or 0) * (second.ratio or 0) == pytest.approx(whole, rel=1e-6)
 
 
 # -- the heat map
 
 
-def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_others() -> None:
+def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_others(
+    snapshot: object,
+) -> None:
     grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
     runs = [run_of(at, float(10 * 2**at)) for at in range(12)]
     runs[-1] = run_of(11, 5.0, why="no")
     heat = heat_map(grid, figures_of(grid, runs))
     assert heat is not None
-    assert (heat.rows.key, heat.columns.key) == ("sync_binlog", "clients")
-    assert heat.fields[0][0].value == pytest.approx((10 * 80) ** 0.5)
-    worst, last = heat.fields[0][0], heat.fields[1][2]
-    assert (last.cells, last.of) == (1, 2)
-    assert heat.warmth(worst) == 0.0
-    assert max(heat.warmth(each) or 0 for row in heat.fields for each in row) == 1.0
-    lines = heat.lines
-    assert lines[0] == "TPS: sync_binlog down, clients across"
-    assert "░░ 28.3" in lines[2]
-    assert "*" in lines[3]
+    assert heat.lines == snapshot
 
 
-ON_ITS_WAY = Loss(7, 5, 9, 40.0)
-
-
-def exposed(power_cut: int, source_lost: Loss | Unknown = ON_ITS_WAY) -> Exposure:
+def exposed(power_cut: int, source_lost: Loss | Unknown) -> Exposure:
     return Exposure(Loss(0, 0, 0), Loss(power_cut, 0, 2 * power_cut, 500.0), source_lost)
 
 
-def test_the_table_has_what_each_failure_would_have_lost() -> None:
-    grid = grid_of("sync_binlog=0,1", "rtt=0,10")
-    runs = [run_of(at, 100.0, exposure=exposed(100 * at)) for at in range(4)]
-    runs[-1] = run_of(3, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
-    swept = swept_of(grid, runs)
-    assert [row[-2] for row in sweep_table(grid, swept.cells).rows][2:] == ["0 / 200 / 7", "0 / 5 / ?"]
-    assert swept.cells[3].exposure == swept.cells[3].runs[0].exposure
-    for told in (plain_text(sweep_report(swept)), markdown(sweep_report(swept))):
-        assert "mysqld dies / power cut / source lost" in told
+NO_ANSWER = Unknown("no replica has answered yet")
 
 
 def test_an_empty_map_has_no_warmth() -> None:
@@ -390,18 +362,8 @@ def test_a_line_tells_what_was_measured_and_how_long_things_take() -> None:
     assert run_of(2, 312.4, relative=0.0177).words == "312.4 TPS ±4.1 %"
     failed = run_of(0, 5, why="the stack is armed, not protected")
     assert failed.words == "failed: the stack is armed, not protected, to be tried again"
-    assert [duration_text(each) for each in (40, 89, 100, 3600, 6000)] == [
-        "40 s",
-        "89 s",
-        "2 min",
-        "60 min",
-        "1 h 40 min",
-    ]
-    assert [scatter(each) for each in (Estimate(100, 96, 104), Estimate(100), Estimate(0, 0, 0))] == [
-        "±4 %",
-        "",
-        "",
-    ]
+    lengths = {40: "40 s", 89: "89 s", 100: "2 min", 3600: "60 min", 6000: "1 h 40 min"}
+    assert {each: duration_text(each) for each in lengths} == lengths
 
 
 def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
@@ -419,58 +381,32 @@ def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
 
 def test_the_document_has_its_shape_and_every_figure() -> None:
     grid = grid_of("rtt=0,10", "clients=1,8")
-    runs = [run_of(at, 100.0 + at) for at in range(3)] + [run_of(3, None, why="<&no|")]
-    swept = swept_of(grid, runs)
-    document = swept
-    assert document.cells[0].tps.value == 100
-    assert (document.cells[3].tps.value, document.cells[3].why) == (None, "<&no|")
-    written = plain(document)["cells"]
-    assert written[0]["settings"] == {"rtt@db2": 0.0, "rtt@db3": 0.0, "clients": 1}
-    assert written[0]["labels"] == {"rtt": "0 ms", "clients": "1"}
-    assert (written[3]["failed"], written[3]["runs"][0]["block"]) == ("<&no|", 1)
-    assert plain(document)["knobs"][0] == {"key": "rtt", "unit": "ms", "values": [0.0, 10.0]}
-    assert document.heat_map is not None
-    assert plain(document)["heat_map"]["tps"] == [[100, 101], [102, None]]
-    text = plain_text(sweep_report(swept))
-    assert "does not count: <&no|" in text
-    assert "what each knob by itself did to TPS" in text
-    assert text.isprintable() is False
-    assert all(character.isprintable() for line in text.splitlines() for character in line)
-    assert "\\|" in markdown(sweep_report(swept))
+    document = plain(
+        swept_of(grid, [run_of(at, 100.0 + at) for at in range(3)] + [run_of(3, None, why="no")])
+    )
+    first, *_, last = document["cells"]
+    assert first["tps"]["value"] == 100
+    assert first["settings"] == {"rtt@db2": 0.0, "rtt@db3": 0.0, "clients": 1}
+    assert first["labels"] == {"rtt": "0 ms", "clients": "1"}
+    assert (last["tps"]["value"], last["failed"], last["runs"][0]["block"]) == (None, "no", 1)
+    assert document["knobs"][0] == {"key": "rtt", "unit": "ms", "values": [0.0, 10.0]}
+    assert document["heat_map"]["tps"] == [[100, 101], [102, None]]
 
 
-def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> None:
+def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapshot: object) -> None:
     grid = grid_of("scene=none,mine", "clients=1,8")
-    swept = swept_of(grid, [run_of(at, 100.0) for at in range(4)])
+    lost: list[Loss | Unknown] = [*[Loss(7, 5, 9, 40.0)] * 3, NO_ANSWER]
+    runs = [run_of(at, 100.0 * (at + 1), exposure=exposed(100 * at, each)) for at, each in enumerate(lost)]
+    runs[-1] = replace(runs[-1], why="<&no|")
+    swept = swept_of(grid, runs)
     measured_under = conditions(
         clients=(8, None), sync_binlog=(1, 1), rtt__db2=(5.0, 5.0), workload=("insert", "insert")
     )
     under(swept, measured_under)
-    document = swept
-    assert document.conditions is not None
-    assert set(document.conditions.settings) == {"rtt@db2", "workload"}, "those that were not swept"
-    assert document.workload == "insert"
-    assert document.scenes == {"none": {"semi_sync": "off", "sync_binlog": 0}, "mine": {"sync_binlog": 1}}
-    assert document.again == [
-        "replexplorer up --replicas 2",
-        "replexplorer reset",
-        "replexplorer set sync_binlog=1",
-        "replexplorer scene save mine",
-        "replexplorer reset",
-        "replexplorer set rtt@db2=5.0 workload=insert",
-        "replexplorer sweep scene=none,mine clients=1,8 --duration 5 --repeat 1 --seed 7",
-    ]
-    report = sweep_report(swept)
-    for text in (plain_text(report), markdown(report)):
-        for fact in (
-            "2 cores, 8 GB",
-            "Some CPU",
-            "mysql 9.7.4-2, 2 replicas",
-            "scene mine",
-            "rtt@db2 5 ms",
-        ):
-            assert fact in text.replace("Scene", "scene")
-    assert "    replexplorer up --replicas 2" in markdown(sweep_report(swept))
+    swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
+    assert markdown(sweep_report(swept)).replace(__version__, "VERSION") == snapshot
+    [drawing] = drawings(sweep_report(swept))
+    assert {"clients", "scene", "none", "200.0"} <= {each.text for each in drawing.findall("{*}text")}
 
 
 @pytest.mark.parametrize(
@@ -506,33 +442,17 @@ def drawings(report: Report) -> list[ET.Element]:
     return [ET.fromstring(found) for found in re.findall(r"<svg.*?</svg>", html(report), re.DOTALL)]
 
 
-def test_the_page_has_the_map() -> None:
-    grid = grid_of("scene=none,both", "rtt=0,10")
-    swept = swept_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)])
-    [drawing] = drawings(sweep_report(swept))
-    assert {"rtt", "scene", "10 ms", "none", "400.0"} <= {each.text for each in drawing.findall("{*}text")}
-
-
-def test_the_report_says_what_the_model_learned() -> None:
-    swept = swept_of(grid_of("rtt=0,10"), [run_of(0, 100.0), run_of(1, 50.0)])
-    assert "## The model" not in markdown(sweep_report(swept))
-    swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
-    report = sweep_report(swept)
-    assert swept.calibration in plain_text(report)
-    assert swept.calibration in markdown(report).partition("## The model")[2]
-
-
 # -- the journal
 
 
 def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path) -> None:
-    async def use() -> None:
+    async def use() -> str:
         journal = FileJournal("sweep", tmp_path / "sweeps" / "default-abc.jsonl")
         assert await journal.read() == ()
         assert await journal.set_aside() is None
         head = {"seed": 1, "on": "mysql 9.7.4"}
         await journal.begin(head)
-        exposure = exposed(5, Unknown("no replica has answered yet"))
+        exposure = exposed(5, NO_ANSWER)
         run = run_of(0, 12.5, effective={"rtt@db2": 1.0}, why="no", exposure=exposure)
         runs = RunJournal(journal, SweptRun)
         await runs.add(run)
@@ -541,26 +461,22 @@ def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path)
         assert await runs.open(head, fresh=False) == (head, [run])
         await journal.append({"restored": True})
         assert (await FileJournal("sweep", journal.file).read())[-1] == {"restored": True}
-        finished.append(str(await journal.set_aside()))
+        finished = str(await journal.set_aside())
         assert await journal.read() == ()
+        return finished
 
-    finished: list[str] = []
-    asyncio.run(use())
-    assert len(Path(finished[0]).read_text().splitlines()) == 3
+    assert len(Path(asyncio.run(use())).read_text().splitlines()) == 3
 
 
 def test_a_broken_journal_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "broken.jsonl"
-    file.write_text("{}\nnonsense\n{}\n")
-    with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
-        asyncio.run(FileJournal("sweep", file).read())
-    for content in ("[" * 100_000 + "\n", '{"a": NaN}\n', f'{{"a": {"9" * 5000}}}\n', "5\n", "\xff\n"):
-        file.write_text(content)
+    file, pipe = tmp_path / "broken.jsonl", tmp_path / "pipe.jsonl"
+    nested, endless = "[" * 100_000, f'{{"a": {"9" * 5000}}}'
+    for content in ("{}\nnonsense\n{}", nested, '{"a": NaN}', endless, "5", "\xff"):
+        file.write_text(f"{content}\n")
         with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
             asyncio.run(FileJournal("sweep", file).read())
     with pytest.raises(UsageError, match="file exists: make room"):
         asyncio.run(FileJournal("sweep", file / "below.jsonl").begin({}))
-    pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="is a pipe"):
         asyncio.run(FileJournal("sweep", pipe).read())
