@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import pytest
-
-from tests.program_texts import ROOT, Text, texts_in, texts_of
+from tests.program_texts import ROOT, Text, texts_in
 
 WORDS = {"primary", "replica", "replica2"}
 ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py"}
@@ -40,10 +38,3 @@ def test_only_the_topology_spells_roles() -> None:
                 if not any(name == where and text in line for where, text in OTHER_MEANINGS):
                     found.append(f"{name}:{number}: {line.strip()}")
     assert found == []
-
-
-@pytest.mark.parametrize(
-    "line", ['node.name == "primary"', 'nodes["replica"]', 'name in ("db1", "replica2")']
-)
-def test_a_line_that_takes_a_name_for_a_role_is_found(line: str) -> None:
-    assert list(spelt(texts_of(line))) == [1]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from tests.program_texts import texts_in, texts_of
+from tests.program_texts import texts_in
 
 DIALECTS = "core/dialect/"
 OWN_BASE = ("recording.py",)
@@ -54,35 +52,3 @@ def test_no_sql_stands_elsewhere() -> None:
         if not text.is_prose and is_forbidden(path, text.value)
     ]
     assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    ("path", "code", "forbidden"),
-    [
-        ("engine/observe/x.py", 'sql.query("SHOW REPLICA STATUS")', True),
-        ("engine/observe/x.py", 'sql.query(f"STOP {word} IO_THREAD")', True),
-        ("engine/observe/x.py", 'x = f"{verb} REPLICA IO_THREAD"', True),
-        ("engine/observe/x.py", 'x = "select one"', False),
-        ("core/server/x.py", 'x = "SELECT 1"', True),
-        ("core/server/x.py", '"""SELECT says this."""\nx = 1', False),
-        ("core/dialect/x.py", 'x = "SELECT 1"', False),
-        ("core/load/x.py", 'x = "INSERT INTO foo VALUES (?)"', False),
-        ("core/load/x.py", 'x = "SHOW BINARY LOGS"', True),
-        ("engine/experiment/x.py", 'x = f"DROP TABLE IF EXISTS {name}"', False),
-        ("engine/experiment/x.py", 'x = "SELECT @@GLOBAL.gtid_executed AS gtids"', True),
-        (
-            "engine/experiment/x.py",
-            'x = "SELECT file_size FROM information_schema.innodb_tablespaces"',
-            True,
-        ),
-        ("generator/x.py", 'x = "SELECT COUNT(*) FROM information_schema.columns"', False),
-        ("generator/x.py", 'x = "STOP REPLICA"', True),
-        ("adapters/recording.py", 'x = "INSERT OR REPLACE INTO meta VALUES (?, ?)"', False),
-        ("adapters/mysql.py", 'x = "FLUSH STATUS"', True),
-        ("cli/x.py", 'x = "CHANGE the value"', True),
-        ("cli/x.py", 'x = "a replica of the source"', False),
-    ],
-)
-def test_the_rule_finds_what_it_is_for(path: str, code: str, forbidden: bool) -> None:
-    found = [text.value for text in texts_of(code) if not text.is_prose]
-    assert any(is_forbidden(path, text) for text in found) is forbidden

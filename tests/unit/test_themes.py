@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,10 +22,6 @@ def dark_text() -> str:
     return (themes_directory() / "dark.toml").read_text(encoding="utf-8")
 
 
-def luminance(color: str) -> float:
-    return vision.luminance(vision.rgb(color))
-
-
 def contrast(one: str, other: str) -> float:
     return vision.contrast(vision.rgb(one), vision.rgb(other))
 
@@ -42,63 +36,22 @@ def test_four_themes_ship_and_name_every_token() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_what_is_read_stands_out_from_its_ground(name: str) -> None:
+def test_windows_of_a_chart_stand_out_from_its_ground_and_from_each_other(name: str) -> None:
     token = read_theme(themes_directory() / f"{name}.toml").tokens
-    for role in (
-        "text",
-        "muted",
-        "title",
-        "tps",
-        "ceiling",
-        "p50",
-        "p95",
-        "p99",
-        "mark",
-        "fault",
-        "good",
-        "bad",
-        "warn",
-    ):
-        assert contrast(token[role], token["bg"]) >= 4.0, role
-    for state in ("protected", "degraded", "async", "armed", "blocked", "partitioned"):
-        assert contrast(token["onstate"], token[state]) >= 4.0, state
-    assert contrast(token["fault"], token["faultbg"]) >= 4.0
-    bands = {
-        "partition": "partitioned",
-        **{kind: kind for kind in ("blocked", "degraded", "down", "restart")},
-    }
-    for kind, word in bands.items():
-        assert contrast(token[word], token[f"{kind}bg"]) >= 4.3, kind
-        assert contrast(token[f"{kind}bg"], token["bg"]) >= 1.12, kind
-    assert len({token[f"{kind}bg"] for kind in bands}) == len(bands)
-    assert contrast(token["tps"], token["tpsfill"]) >= 3.0
+    grounds = [token[f"{kind}bg"] for kind in ("partition", "blocked", "degraded", "down", "restart")]
+    assert all(contrast(ground, token["bg"]) >= 1.12 for ground in grounds)
+    assert len(set(grounds)) == len(grounds)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_a_label_can_be_read_on_every_part_of_a_commit(name: str) -> None:
-    token = read_theme(themes_directory() / f"{name}.toml").tokens
-    for part in ("wire", "execute", "queue", "redo", "binlog", "ack", "engine", "other"):
-        assert contrast(token["oncolor"], token[part]) >= 2.4, part
+OKABE_AND_ITO = "#000000 #e69f00 #56b4e9 #009e73 #f0e442 #0072b2 #d55e00 #cc79a7 #ffffff"
+LIGHTER = "#007bc0 #e8702a"
+"""Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; test_contrast)."""
 
 
 def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
-    palette = {
-        "#000000",
-        "#e69f00",
-        "#56b4e9",
-        "#009e73",
-        "#f0e442",
-        "#0072b2",
-        "#d55e00",
-        "#cc79a7",
-        "#ffffff",
-        # Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; test_contrast).
-        "#007bc0",
-        "#e8702a",
-    }
     safe = read_theme(themes_directory() / "safe.toml").tokens
-    of_states = f"{TABLES['status']} {TABLES['anatomy']} good bad".split()
-    assert {safe[token] for token in of_states if token != "ack_queue"} <= palette
+    of_states = {*f"{TABLES['status']} {TABLES['anatomy']} good bad".split()} - {"ack_queue"}
+    assert {safe[token] for token in of_states} <= {*f"{OKABE_AND_ITO} {LIGHTER}".split()}
     assert (safe["good"], safe["bad"]) == ("#56b4e9", "#e69f00")
 
 
@@ -165,16 +118,3 @@ def test_two_user_files_with_one_name(tmp_path: Path) -> None:
     *loaded, failed = load_themes(tmp_path)
     assert len(loaded) == len(BUILT_IN) + 1
     assert failed.error == f"{tmp_path / 'b.toml'}: name: 'mine' is taken by a.toml"
-
-
-def test_no_directory_is_no_themes_of_the_users_own(tmp_path: Path) -> None:
-    assert len(load_themes(tmp_path / "nowhere")) == len(BUILT_IN)
-
-
-def test_themes_load_without_the_terminal_libraries() -> None:
-    code = (
-        "import sys, replexplorer.formats.themes as themes; themes.load_themes(); "
-        "print([name for name in ('textual', 'rich') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
