@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
-from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.server.gtid import Spans, count, spans_of
 from replexplorer.formats.documents import plain
 
@@ -147,49 +147,22 @@ def as_rows(found: set[tuple[int, int]]) -> Mapping[int, Spans]:
     return {client: spans_of((seq, seq) for owner, seq in found if owner == client) for client, _ in found}
 
 
-@given(histories())
-def test_the_classes_part_what_was_attempted(history: History) -> None:
-    for each in log_of(*history.lines).clients.values():
-        assert count(each.attempted) == count(each.acknowledged) + count(each.failed) + count(each.unknown)
-
-
 @given(histories(), st.sampled_from(["db1", "db2"]))
 def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) -> None:
-    ledger = _reckoned(history, survivor)
+    log = log_of(*history.lines)
+    nodes = {name: as_rows(found) for name, found in history.nodes.items()}
+    ledger = reckon(log, nodes, survivor, executed={}, failed_at_us=10_000)
     there = history.nodes[survivor]
     lost = history.acknowledged - there
-    assert ledger.acknowledged == len(history.acknowledged)
-    assert ledger.lost == len(lost)
+    for each in log.clients.values():
+        assert count(each.attempted) == count(each.acknowledged) + count(each.failed) + count(each.unknown)
+    assert (ledger.acknowledged, ledger.lost) == (len(history.acknowledged), len(lost))
     assert set(ledger.lost_sample) <= lost
     assert len(ledger.lost_sample) == min(len(lost), 20)
     assert ledger.unknown_present == len(history.unknown & there)
     assert ledger.unknown_absent == len(history.unknown - there)
     assert (ledger.newest_lost_age_ms is None) == (not lost)
     for name, found in history.nodes.items():
-        assert ledger.nodes[name].rows == len(found)
-        assert ledger.nodes[name].missing == len(history.acknowledged - found)
-        assert ledger.nodes[name].extra == len(found - there)
-    assert ledger.nodes[survivor].extra == 0
-    assert ledger.nodes[survivor].missing == ledger.lost
-
-
-def _reckoned(history: History, survivor: str) -> LossLedger:
-    return reckon(
-        log_of(*history.lines),
-        {name: as_rows(found) for name, found in history.nodes.items()},
-        survivor,
-        executed={},
-        failed_at_us=10_000,
-    )
-
-
-def test_a_million_rows_are_a_few_pairs() -> None:
-    """Every second client's last row is lost; what is kept of them all is small."""
-    lines = ["t 1"]
-    for client in range(1, 9):
-        lines += [line for seq in range(1, 2501) for line in (f"i {client} {seq}", f"a {client} {seq} {seq}")]
-    log = log_of(*lines)
-    assert all(each.attempted == ((1, 2500),) for each in log.clients.values())
-    there = {client: ((1, 2500 - client % 2),) for client in range(1, 9)}
-    ledger = reckon(log, {"db1": there}, "db1", executed={})
-    assert (ledger.lost, ledger.clients_with_loss, ledger.most_lost_of_one_client) == (4, 4, 1)
+        node = ledger.nodes[name]
+        assert (node.rows, node.missing) == (len(found), len(history.acknowledged - found))
+        assert node.extra == len(found - there)

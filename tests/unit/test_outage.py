@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.epochs.epochs import Epochs
+from replexplorer.core.epochs.epochs import Epoch, Epochs
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
@@ -51,6 +51,12 @@ def test_words(outage: Outage, words: tuple[str, ...]) -> None:
     assert outage_words(outage) == words
 
 
+def told(row: Epoch) -> tuple[str, ...]:
+    """The words of an epoch's outage."""
+    assert row.after is not None
+    return outage_words(row.after.outage)
+
+
 def cable_out_and_in() -> Epochs:
     """20 s sound, 10 s stalled and 10 s asynchronous, then in again; both sides measured."""
     epochs = Epochs(0.0)
@@ -78,14 +84,10 @@ def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> N
     assert baseline.after is not None
     assert not baseline.after.outage, "what was under way when the cable went is the cable's"
     for row in (out, back):
-        assert (row.verdict, row.delta_percent, row.ci_percent, row.low_percent) == (
-            "outage",
-            None,
-            None,
-            None,
-        )
+        claims = (row.delta_percent, row.ci_percent, row.low_percent)
+        assert (row.verdict, *claims) == ("outage", None, None, None)
     assert out.after is not None
-    assert outage_words(out.after.outage)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
+    assert told(out)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
     assert out.after.tps.low is None, "of two states together no interval says how far they would repeat"
     assert back.after is not None
     assert back.after.outage.again_s == pytest.approx(20.5), "as the log has it: since the cable went"
@@ -106,10 +108,8 @@ def test_a_measured_epoch_has_its_outage_whole_as_the_charts_and_the_log_have_it
     epochs.turned(StateChange(22.3, BLOCKED, PROTECTED, 10.4, outage_s=11.9))
     epochs.effective(2, 23.1, from_s=23.5)
     _, cut, healed = epochs.rows()
-    assert cut.after is not None
-    assert healed.after is not None
-    assert outage_words(cut.after.outage)[0] == "blocked 10.4 s, protected again after 10.4 s"
-    assert not healed.after.outage
+    assert told(cut)[0] == "blocked 10.4 s, protected again after 10.4 s"
+    assert told(healed) == ()
 
 
 def test_a_measured_epoch_has_nothing_of_what_its_change_passed_through() -> None:
@@ -127,9 +127,7 @@ def test_what_came_first_is_told_first() -> None:
     epochs.begin(1, 40.0, "partition both → none")
     epochs.suffer(OutageSpan(DEGRADED, 40.0, 41.8, 2671))
     epochs.suffer(OutageSpan(BLOCKED, 42.0, 44.3, is_first=True))
-    row = epochs.rows()[1]
-    assert row.after is not None
-    assert outage_words(row.after.outage)[1] == "2,671 commits unprotected, then blocked 2.3 s"
+    assert told(epochs.rows()[1])[1] == "2,671 commits unprotected, then blocked 2.3 s"
 
 
 def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
@@ -154,21 +152,15 @@ def test_a_restart_within_an_epoch_claims_nothing() -> None:
     epochs.restarted(36.0, "db2")
     play(epochs, 30.0, noisy(60, 90, 1))
     row = epochs.rows()[1]
-    assert row.verdict == "outage"
-    assert row.after is not None
-    assert outage_words(row.after.outage) == ("db2 restarted",)
+    assert (row.verdict, told(row)) == ("outage", ("db2 restarted",))
 
 
 def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:
     epochs = Epochs(0.0)
     epochs.suffer(OutageSpan(BLOCKED, 3.0, 9.2, is_first=True))
-    (row,) = epochs.rows()
-    assert row.after is not None
-    assert outage_words(row.after.outage)[0] == "blocked 6.2 s, not over yet"
+    assert told(epochs.rows()[0])[0] == "blocked 6.2 s, not over yet"
     epochs.begin(1, 9.3, "partition both → none")
-    row = epochs.rows()[0]
-    assert row.after is not None
-    assert outage_words(row.after.outage)[0] == "blocked 6.2 s"
+    assert told(epochs.rows()[0])[0] == "blocked 6.2 s"
 
 
 def test_the_markdown_says_what_happened_in_place_of_a_gain() -> None:

@@ -342,19 +342,6 @@ def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
     assert [planned.step for planned in made.steps if isinstance(planned.step, Kick)] == [Kick(6.0)]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "statement", "undo"),
-    [
-        ("sync_binlog", 0, "db2: SET GLOBAL sync_binlog = 0", "db2: SET GLOBAL sync_binlog = 1"),
-        ("rtt", 85.0, "link primary <-> db2: rtt 85 ms", "link primary <-> db2: rtt 0 ms"),
-    ],
-)
-def test_a_plan_is_written_as_statements_and_undo(name: str, value: Value, statement: str, undo: str) -> None:
-    made = make_plan(observed(), {KnobName(name, "db2"): value})
-    assert written(planned.step for planned in made.steps) == (statement,)
-    assert written(made.rollback()) == (undo,)
-
-
 def test_a_knob_that_the_stack_cannot_turn_is_refused_with_the_reason() -> None:
     name = KnobName("fsync_delay", "primary")
     stack = replace(observed(), impossible={name: "the server runs without the fsync shim"})

@@ -100,17 +100,6 @@ def test_states(evidence: Evidence, state: str) -> None:
     assert judge(evidence).state.value == state
 
 
-def test_the_figures_come_with_the_word() -> None:
-    told = judge(PROTECTED)
-    assert told.requested
-    assert told.operational is True
-    assert (told.replicas_acking, told.replicas_required) == (1, 1)
-    assert (told.wait_point, told.timeout_ms, told.fallbacks) == ("after_sync", 10_000, 0)
-    down = judge(replace(PROTECTED, reachable=False))
-    assert down.operational is None
-    assert down.requested
-
-
 @pytest.mark.parametrize(
     ("logged", "no_times", "own_offs", "fallbacks"),
     [(3, 9, 2, 3), (0, 9, 2, 0), (None, 9, 2, 7), (None, 1, 2, 0), (None, None, 2, None)],

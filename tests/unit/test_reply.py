@@ -46,11 +46,13 @@ def result(rows: list[bytes], columns: int, *, new_form: bool, status: int = LAS
     return [bytes((columns,)), *definitions, eof(), *rows, eof(status)]
 
 
-def fed_in_pieces(data: bytes, cuts: list[int]) -> list[bool | Refusal]:
-    """What each piece answered."""
+def fed_in_pieces(data: bytes, cuts: list[int]) -> bool | Refusal:
+    """What the last piece answered; those before it end nothing."""
     reply = Reply()
     edges = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
-    return [reply.feed(data[low:high]) for low, high in pairwise(edges)]
+    *before, last = [reply.feed(data[low:high]) for low, high in pairwise(edges)]
+    assert not any(before)
+    return last
 
 
 # A row begins with the length of its first column, with 0xFB for NULL, or (prepared) with 0x00.
@@ -63,39 +65,23 @@ rows = st.lists(
 cuts = st.lists(st.integers(0, 10**9), max_size=8)
 
 
-@given(rows, st.integers(1, 40), st.booleans(), cuts)
-def test_a_result_ends_with_its_last_byte(
-    found: list[bytes], columns: int, new_form: bool, where: list[int]
+@given(rows, st.integers(1, 40), st.binary(max_size=60), st.booleans(), cuts)
+def test_a_reply_ends_with_its_last_byte(
+    found: list[bytes], columns: int, info: bytes, new_form: bool, where: list[int]
 ) -> None:
-    data = packets(*result(found, columns, new_form=new_form))
-    answers = fed_in_pieces(data, where)
-    assert answers[-1] is True
-    assert not any(answers[:-1])
-
-
-@given(st.binary(max_size=60), cuts)
-def test_an_ok_packet_is_the_whole_reply(info: bytes, where: list[int]) -> None:
-    answers = fed_in_pieces(packets(ok(info)), where)
-    assert answers[-1] is True
-    assert not any(answers[:-1])
-
-
-@given(rows, st.booleans(), cuts)
-def test_several_results_are_one_reply(found: list[bytes], new_form: bool, where: list[int]) -> None:
-    first = result(found, 2, new_form=new_form, status=MORE)
+    first = result(found, columns, new_form=new_form, status=MORE)
     second = result(found[:3], 1, new_form=new_form, status=MORE)
-    answers = fed_in_pieces(packets(*first, *second, ok()), where)
-    assert answers[-1] is True
-    assert not any(answers[:-1])
+    for payloads in (result(found, columns, new_form=new_form), [ok(info)], [*first, *second, ok()]):
+        assert fed_in_pieces(packets(*payloads), where) is True
 
 
 @given(st.booleans(), cuts)
 def test_a_refusal_may_come_instead_of_rows_or_among_them(new_form: bool, where: list[int]) -> None:
     refused = Refusal(1213, "Deadlock found; try restarting transaction")
     text = "Deadlock found;\n try restarting  transaction"
-    assert fed_in_pieces(packets(err(1213, text)), where)[-1] == refused
+    assert fed_in_pieces(packets(err(1213, text)), where) == refused
     among = [*result([b"\x01a"] * 5, 1, new_form=new_form)[:-1], err(1213, text)]
-    assert fed_in_pieces(packets(*among), where)[-1] == refused
+    assert fed_in_pieces(packets(*among), where) == refused
 
 
 def test_one_reader_follows_reply_after_reply() -> None:

@@ -149,28 +149,20 @@ def test_now_is_always_on_the_page_and_at_least_three_quarters_in(
     assert left_s == origin_s or now_s >= left_s + 0.75 * length_s - slack_s
 
 
+def beats(*counts: int, us: int = 1000) -> History:
+    """So many commits of this length in each half second."""
+    return fed(*(_beat(number * 0.5, count, us) for number, count in enumerate(counts, 1)))
+
+
 def test_few_commits_a_tick_do_not_show_the_ticks_own_beat() -> None:
     """One client at 90 ms makes 5 or 6 commits a tick: TPS is drawn over the last 2 s."""
-    history = History()
-    for number, count in enumerate([6, 5, 6, 5, 6, 5], 1):
-        history.feed(_beat(number * 0.5, count))
-    assert history.points[-1].tps == pytest.approx(22 / 2)
-    assert history.points[0].tps == pytest.approx(12)
+    first, *_, last = beats(6, 5, 6, 5, 6, 5).points
+    assert (first.tps, last.tps) == pytest.approx((12, 22 / 2))
 
 
-def test_a_second_without_commits_is_zero() -> None:
-    history = History()
-    for number, count in enumerate([50, 50, 0, 0], 1):
-        history.feed(_beat(number * 0.5, count))
-    assert history.points[-1].tps == 0.0
-
-
-def _beat(at_s: float, count: int, us: int = 1000) -> Tick:
-    service = Histogram()
-    for _ in range(count):
-        service.record(us)
-    view = LoadView(1, 1, "insert", tps=count / 0.5, n=count, duration_s=0.5, service=service)
-    return Tick(at_s, at_s, "default", "up", load=view)
+def _beat(at_s: float, count: int, us: int) -> Tick:
+    load = service(*[us] * count)
+    return tick(at_s, LoadView(1, 1, "insert", tps=count / 0.5, n=count, duration_s=0.5, service=load))
 
 
 @given(
@@ -200,30 +192,23 @@ def test_the_slowest_is_never_below_a_percentile_nor_one_above_a_higher_one(
 def test_a_stall_is_a_window_of_its_own_and_so_is_what_comes_after() -> None:
     """Commits wait for 2 s, then go on: no figure from before is shown during the stall, and the first
     ones after it are not thinned out by its zeros."""
-    history = History()
-    for number, count in enumerate([6, 5, 6, 0, 0, 0, 0, 6, 5], 1):
-        history.feed(_beat(number * 0.5, count))
-        if number == 6:
-            assert (history.recent.tps, history.recent.p50_ms, history.recent.length_s) == (0.0, None, 1.5)
-    assert (history.recent.tps, history.recent.n, history.recent.length_s) == (11.0, 11, 1.0)
+    stall, after = (beats(*counts).recent for counts in ((6, 5, 6, 0, 0, 0), (6, 5, 6, 0, 0, 0, 0, 6, 5)))
+    assert (stall.tps, stall.p50_ms, stall.length_s) == (0.0, None, 1.5)
+    assert (after.tps, after.n, after.length_s) == (11.0, 11, 1.0)
 
 
 def test_over_a_slow_link_a_second_without_a_commit_is_no_stall() -> None:
     """One client at 2 s a commit: 0.5 TPS, and not 0 and 2 in turn."""
-    history = History()
-    for number in range(1, 25):
-        count = 1 if number % 4 == 0 else 0
-        history.feed(_beat(number * 0.5, count, us=2_000_000))
-    assert history.recent.tps == pytest.approx(0.5, rel=0.1)
-    assert history.recent.p50_ms == pytest.approx(2000, rel=0.01)
+    recent = beats(*(0, 0, 0, 1) * 6, us=2_000_000).recent
+    assert recent.tps == pytest.approx(0.5, rel=0.1)
+    assert recent.p50_ms == pytest.approx(2000, rel=0.01)
 
 
 def test_counts_are_rates_over_the_same_window() -> None:
-    history = History()
-    for number, errors in enumerate([3, 0], 1):
-        load = _beat(number * 0.5, 20).load
+    ticks = []
+    for at_s, errors in ((0.5, 3), (1.0, 0)):
+        load = _beat(at_s, 20, 1000).load
         assert load is not None
-        history.feed(tick(number * 0.5, replace(load, errors=errors, qps=160.0)))
-    assert history.recent.length_s == 1.0
-    assert history.recent.per_second("errors") == 3.0
-    assert history.recent.qps == pytest.approx(160.0)
+        ticks.append(tick(at_s, replace(load, errors=errors, qps=160.0)))
+    recent = fed(*ticks).recent
+    assert (recent.length_s, recent.per_second("errors"), recent.qps) == (1.0, 3.0, 160.0)

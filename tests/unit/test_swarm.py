@@ -133,6 +133,7 @@ async def test_passwords_are_those_of_this_network_only() -> None:
         (["--on", f"db1={A}", "--replicas", "1"], 2, "db2 has no host: --on db2=HOST as well"),
         (["--on", "db1=nowhere", "--on", f"db2={B}"], 2, "no Docker context 'nowhere'"),
         (["--on", "db1=ssh://far", "--on", f"db2={B}"], 3, "ssh -nNT -L"),
+        (["--on", "db1=ftp://far", "--on", f"db2={B}"], 3, "no Docker host 'ftp://far'"),
         (["--on", f"db1={A}", "--on", f"db2={B}"], 4, "is away"),
     ],
 )
