@@ -142,9 +142,7 @@ def _taken(seconds: list[float]) -> Histogram:
     """A list's durations as a histogram. The list is emptied in place: clients hold its append."""
     durations: Iterable[float] = seconds[:]
     seconds.clear()
-    histogram = Histogram()
-    histogram.record_all(int(duration * 1e6) for duration in durations)
-    return histogram
+    return Histogram.of(int(duration * 1e6) for duration in durations)
 
 
 _KEPT_LINES: Final = 256

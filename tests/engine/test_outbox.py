@@ -17,8 +17,7 @@ SPREAD_US = range(100, 40_000, 37)
 
 
 def an_interval(number: int) -> Interval:
-    service = Histogram()
-    service.record_all(SPREAD_US)
+    service = Histogram.of(SPREAD_US)
     return Interval(number, number + 1, service, 1, 0, 0, 4, 4, "insert")
 
 

@@ -81,8 +81,7 @@ OFF = Protection(ProtectionState.OFF, requested=False)
 
 
 def load(*durations_us: int, clients: int = 1) -> LoadView:
-    service = Histogram()
-    service.record_all(durations_us)
+    service = Histogram.of(durations_us)
     mean_ms = service.mean_ms
     tps = clients * 1000 / mean_ms if mean_ms else None
     return LoadView(clients, clients, "update_index", tps, mean_ms=mean_ms, service=service)

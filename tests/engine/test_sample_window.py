@@ -39,8 +39,7 @@ def sample(at_s: float, *, tps: float = TPS, uuid: str = "u", booted_s: float = 
 
 
 def interval(start_s: float, seconds: float = 0.5, *, tps: float = TPS) -> Interval:
-    service = Histogram()
-    service.record_all([10_000] * round(tps * seconds))
+    service = Histogram.of([10_000] * round(tps * seconds))
     return Interval(
         start_s, start_s + seconds, service, errors=0, unknown=0, reconnects=0, clients=1, connected=1,
         workload="insert", writes=round(tps * seconds),
@@ -99,8 +98,7 @@ def test_it_does_not_reach_across_a_change() -> None:
 def test_what_began_before_a_change_is_of_before_though_it_ended_after() -> None:
     """A client that leaves finishes a commit of 3 s."""
     seen = lookback(20)
-    long = Histogram()
-    long.record_all([3_000_000, 10_000])
+    long = Histogram.of([3_000_000, 10_000])
     seen.add_intervals(
         [replace(interval(20.2), service=long), interval(20.7), interval(21.2), interval(21.7)]
     )

@@ -283,9 +283,7 @@ def busy(interval: Interval) -> Interval:
 
 
 def late(interval: Interval) -> Interval:
-    lateness = Histogram()
-    lateness.record(30_000)
-    return replace(interval, lateness=lateness)
+    return replace(interval, lateness=Histogram.of([30_000]))
 
 
 @pytest.mark.parametrize(

@@ -499,8 +499,7 @@ class FakeFacade(Console):
                 watch(ExperimentProgress(lab, number, "measuring", 0.5, left_s + 5, tries=self.lab_tries))
                 if self.lab_turns is not None:
                     await self.lab_turns.get()
-                service = Histogram()
-                service.record_all([number * 1000] * 100)
+                service = Histogram.of([number * 1000] * 100)
                 state = Protection(phase.state, requested=True)
                 result.phases.append(PhaseResult(phase, {}, 85.2, service, 100.0 * number, None, state, 1, 0))
                 if number < len(lab.phases) and conductor.paused:

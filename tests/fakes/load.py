@@ -115,8 +115,7 @@ class FakeLoadProcess:
         assert self.settings is not None
         clients = self.settings.clients
         count, latency_ms = self._commit(ended_s - began_s, clients)
-        service = Histogram()
-        service.record_all([round(latency_ms * 1000)] * count)
+        service = Histogram.of([round(latency_ms * 1000)] * count)
         self._intervals.put_nowait(
             Interval(
                 began_s,

@@ -109,6 +109,5 @@ def test_the_words_name_both_figures_and_what_they_can_mean() -> None:
 
 @pytest.mark.parametrize(("clients", "cost_ms"), [(1, 3.0), (8, 1.0)])
 def test_many_clients_queue_so_their_fastest_commit_counts(clients: int, cost_ms: float) -> None:
-    service = Histogram()
-    service.record_all([1000, 3000, 5000])
+    service = Histogram.of([1000, 3000, 5000])
     assert local_cost_ms(clients, service) == pytest.approx(cost_ms, rel=0.02)

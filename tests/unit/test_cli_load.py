@@ -38,22 +38,17 @@ SYSBENCH_LINE = re.compile(
 
 
 def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, **counts: int) -> Interval:
-    histogram = Histogram()
-    for duration_us in durations_us:
-        histogram.record(duration_us)
-    lateness = Histogram()
-    lateness.record(250)
     return Interval(
         start_s=start_s,
         end_s=start_s + length_s,
-        service=histogram,
+        service=Histogram.of(durations_us),
         errors=counts.get("errors", 0),
         unknown=counts.get("unknown", 0),
         reconnects=counts.get("reconnects", 0),
         clients=1,
         connected=1,
         workload="update_index",
-        lateness=lateness,
+        lateness=Histogram.of([250]),
         work=(ProcessWork(1, 1, len(durations_us), 0.12 * length_s, length_s),),
         writes=len(durations_us),
     )
@@ -75,8 +70,7 @@ def test_an_idle_interval_with_errors_is_still_a_line() -> None:
 
 
 def an_open_interval(start_s: float) -> Interval:
-    response = Histogram()
-    response.record_all([50_000] * 10)
+    response = Histogram.of([50_000] * 10)
     return replace(
         interval(start_s, [2_000] * 10),
         mode="open",

@@ -26,10 +26,7 @@ from tests.fakes.facade import make_tick
 
 
 def histogram(count: int, latency_ms: float = 2.0) -> Histogram:
-    service = Histogram()
-    for _ in range(count):
-        service.record(int(latency_ms * 1000))
-    return service
+    return Histogram.of([int(latency_ms * 1000)] * count)
 
 
 def second(start_s: float, tps: int) -> Interval:

@@ -15,8 +15,7 @@ LENGTH_S = 0.5
 
 def a_part(first: int, last: int, commits: int, generator: int = 1) -> Interval:
     """What one generator reports of the intervals first..last, which its outbox merged."""
-    service = Histogram()
-    service.record_all([100] * commits)
+    service = Histogram.of([100] * commits)
     seconds = (last + 1 - first) * LENGTH_S
     work = (ProcessWork(generator, 2, commits, 0.1, seconds),)
     start_s = 100 + first * LENGTH_S

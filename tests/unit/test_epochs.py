@@ -19,8 +19,7 @@ TICK_S = 0.5
 
 
 def interval(start_s: float, commits: int, latency_us: int = 2000, state: str = "running") -> Interval:
-    service = Histogram()
-    service.record_all([latency_us] * commits)
+    service = Histogram.of([latency_us] * commits)
     return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert", state=state)
 
 
@@ -350,8 +349,7 @@ def test_a_long_epoch_keeps_a_share_of_its_looks() -> None:
 def opened(epochs: Epochs, start_s: float, latencies_us: Iterable[int], count: int = 50) -> float:
     """Feed intervals of an open load: service is short, responses are what is given."""
     for latency_us in latencies_us:
-        response = Histogram()
-        response.record_all([latency_us * share // 100 for share in range(100 - count, 100)])
+        response = Histogram.of([latency_us * share // 100 for share in range(100 - count, 100)])
         epochs.add(replace(interval(start_s, count), mode="open", response=response))
         start_s += TICK_S
     return start_s

@@ -28,8 +28,7 @@ def session() -> list[Tick]:
     without a load."""
     ticks = []
     for at_s, value_us, commits in ((0.0, 1000, 100), (1.0, 85_000, 10)):
-        service = Histogram()
-        service.record_all([value_us] * commits)
+        service = Histogram.of([value_us] * commits)
         tick = make_tick(at_s)
         assert tick.load is not None
         load = replace(tick.load, service=service, duration_s=1.0, errors=int(at_s), p99_ms=None)

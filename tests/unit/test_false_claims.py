@@ -180,8 +180,7 @@ def open_words(source: random.Random, rho: float, within: float, factor: float) 
             epochs.effective(1, at_s)
         state = rho * state + (1 - rho * rho) ** 0.5 * source.gauss(0, 1)
         middle_us = 90_000 * exp(0.1 * state) * (factor if index >= 121 else 1)
-        response = Histogram()
-        response.record_all(int(middle_us * exp(within * source.gauss(0, 1))) for _ in range(15))
+        response = Histogram.of(int(middle_us * exp(within * source.gauss(0, 1))) for _ in range(15))
         epochs.add(replace(interval(at_s, 15), mode="open", response=response))
         at_s += TICK_S
         if index > 141 and index % 2:
@@ -229,6 +228,5 @@ def test_the_ledger_says_what_this_test_says(mean: int) -> None:
 
 
 def interval(start_s: float, commits: int) -> Interval:
-    service = Histogram()
-    service.record_all([2000] * commits)
+    service = Histogram.of([2000] * commits)
     return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert")

@@ -26,12 +26,6 @@ WITHIN = 1 / 128 + 1 / 1000
 """A slot's width and three significant digits."""
 
 
-def histogram_of(values_us: list[int]) -> Histogram:
-    found = Histogram()
-    found.record_all(values_us)
-    return found
-
-
 def decoded(histogram: Histogram) -> HdrHistogram:
     return HdrHistogram.decode(encoded(histogram))
 
@@ -50,7 +44,7 @@ def merged(file: Path) -> HdrHistogram:
 @settings(max_examples=examples(0.3))
 @given(st.lists(st.integers(0, 10_000_000), min_size=1, max_size=50))
 def test_every_histogram_is_read_back_with_its_counts_and_ends(values_us: list[int]) -> None:
-    ours, read = histogram_of(values_us), decoded(histogram_of(values_us))
+    ours, read = Histogram.of(values_us), decoded(Histogram.of(values_us))
     assert read.get_total_count() == ours.count
     for ours_us, theirs_ns in ((ours.min_us, read.get_min_value()), (ours.max_us, read.get_max_value())):
         assert ours_us is not None
@@ -68,7 +62,7 @@ def test_an_interval_without_a_commit_is_read_as_empty() -> None:
 
 
 def test_a_commit_of_two_hours_is_read_back() -> None:
-    assert decoded(histogram_of([7_200_000_000])).get_max_value() == pytest.approx(7.2e12, rel=1 / 1000)
+    assert decoded(Histogram.of([7_200_000_000])).get_max_value() == pytest.approx(7.2e12, rel=1 / 1000)
 
 
 def test_the_log_has_an_interval_a_tick_and_each_mark_as_a_comment(tmp_path: Path) -> None:
@@ -89,7 +83,7 @@ def test_in_the_open_loop_the_response_is_untagged_and_the_service_tagged() -> N
     tick = make_tick(1.0)
     assert tick.load is not None
     load = replace(
-        tick.load, service=histogram_of([1000]), response=histogram_of([5000, 6000]), duration_s=0.5
+        tick.load, service=Histogram.of([1000]), response=Histogram.of([5000, 6000]), duration_s=0.5
     )
     *_, response, service = hdr_log((), [replace(tick, load=load)])
     assert response.startswith("0.000,0.500,6.000,")

@@ -51,8 +51,7 @@ def test_merging_is_counting_all_at_once_in_any_grouping(a: list[int], b: list[i
 
 @given(durations)
 def test_counting_many_is_counting_each(values_us: list[int]) -> None:
-    together = Histogram()
-    together.record_all(values_us)
+    together = Histogram.of(values_us)
     assert together == of(values_us)
 
 

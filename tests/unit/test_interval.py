@@ -13,9 +13,7 @@ from replexplorer.core.stats.histogram import Histogram
 
 
 def late_by(ms: float) -> Histogram:
-    lateness = Histogram()
-    lateness.record(round(ms * 1000))
-    return lateness
+    return Histogram.of([round(ms * 1000)])
 
 
 def at_cpu(percent: float, number: int = 1, seconds: float = 0.5) -> tuple[ProcessWork, ...]:
@@ -25,8 +23,7 @@ def at_cpu(percent: float, number: int = 1, seconds: float = 0.5) -> tuple[Proce
 def an_interval(
     start_s: float, latencies_us: list[int], errors: int = 0, fault: str | None = None
 ) -> Interval:
-    service = Histogram()
-    service.record_all(latencies_us)
+    service = Histogram.of(latencies_us)
     return Interval(
         start_s=start_s,
         end_s=start_s + 0.5,
@@ -50,9 +47,7 @@ def test_merged_intervals_are_one_long_interval(parts: list[list[int]]) -> None:
     total = an_interval(0.0, parts[0], errors=1)
     for index, part in enumerate(parts[1:], start=1):
         total = total.followed_by(an_interval(index * 0.5, part, errors=1))
-    whole = Histogram()
-    for latency in [each for part in parts for each in part]:
-        whole.record(latency)
+    whole = Histogram.of(latency for part in parts for latency in part)
     assert total.service == whole
     assert (total.start_s, total.end_s) == (0.0, len(parts) * 0.5)
     assert (total.errors, total.unknown, total.reconnects) == (len(parts), len(parts), 2 * len(parts))
@@ -76,8 +71,7 @@ def test_the_wire_form_reads_back_exactly(values: list[int]) -> None:
 def test_a_limit_of_the_load_s_own_is_named() -> None:
     calm = replace(an_interval(0.0, [20_000] * 50), work=at_cpu(30.0), lateness=late_by(1.9))
     assert calm.limited is None
-    noted = Histogram()
-    noted.record_all([29_100] * 100)
+    noted = Histogram.of([29_100] * 100)
     assert replace(calm, log_wait=noted).limited == "client log: a row waits 29.1 ms for its note"
     assert replace(calm, work=at_cpu(93.0)).limited == "generator at 93 % of a core"
     late = replace(calm, lateness=late_by(9.0))
@@ -110,8 +104,7 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
         for number, part in enumerate(parts)
     ]
     whole = reduce(Interval.beside, intervals)
-    everything = Histogram()
-    everything.record_all(latency for part in parts for latency in part)
+    everything = Histogram.of(latency for part in parts for latency in part)
     assert whole.service == whole.lateness == everything
     assert whole.lateness_p99_ms == (everything.percentile_ms(99) or 0.0)
     count = len(parts)

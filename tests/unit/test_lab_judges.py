@@ -27,10 +27,10 @@ def results(
     """Each phase of a lab with this mean latency of its clients, for ten seconds."""
     found, clients = {}, 1
     for phase in lab.phases:
-        mean_ms, service = means_ms[phase.name], Histogram()
+        mean_ms = means_ms[phase.name]
         clients = next((int(text[8:]) for text in phase.settings if text.startswith("clients=")), clients)
         count = round(clients * LENGTH_S * 1000 / mean_ms)
-        service.record_all([round(1000 * mean_ms)] * count)
+        service = Histogram.of([round(1000 * mean_ms)] * count)
         protection = Protection(phase.state, requested=True, fallbacks=0, unprotected=0)
         result = PhaseResult(
             phase, {}, (rtts_ms or {}).get(phase.name, 0.0), service, count / LENGTH_S, None, protection,
@@ -136,8 +136,7 @@ def on_systems(
         by_phase |= {f"{name}, 1 thread": one, f"{name}, 32 threads": many}
     found = results(lab, by_phase, dict.fromkeys(by_phase, 78.0))
     for name, (tps, figures) in {**HOT, **hot}.items():
-        service = Histogram()
-        service.record_all([320_000] * round(tps * LENGTH_S))
+        service = Histogram.of([320_000] * round(tps * LENGTH_S))
         phase = f"{name}, hot rows"
         found[phase] = replace(found[phase], service=service, tps=tps, figures=figures)
     return lab, {name: replace(each, server=f"server of {each.phase.system}") for name, each in found.items()}

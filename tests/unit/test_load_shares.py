@@ -53,8 +53,7 @@ def test_shares_are_the_whole_and_one_leads(clients: int, processes: int) -> Non
 
 
 def an_interval(start_s: float, durations_us: list[int], number: int) -> Interval:
-    service = Histogram()
-    service.record_all(durations_us)
+    service = Histogram.of(durations_us)
     work = ProcessWork(number, 2, len(durations_us), 0.1, 0.5)
     return Interval(
         start_s, start_s + 0.5, service, 0, 0, 0, 2, 2, "insert", work=(work,),
@@ -76,8 +75,7 @@ def test_shares_add_up_exactly_however_the_time_was_cut(found: list[list[list[in
     assert sum(work.commits for work in total.work) == total.commits
     assert [work.commits for work in total.work] == [sum(map(len, parts)) for parts in found]
     assert [work.cpu_percent for work in total.work] == [pytest.approx(20.0)] * len(found)
-    whole = Histogram()
-    whole.record_all(duration for parts in found for part in parts for duration in part)
+    whole = Histogram.of(duration for parts in found for part in parts for duration in part)
     assert total.service == whole
     assert Interval.from_wire(json.loads(json.dumps(total.to_wire()))) == total
 

@@ -31,8 +31,7 @@ def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> 
     for _ in range(seconds):
         state = phi * state + (1 - phi * phi) ** 0.5 * source.gauss(0, 1)
         middle = MID_US * exp(BETWEEN * state)
-        second = Histogram()
-        second.record_all(int(middle * exp(WITHIN * source.gauss(0, 1))) for _ in range(a_second))
+        second = Histogram.of(int(middle * exp(WITHIN * source.gauss(0, 1))) for _ in range(a_second))
         stretches.add(1.0, a_second, second)
         total.add(second)
     ranks = Ranks.of(total)
@@ -88,8 +87,7 @@ def test_a_percentile_without_commits_above_it_has_no_upper_bound() -> None:
 def test_equal_latencies_have_equal_bounds() -> None:
     stretches, total = Stretches(), Histogram()
     for _ in range(12):
-        second = Histogram()
-        second.record_all([85_000] * 40)
+        second = Histogram.of([85_000] * 40)
         stretches.add(1.0, 40, second)
         total.add(second)
     ranks = Ranks.of(total)
@@ -104,8 +102,7 @@ def test_a_hairs_breadth_is_no_step_of_a_slot() -> None:
     edge_us = 65_536 + 30 * 1024
     found = []
     for shift in (-60, 60):
-        total = Histogram()
-        total.record_all(int(edge_us + shift + source.gauss(-1645, 1000)) for _ in range(40_000))
+        total = Histogram.of(int(edge_us + shift + source.gauss(-1645, 1000)) for _ in range(40_000))
         found.append((total.percentile_ms(95), Ranks.of(total).between_ms(0.95)))
     (low, fine_low), (high, fine_high) = found
     assert low is not None
@@ -137,8 +134,7 @@ def test_seconds_without_commits_leave_percentiles_alone() -> None:
     """A stall is seen in TPS; the share of commits below a latency does not move by it."""
     stretches, total = Stretches(), Histogram()
     for index in range(40):
-        second = Histogram()
-        second.record_all([900, 1000, 1100] * 20 if index % 4 else [])
+        second = Histogram.of([900, 1000, 1100] * 20 if index % 4 else [])
         stretches.add(1.0, second.count, second)
         total.add(second)
     spreads = spreads_of(stretches, Ranks.of(total), total.mean_ms)

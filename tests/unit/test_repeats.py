@@ -23,8 +23,7 @@ RATES = st.lists(st.floats(0.1, 1e6), min_size=2, max_size=8)
 
 
 def run_of(latencies_ms: Sequence[float], duration_s: float = 1.0, **beside: object) -> PhaseResult:
-    service = Histogram()
-    service.record_all(round(1000 * each) for each in latencies_ms)
+    service = Histogram.of(round(1000 * each) for each in latencies_ms)
     protection = Protection(ProtectionState.PROTECTED, requested=True, fallbacks=0, unprotected=0)
     result = PhaseResult(
         PHASE, {}, 10.0, service, service.count / duration_s, None, protection, 1, 0, duration_s=duration_s,

@@ -51,8 +51,7 @@ PROTECTED, OFF = (Protection(s, requested=True) for s in (ProtectionState.PROTEC
 
 def phase(name: str, tps: float, ms: float, **changes: object) -> PhaseResult:
     """A phase of ten seconds whose commits took this long; 11.51 TPS were published."""
-    length, service = Length(10.0), Histogram()
-    service.record_all([round(1000 * ms)] * round(10 * tps))
+    length, service = Length(10.0), Histogram.of([round(1000 * ms)] * round(10 * tps))
     asked = Phase(
         name, (), length, length, ProtectionState.OFF, "", Published(11.51, "tps"),
         published_figures={"seen | before": Published(2.0, "of 10")},

@@ -17,9 +17,7 @@ from replexplorer.core.tick import Tick
 
 
 def service(*values_us: int) -> Histogram:
-    histogram = Histogram()
-    histogram.record_all(values_us)
-    return histogram
+    return Histogram.of(values_us)
 
 
 def tick(

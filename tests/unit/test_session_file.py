@@ -41,24 +41,18 @@ from tests.fakes.facade import knob_views, make_tick
 ABOUT = {"stack": "default", "holder": "tui"}
 
 
-def histogram_of(values_us: Sequence[int]) -> Histogram:
-    histogram = Histogram()
-    histogram.record_all(values_us)
-    return histogram
-
-
 @given(st.lists(st.integers(0, 10**8), max_size=60))
 def test_a_histogram_is_read_back_exactly(values_us: list[int]) -> None:
-    blob = packed(histogram_of(values_us))
+    blob = packed(Histogram.of(values_us))
     assert blob is not None
-    assert unpacked(blob) == histogram_of(values_us)
+    assert unpacked(blob) == Histogram.of(values_us)
 
 
 def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
     """A tick in which everything is known, and moves with the seed."""
     chance = random.Random(seed)
     tick = make_tick(at_s)
-    service = histogram_of([int(chance.lognormvariate(6.2, 0.5)) for _ in range(commits)])
+    service = Histogram.of([int(chance.lognormvariate(6.2, 0.5)) for _ in range(commits)])
     assert tick.load is not None
     exposure = Exposure(
         Loss(0, 0, 0), Loss(seed, 0, 9, chance.random()), Unknown("no replica has answered yet")

@@ -12,21 +12,15 @@ from replexplorer.core.stats.measured import MOST_STRETCHES, Stretch, Stretches
 VALUES = st.lists(st.integers(0, 10_000_000), min_size=1, max_size=80)
 
 
-def histogram(values: list[int]) -> Histogram:
-    found = Histogram()
-    found.record_all(values)
-    return found
-
-
 @given(VALUES, st.integers(1, 100))
 def test_ranks_answer_as_the_histogram_does(values: list[int], percent: int) -> None:
-    counted = histogram(values)
+    counted = Histogram.of(values)
     assert Ranks.of(counted).value_ms(percent / 100) == counted.percentile_ms(percent)
 
 
 @given(VALUES, st.floats(0, 1), st.floats(0, 1))
 def test_between_slots_values_grow_with_their_share(values: list[int], one: float, other: float) -> None:
-    ranks = Ranks.of(histogram(values))
+    ranks = Ranks.of(Histogram.of(values))
     low, high = ranks.between_ms(min(one, other)), ranks.between_ms(max(one, other))
     middle = ranks.value_ms(max(one, other))
     assert low is not None
@@ -38,7 +32,7 @@ def test_between_slots_values_grow_with_their_share(values: list[int], one: floa
 
 @given(VALUES, st.integers(0, 2000))
 def test_ranks_count_what_lies_at_or_below(values: list[int], slot: int) -> None:
-    counted = histogram(values)
+    counted = Histogram.of(values)
     ranks = Ranks.of(counted)
     assert ranks.count == len(values)
     assert ranks.upto(slot) == sum(count for at, count in counted.counts.items() if at <= slot)
@@ -46,10 +40,10 @@ def test_ranks_count_what_lies_at_or_below(values: list[int], slot: int) -> None
 
 @given(VALUES, VALUES)
 def test_joined_stretches_are_one_histogram(left: list[int], right: list[int]) -> None:
-    parts = [Stretch(1.0, len(values), Ranks.of(histogram(values))) for values in (left, right)]
+    parts = [Stretch(1.0, len(values), Ranks.of(Histogram.of(values))) for values in (left, right)]
     joined = Stretch.joined(parts)
     assert (joined.duration_s, joined.commits) == (2.0, len(left) + len(right))
-    assert joined.latency.counts() == Ranks.of(histogram(left + right)).counts()
+    assert joined.latency.counts() == Ranks.of(Histogram.of(left + right)).counts()
 
 
 def test_no_value_no_rank() -> None:
@@ -61,7 +55,7 @@ def test_no_value_no_rank() -> None:
 def test_memory_is_bounded_and_nothing_is_lost() -> None:
     stretches = Stretches()
     for _ in range(20_000):
-        stretches.add(0.5, 5, histogram([2000] * 5))
+        stretches.add(0.5, 5, Histogram.of([2000] * 5))
     assert MOST_STRETCHES / 2 <= len(stretches.full) < MOST_STRETCHES
     assert stretches.seconds == 10_000
     kept = sum(stretch.commits for stretch in stretches.full)
@@ -74,5 +68,5 @@ def test_memory_is_bounded_and_nothing_is_lost() -> None:
 def test_a_second_that_ends_by_a_timer_is_a_second() -> None:
     stretches = Stretches()
     for _ in range(10):
-        stretches.add(0.497, 1, histogram([1]))
+        stretches.add(0.497, 1, Histogram.of([1]))
     assert [stretch.commits for stretch in stretches.full] == [2] * 5

@@ -69,8 +69,7 @@ def grid_of(*texts: str) -> Grid:
 
 
 def run_of(cell: int, tps: float | None, *, relative: float | None = 0.01, **options: object) -> SweptRun:
-    service = Histogram()
-    service.record_all([1000] * min(1000, round(tps or 0)))
+    service = Histogram.of([1000] * min(1000, round(tps or 0)))
     variance = None if tps is None or relative is None else (relative * tps) ** 2
     fields: dict[str, object] = {
         "block": 0,

@@ -105,8 +105,7 @@ def test_the_mean_wait_is_of_the_stretch_and_timed_out_waits_are_not_in_it() -> 
 
 
 def stretch(**changes: Any) -> Interval:
-    service = Histogram()
-    service.record_all([4000] * 20_000)
+    service = Histogram.of([4000] * 20_000)
     return Interval(
         **{
             "start_s": 0.0, "end_s": 10.0, "service": service, "errors": 0, "unknown": 0, "reconnects": 0,
@@ -121,8 +120,7 @@ def test_littles_law_says_both_figures() -> None:
     assert check.evidence == "8 clients; 1,000.0 TPS x 4.00 ms mean latency keeps 4.00 of them busy"
 
 
-ACROSS_AN_END = Histogram()
-ACROSS_AN_END.record_all([10_000_000] + [4000] * 1000)
+ACROSS_AN_END = Histogram.of([10_000_000] + [4000] * 1000)
 """Of one client, that waited 10 s for a replica, most of it before this stretch began."""
 NOT_ALL_AT_WORK: list[dict[str, Any]] = [
     {"mode": "open"}, {"errors": 1}, {"unknown": 1}, {"reconnects": 1}, {"deadlocks": 1},

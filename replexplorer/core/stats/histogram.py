@@ -69,6 +69,13 @@ class Histogram:
     min_us: int | None = None
     max_us: int | None = None
 
+    @classmethod
+    def of(cls, values_us: Iterable[int]) -> Self:
+        """The histogram of these durations."""
+        found = cls()
+        found.record_all(values_us)
+        return found
+
     def record(self, value_us: int) -> None:
         """Count one duration."""
         self.record_all((value_us,))
