@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.load.interval import Interval, ProcessWork
@@ -13,6 +14,12 @@ from replexplorer.ports import LoadSettings, LoadTarget
 
 PREPARING_S = 0.3
 CHANGING_S = 0.01
+
+
+def interval_of(start_s: float, values_us: Iterable[int], length_s: float = 0.5, **more: Any) -> Interval:
+    """What one client that inserts rows did, with these service times."""
+    counts = {"errors": 0, "unknown": 0, "reconnects": 0, "clients": 1, "connected": 1, "workload": "insert"}
+    return Interval(start_s, start_s + length_s, Histogram.of(values_us), **{**counts, **more})
 
 
 class FakeLoadProcess:

@@ -10,7 +10,6 @@ import pytest
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
@@ -23,25 +22,16 @@ from replexplorer.reports.recordings import (
     recorded_run,
 )
 from tests.fakes.facade import make_tick
-
-
-def histogram(count: int, latency_ms: float = 2.0) -> Histogram:
-    return Histogram.of([int(latency_ms * 1000)] * count)
-
-
-def second(start_s: float, tps: int) -> Interval:
-    """One second of a load."""
-    return Interval(
-        start_s=start_s, end_s=start_s + 1.0, service=histogram(tps), errors=0, unknown=0, reconnects=0,
-        clients=8, connected=8, workload="update_index",
-    )  # fmt: skip
+from tests.fakes.load import interval_of
+from tests.known import known
 
 
 def run_of(name: str, tps: int, *, seconds: int = 40, seed: int = 1) -> ComparedRun:
     chance = random.Random(seed)
     # Turns with a rest between them, on the clock of the session.
     found = [
-        second(at * (1.0 if at < seconds // 2 else 2.0), tps + chance.randint(-5, 5)) for at in range(seconds)
+        interval_of(at * (1.0 if at < seconds // 2 else 2.0), [2000] * (tps + chance.randint(-5, 5)), 1.0)
+        for at in range(seconds)
     ]
     return ComparedRun(name, intervals=found)
 
@@ -56,14 +46,10 @@ def test_b_against_a_is_judged_as_an_epoch_against_the_one_before(
     found = compared(run_of("a", a_tps, seed=1), run_of("b", b_tps, seed=2))
     assert found.verdict == verdict
     assert found.ratio == pytest.approx(b_tps / a_tps, rel=0.05)
-    assert found.low_ratio is not None
-    assert found.high_ratio is not None
-    assert found.low_ratio <= b_tps / a_tps <= found.high_ratio
-    assert found.before is not None
-    assert found.after is not None
-    assert found.before.tps.value == pytest.approx(a_tps, rel=0.03)
-    assert found.after.tps.value == pytest.approx(b_tps, rel=0.03)
-    assert found.after.length_s == pytest.approx(39, abs=1.1)
+    assert known(found.low_ratio) <= b_tps / a_tps <= known(found.high_ratio)
+    before, after = known(found.before), known(found.after)
+    assert (before.tps.value, after.tps.value) == pytest.approx((a_tps, b_tps), rel=0.03)
+    assert after.length_s == pytest.approx(39, abs=1.1)
 
 
 def test_an_outage_on_either_side_leaves_nothing_to_compare() -> None:
@@ -104,8 +90,9 @@ def loaded(at_s: float, tps: float, *, state: ProtectionState | None = None, mar
     """A tick of a recording with half a second of load."""
     events = (Event(at_s, 0.0, Severity.INFO, mark, mark=1),) if mark else ()
     tick = make_tick(at_s, tps=tps, events=events)
-    assert tick.load is not None
-    tick = replace(tick, load=replace(tick.load, service=histogram(int(tps / 2)), duration_s=0.5))
+    tick = replace(
+        tick, load=replace(known(tick.load), service=Histogram.of([2000] * int(tps / 2)), duration_s=0.5)
+    )
     return tick if state is None else replace(tick, protection=replace(tick.protection, state=state))
 
 

@@ -18,6 +18,7 @@ from replexplorer.formats.export import CSV_COLUMNS, csv_rows, hdr_log, json_lin
 from replexplorer.reports.recordings import session_report
 from replexplorer.reports.report import markdown
 from tests.fakes.facade import WALL_S, knob_views, make_tick
+from tests.known import known
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
 RTT = KnobName("rtt", "db2")
@@ -28,10 +29,8 @@ def session() -> list[Tick]:
     without a load."""
     ticks = []
     for at_s, value_us, commits in ((0.0, 1000, 100), (1.0, 85_000, 10)):
-        service = Histogram.of([value_us] * commits)
-        tick = make_tick(at_s)
-        assert tick.load is not None
-        load = replace(tick.load, service=service, duration_s=1.0, errors=int(at_s), p99_ms=None)
+        tick, service = make_tick(at_s), Histogram.of([value_us] * commits)
+        load = replace(known(tick.load), service=service, duration_s=1.0, errors=int(at_s), p99_ms=None)
         ticks.append(replace(tick, load=load, wall_s=WALL_S + at_s, epochs=()))
     told = Event(1.0, WALL_S + 1, Severity.MARK, "rtt 85 | 20 ms", 1)
     views = {**knob_views(), RTT: KnobView(RTT, 20.0, 20.0)}

@@ -13,21 +13,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import exp
 
 import pytest
 
 from replexplorer.core.epochs.epochs import Epochs
-from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats import ratio
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Extremes, Lack, MeanTps, spread_or_lack
 from replexplorer.core.stats.ratio import ComparedSide, ratio_of
+from tests.fakes.load import interval_of
+from tests.unit.test_epochs import TICK_S, change, closed, play, two_sides
 
 pytestmark = pytest.mark.costly("it simulates hundreds of epochs")
 
-TICK_S = 0.5
 LOOKS_S = (*range(3, 60), *range(60, 121, 4))
 """From the first that may say something: each second of a minute, then each fourth, for neighbours hardly
 differ there."""
@@ -142,28 +141,30 @@ def test_without_the_boundary_for_many_looks_it_would_be_many_more(monkeypatch: 
     assert claims(150, 0.5, bursts=False, seed=7) >= 10
 
 
-@pytest.mark.parametrize(("rho", "noise", "least"), [(0.3, 0.1, 0.9), (0.5, 0.1, 0.65), (0.8, 0.05, 0.5)])
-def test_a_real_tenth_is_shown_with_a_minute_on_both_sides(rho: float, noise: float, least: float) -> None:
-    source = random.Random(31)
-    shown = 0
+@pytest.mark.parametrize(
+    ("seconds", "mean", "looks_s", "rho", "noise", "least"),
+    [
+        (60, 110, (60,), 0.3, 0.1, 90),
+        (60, 110, (60,), 0.5, 0.1, 65),
+        (60, 110, (60,), 0.8, 0.05, 50),
+        # 20 to 85 ms: nobody waits a minute for that, and 20 s before it are enough.
+        (20, 24, range(10, 21), 0.3, 0.05, 95),
+        (20, 24, range(10, 21), 0.5, 0.05, 95),
+        (20, 24, range(10, 21), 0.8, 0.05, 50),
+    ],
+)
+def test_a_real_change_is_shown(
+    seconds: int, mean: float, looks_s: Sequence[int], rho: float, noise: float, least: int
+) -> None:
+    """In so many of 100 runs at any look, and in none the other way round."""
+    source, shown, truth = random.Random(31), 0, 1 if mean > 100 else -1
     for _ in range(100):
-        before = by_second(ticks(source, 120, rho, 100, noise, bursts=False))
-        after = by_second(ticks(source, 120, rho, 110, noise, bursts=False))
-        (sign,) = signs(before, after, (60,))
-        assert sign != -1
-        shown += sign == 1
-    assert shown >= 100 * least
-
-
-@pytest.mark.parametrize(("rho", "least"), [(0.3, 95), (0.5, 95), (0.8, 50)])
-def test_a_collapse_is_shown_in_20_seconds(rho: float, least: int) -> None:
-    """20 to 85 ms: nobody waits a minute for that, and 20 s before it are enough."""
-    source = random.Random(5)
-    shown = 0
-    for _ in range(100):
-        before = by_second(ticks(source, 40, rho, 100, 0.05, bursts=False))
-        after = by_second(ticks(source, 40, rho, 24, 0.05, bursts=False))
-        shown += -1 in signs(before, after, range(10, 21))
+        before, after = (
+            by_second(ticks(source, 2 * seconds, rho, each, noise, bursts=False)) for each in (100, mean)
+        )
+        found = set(signs(before, after, looks_s))
+        assert -truth not in found
+        shown += truth in found
     assert shown >= least
 
 
@@ -176,13 +177,11 @@ def open_words(source: random.Random, rho: float, within: float, factor: float) 
     state, at_s, said = source.gauss(0, 1), 0.0, []
     for index in range(242):
         if index == 121:
-            epochs.begin(1, at_s, "x")
-            epochs.effective(1, at_s)
+            change(epochs, 1, at_s)
         state = rho * state + (1 - rho * rho) ** 0.5 * source.gauss(0, 1)
         middle_us = 90_000 * exp(0.1 * state) * (factor if index >= 121 else 1)
         response = Histogram.of(int(middle_us * exp(within * source.gauss(0, 1))) for _ in range(15))
-        epochs.add(replace(interval(at_s, 15), mode="open", response=response))
-        at_s += TICK_S
+        at_s = play(epochs, at_s, [interval_of(0.0, [2000] * 15, mode="open", response=response)])
         if index > 141 and index % 2:
             said.append(epochs.rows()[1].verdict)
     return said
@@ -210,23 +209,11 @@ def test_the_ledger_says_what_this_test_says(mean: int) -> None:
     source = random.Random(mean)
     for rho in RHOS:
         before, after = ticks(source, 120, rho, 100, 0.1, False), ticks(source, 100, rho, mean, 0.1, False)
-        epochs = Epochs(0.0)
-        epochs.add(interval(0.0, 100))  # each side's first interval tells the latency to leave out
-        for index, count in enumerate(before):
-            epochs.add(interval((index + 1) * TICK_S, count))
-        changed_s = (len(before) + 1) * TICK_S
-        epochs.begin(1, changed_s, "x")
-        epochs.effective(1, changed_s)
-        epochs.add(interval(changed_s, 100))
+        # Each side's first interval tells the latency to leave out.
+        epochs = two_sides(closed([100, *before]), closed([100, *after[:18]]))
         said = []
-        for index, count in enumerate(after):
-            epochs.add(interval(changed_s + (index + 1) * TICK_S, count))
-            if index % 2 and index > 18:
-                said.append(epochs.rows()[1].verdict)
+        for index in range(18, 100, 2):
+            play(epochs, (len(before) + 2 + index) * TICK_S, closed(after[index : index + 2]))
+            said.append(epochs.rows()[1].verdict)
         expected = [WORDS[sign] for sign in signs(by_second(before), by_second(after), range(10, 51))]
         assert said == expected
-
-
-def interval(start_s: float, commits: int) -> Interval:
-    service = Histogram.of([2000] * commits)
-    return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert")

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 
 from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.stats.histogram import Histogram
-
-
-def late_by(ms: float) -> Histogram:
-    return Histogram.of([round(ms * 1000)])
+from tests.fakes.load import interval_of
 
 
 def at_cpu(percent: float, number: int = 1, seconds: float = 0.5) -> tuple[ProcessWork, ...]:
@@ -23,20 +20,10 @@ def at_cpu(percent: float, number: int = 1, seconds: float = 0.5) -> tuple[Proce
 def an_interval(
     start_s: float, latencies_us: list[int], errors: int = 0, fault: str | None = None
 ) -> Interval:
-    service = Histogram.of(latencies_us)
-    return Interval(
-        start_s=start_s,
-        end_s=start_s + 0.5,
-        service=service,
-        errors=errors,
-        unknown=1,
-        reconnects=2,
-        clients=8,
-        connected=7,
-        workload="update_index",
-        fault=fault,
+    return interval_of(
+        start_s, latencies_us, errors=errors, unknown=1, reconnects=2, clients=8, connected=7, fault=fault,
         work=at_cpu(10.0),
-    )
+    )  # fmt: skip
 
 
 latencies = st.lists(st.integers(0, 5_000_000), max_size=60)
@@ -47,8 +34,7 @@ def test_merged_intervals_are_one_long_interval(parts: list[list[int]]) -> None:
     total = an_interval(0.0, parts[0], errors=1)
     for index, part in enumerate(parts[1:], start=1):
         total = total.followed_by(an_interval(index * 0.5, part, errors=1))
-    whole = Histogram.of(latency for part in parts for latency in part)
-    assert total.service == whole
+    assert total.service == Histogram.of(latency for part in parts for latency in part)
     assert (total.start_s, total.end_s) == (0.0, len(parts) * 0.5)
     assert (total.errors, total.unknown, total.reconnects) == (len(parts), len(parts), 2 * len(parts))
 
@@ -69,12 +55,12 @@ def test_the_wire_form_reads_back_exactly(values: list[int]) -> None:
 
 
 def test_a_limit_of_the_load_s_own_is_named() -> None:
-    calm = replace(an_interval(0.0, [20_000] * 50), work=at_cpu(30.0), lateness=late_by(1.9))
+    calm = replace(an_interval(0.0, [20_000] * 50), work=at_cpu(30.0), lateness=Histogram.of([1900]))
     assert calm.limited is None
-    noted = Histogram.of([29_100] * 100)
-    assert replace(calm, log_wait=noted).limited == "client log: a row waits 29.1 ms for its note"
+    noted = replace(calm, log_wait=Histogram.of([29_100] * 100))
+    assert noted.limited == "client log: a row waits 29.1 ms for its note"
     assert replace(calm, work=at_cpu(93.0)).limited == "generator at 93 % of a core"
-    late = replace(calm, lateness=late_by(9.0))
+    late = replace(calm, lateness=Histogram.of([9000]))
     assert late.limited == "machine short of CPU, generator 9 ms late"
     assert replace(late, work=at_cpu(60.0)).limited == "generator 9 ms late"
     busy = replace(calm, mode="open", backlog=1200, clients=8, under_way=8)
@@ -84,7 +70,7 @@ def test_a_limit_of_the_load_s_own_is_named() -> None:
 
 def test_the_latency_is_the_response_in_the_open_loop() -> None:
     closed = an_interval(0.0, [5])
-    response = an_interval(0.0, [7000]).service
+    response = Histogram.of([7000])
     assert closed.latency is closed.service
     assert replace(closed, mode="open", response=response).latency is response
 
@@ -94,7 +80,7 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
     intervals = [
         replace(
             an_interval(0.0, part, errors=1),
-            lateness=an_interval(0.0, part).service,
+            lateness=Histogram.of(part),
             mode="open",
             rate_asked_tps=10.0,
             backlog=3,
@@ -108,13 +94,8 @@ def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
     assert whole.service == whole.lateness == everything
     assert whole.lateness_p99_ms == (everything.percentile_ms(99) or 0.0)
     count = len(parts)
-    assert (whole.processes, whole.clients, whole.errors, whole.backlog) == (
-        count,
-        8 * count,
-        count,
-        3 * count,
-    )
-    assert whole.rate_asked_tps == 10.0 * count
+    sums = (whole.processes, whole.clients, whole.errors, whole.backlog, whole.rate_asked_tps)
+    assert sums == (count, 8 * count, count, 3 * count, 10 * count)
     assert whole.cpu_percent == pytest.approx(10.0 * sum(range(count)))
     assert whole.cpu_busiest_percent == pytest.approx(10.0 * (count - 1))
     assert whole.errors_by_number["1290"] == count

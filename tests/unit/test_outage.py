@@ -8,7 +8,7 @@ from replexplorer.core.epochs.epochs import Epoch, Epochs
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
-from tests.unit.test_epochs import noisy, play
+from tests.unit.test_epochs import closed, noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
 
@@ -60,20 +60,20 @@ def told(row: Epoch) -> tuple[str, ...]:
 def cable_out_and_in() -> Epochs:
     """20 s sound, 10 s stalled and 10 s asynchronous, then in again; both sides measured."""
     epochs = Epochs(0.0)
-    play(epochs, 0.0, noisy(40, 30, 1))
+    play(epochs, 0.0, closed(noisy(40, 30, 1)))
     epochs.begin(1, 20.0, "partition none → both")
     epochs.effective(1, 20.1)
-    play(epochs, 20.0, [0] * 20)
+    play(epochs, 20.0, closed([0] * 20))
     epochs.suffer(OutageSpan(BLOCKED, 19.9, 22.0, is_first=True))
     epochs.suffer(OutageSpan(BLOCKED, 22.0, 29.9))
     epochs.turned(StateChange(29.9, BLOCKED, DEGRADED, 10.0, is_outage=True))
     epochs.suffer(OutageSpan(DEGRADED, 29.9, 39.9, 18_678, is_first=True))
-    play(epochs, 30.0, noisy(20, 900, 2))
+    play(epochs, 30.0, closed(noisy(20, 900, 2)))
     epochs.begin(2, 40.0, "partition both → none")
     epochs.effective(2, 40.2)
     epochs.suffer(OutageSpan(DEGRADED, 39.9, 40.4, 500))
     epochs.turned(StateChange(40.4, DEGRADED, PROTECTED, 10.5, outage_s=19.9, unprotected=19_178))
-    play(epochs, 40.5, noisy(60, 30, 3))
+    play(epochs, 40.5, closed(noisy(60, 30, 3)))
     return epochs
 
 
@@ -134,10 +134,10 @@ def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
     epochs = cable_out_and_in()
     epochs.begin(3, 71.0, "rtt 20 → 85 ms")
     epochs.effective(3, 71.0)
-    play(epochs, 71.0, noisy(60, 10, 4))
+    play(epochs, 71.0, closed(noisy(60, 10, 4)))
     epochs.begin(4, 102.0, "rtt 85 → 20 ms")
     epochs.effective(4, 102.0)
-    play(epochs, 102.0, noisy(60, 30, 5))
+    play(epochs, 102.0, closed(noisy(60, 30, 5)))
     *_, after_outage, sound = epochs.rows()
     assert (after_outage.verdict, after_outage.delta_percent) == ("outage", None)
     assert sound.verdict == "faster"
@@ -145,12 +145,12 @@ def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
 
 def test_a_restart_within_an_epoch_claims_nothing() -> None:
     epochs = Epochs(0.0)
-    play(epochs, 0.0, noisy(60, 30, 1))
+    play(epochs, 0.0, closed(noisy(60, 30, 1)))
     epochs.begin(1, 30.0, "x")
     epochs.effective(1, 30.0)
     epochs.restarted(35.0, "db2")
     epochs.restarted(36.0, "db2")
-    play(epochs, 30.0, noisy(60, 90, 1))
+    play(epochs, 30.0, closed(noisy(60, 90, 1)))
     row = epochs.rows()[1]
     assert (row.verdict, told(row)) == ("outage", ("db2 restarted",))
 
