@@ -31,7 +31,9 @@ RECONNECT_S = 1.0
 
 Rows = Sequence[Mapping[str, Any]]
 SWITCHES = "rpl_semi_sync_source_"
-_CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE", "RESET", "CHANGE", "INSTALL", "CLONE")
+_CHANGING = (
+    "PURGE", "SET", "STOP", "START", "INSERT", "CREATE", "RESET", "CHANGE", "INSTALL", "CLONE", "FLUSH",
+)  # fmt: skip
 
 
 ASKED = mysql_9()
@@ -121,6 +123,8 @@ class FakeServer:
         """Its clone plugin is loaded."""
         self.errant = ""
         """On a replica: GTIDs that its source lacks."""
+        self._own_commits = 0
+        """On a replica: transactions that somebody committed there."""
         self.has: str | None = None
         """Its GTID set, whatever was committed; None: what its source has, as below."""
         self.missing = 0
@@ -183,6 +187,8 @@ class FakeServer:
         """Since when the load's commits wait for an acknowledgement that does not come."""
         self.setting = asyncio.Lock()
         self.io = self.sql = "Yes" if replicates else "No"
+        self._stopped_at: int | None = None
+        """How many of its source's commits it had when its applier was stopped; None while it applies."""
         self.io_errno = self.sql_errno = 0
         self.registered = False
         if replicates:
@@ -195,7 +201,8 @@ class FakeServer:
         source = self._around.source()
         if self.has is not None or source.has is not None:
             return self.has or str(source.has)
-        of_source = f"{source.variables['server_uuid']}:1-{source.commits + 1 - self.missing}"
+        commits = source.commits if self._stopped_at is None else self._stopped_at
+        of_source = f"{source.variables['server_uuid']}:1-{commits + 1 - self.missing}"
         return f"{of_source},\n{self.errant}" if self.errant else of_source
 
     def flush_status(self) -> None:
@@ -428,16 +435,19 @@ class FakeServer:
                 self.can_copy = True
             case ["CLONE", "INSTANCE", *_]:
                 assert self.variables["super_read_only"] == "OFF"
-                self.errant, self.missing, self.is_replica, self.has = "", 0, False, None
+                self.errant, self._own_commits, self.missing = "", 0, 0
+                self.is_replica, self.has = False, None
                 asyncio.get_running_loop().call_later(0.5, self.crash)
                 raise ServerRefused(3707, f"{self.node}: 3707 Restart server failed")
+            case ["FLUSH", "NO_WRITE_TO_BINLOG", "STATUS"]:
+                self.flush_status()
             case ["STOP", "REPLICA"]:
                 await asyncio.sleep(self._around.round_trip_s(self.node))
-                self.io = self.sql = "No"
-                self.registered = False
+                self.io, self.registered = "No", False
+                self._stop_applying()
             case ["RESET", "REPLICA", "ALL"]:
                 assert (self.io, self.sql) == ("No", "No")
-                self.is_replica = False
+                self.is_replica, self._stopped_at = False, None
             case ["CHANGE", "REPLICATION", "SOURCE", "TO", first, *_]:
                 assert (self.io, self.sql) == ("No", "No")
                 self.is_replica, self.follows = True, first.split("'")[1]
@@ -451,12 +461,12 @@ class FakeServer:
                 self.start_io()
             case ["STOP", "REPLICA", "SQL_THREAD"]:
                 await asyncio.sleep(0.01)
-                self.sql = "No"
+                self._stop_applying()
             case ["START", "REPLICA", "SQL_THREAD"]:
                 await asyncio.sleep(0.01)
-                self.sql = "Yes"
+                self._start_applying()
             case ["START", "REPLICA"]:
-                self.sql = "Yes"
+                self._start_applying()
                 self.start_io()
             case ["PURGE", "BINARY", "LOGS", "TO", first]:
                 self.binlogs = [log for log in self.binlogs if log[0] >= first.strip("'")]
@@ -491,6 +501,12 @@ class FakeServer:
         self.variables[name] = value
 
     # -- replication
+
+    def _stop_applying(self) -> None:
+        self.sql, self._stopped_at = "No", self._around.source().commits
+
+    def _start_applying(self) -> None:
+        self.sql, self._stopped_at = "Yes", None
 
     def start_io(self) -> None:
         """The IO thread connects, crossing the link many times."""
@@ -566,9 +582,16 @@ class FakeServer:
 
     async def commit(self) -> None:
         """One transaction: it returns when it is acknowledged, or when nobody waits for that."""
+        if self.is_replica:
+            self._own_commits += 1
+            self.errant = f"{self.variables['server_uuid']}:1-{self._own_commits}"
+            return
         self.commits += 1
         if not self.enabled:
             return
+        waits_alone = self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
+        if self.operational and not waits_alone and len(self._around.acknowledging_s()) < self.required:
+            self._switch_off()
         if not self.operational:
             self.counters["no_tx"] += 1
             if times := self._around.acknowledging_s():

@@ -187,10 +187,13 @@ class World:
         return any(shape.cut for shape in (there.get(other), back.get(one)) if shape)
 
     def _shaped(self, node: str, peer: str) -> None:
-        """A side of a link changed: the stream stops, or TCP tries again a moment later."""
+        """A side of a link changed: the stream stops, or TCP tries again a moment later, and what waits is
+        acknowledged."""
         name = link_key(node, peer)
         link = self.links[name]
         link.set_flow(not self._cuts(name), link.retry_s)
+        if not self._cuts(name):
+            asyncio.get_running_loop().call_later(link.retry_s, lambda: self.primary.replica_came())
 
     def _reconnected(self, replica: str) -> None:
         """A new IO thread does not wait for TCP's next try."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -107,60 +106,6 @@ async def state_of(session: Session) -> ProtectionState:
     await session.state.refresh()
     await session.state.look_twice_if_waiting()
     return session.state.protection().state
-
-
-async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveStack) -> None:
-    """off, protected, armed with no replica, blocked, the silent fallback, and the way back."""
-    async with attached(live_stack) as session:
-        assert await state_of(session) is ProtectionState.OFF
-        result = await turn(session, "semi_sync=on", "semi_sync_timeout=6s")
-        state = await state_of(session)
-        assert state is ProtectionState.PROTECTED, (
-            result.warnings,
-            session.state.samples[session.fleet.source_name].status,
-            session.state.requested.yes_tx_at_enabling,
-        )
-        before = session.state.protection().fallbacks
-        replica = session.fleet.members["db2"]
-        await replica.control.query("STOP REPLICA IO_THREAD")
-        try:
-            primary = session.fleet.source
-
-            async def is_alone() -> bool:
-                await session.state.refresh()
-                return session.state.protection().replicas_acking == 0
-
-            await until(is_alone)
-            assert await state_of(session) is ProtectionState.ARMED
-            commit = asyncio.create_task(
-                primary.kick.query("CREATE TABLE sandbox.waits (a INT)", deadline_s=30)
-            )
-
-            async def is_blocked() -> bool:
-                return await state_of(session) is ProtectionState.BLOCKED
-
-            await until(is_blocked)
-            await commit
-            assert await state_of(session) is ProtectionState.DEGRADED
-            assert session.state.protection().fallbacks == (before or 0) + 1
-        finally:
-            await replica.control.query("START REPLICA IO_THREAD")
-        await session.fleet.source.kick.query("DROP TABLE sandbox.waits", deadline_s=30)
-
-        async def is_back() -> bool:
-            await session.fleet.source.kick.query("FLUSH NO_WRITE_TO_BINLOG STATUS")
-            await session.fleet.source.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
-            return await state_of(session) is ProtectionState.PROTECTED
-
-        await until(is_back)
-
-
-async def test_semi_sync_switched_on_by_hand_counts_as_well(live_stack: LiveStack) -> None:
-    async with attached(live_stack) as session:
-        await session.fleet.source.control.query("SET GLOBAL rpl_semi_sync_source_enabled = ON")
-        await session.fleet.source.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
-        assert await state_of(session) is ProtectionState.PROTECTED
-        assert session.state.protection().requested is False
 
 
 async def test_two_apps_see_each_other(live_stack: LiveStack) -> None:
