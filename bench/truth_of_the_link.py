@@ -155,12 +155,12 @@ async def at_nothing(session: Session) -> Figure:
     """P11's first half: at 0 ms there is no rule, so a link that was turned costs what none costs."""
     await turn(session, "rtt=5", "rtt=0")
     agents = [member.agent for member in session.fleet.members.values()]
-    before = [(await agent.health()).links.packets for agent in agents]
+    before = [(await agent.health()).packets["packets"] for agent in agents]
     await turn(session, "semi_sync=on")
     for _ in range(PINGS):
         await session.fleet.source.kick.query(session.fleet.source.dialect.kick)
     await turn(session, "semi_sync=off")
-    took = sum([(await agent.health()).links.packets for agent in agents]) - sum(before)
+    took = sum([(await agent.health()).packets["packets"] for agent in agents]) - sum(before)
     return Figure("P11", f"packets of {PINGS} commits in a rule at 0 ms", "0", str(took), took == 0)
 
 
@@ -180,10 +180,10 @@ async def clients(session: Session) -> list[Figure]:
         moved_ms.append(medians_ms[200][-1] - medians_ms[0][-1])
     health = await session.fleet.source.agent.health()
     await turn(session, "rtt=0")
-    touched = health.links.client_packets
+    touched, dropped = health.packets.get("strangers"), health.packets["dropped"]
     return [
         Figure("P10", "client packets under the rule", "0", str(touched), not touched, {"packets": touched}),
-        Figure("P10", "packets dropped unasked", "0", str(health.links.dropped), health.links.dropped == 0),
+        Figure("P10", "packets dropped unasked", "0", str(dropped), dropped == 0),
         Figure(
             "P10",
             "client RTT moved by a link of 200 ms, ms",

@@ -298,10 +298,6 @@ class ServerProcess(Protocol):
         not run."""
         ...
 
-    async def resume(self) -> None:
-        """Let it go on from where it was frozen. Raises StackUnavailable where it has ended."""
-        ...
-
     async def start(self) -> None:
         """Start it where it has ended; one that is frozen goes on. Does not wait for its first login."""
         ...

@@ -80,10 +80,10 @@ def _counted(figures: Figures) -> int:
     return sum(figures.fsyncs[kind] for kind in COMMIT_KINDS)
 
 
-def _mean_ms(paid: Iterable[tuple[int, int]]) -> tuple[int, float | None]:
-    """How many fsyncs, and the mean of all in ms; None where there are none."""
+def _mean_ms(paid: Iterable[tuple[int, int]]) -> float | None:
+    """The mean of all fsyncs; None where there are none."""
     fsyncs, ns = (sum(part) for part in zip(*paid, strict=True))
-    return fsyncs, ns / fsyncs / 1e6 if fsyncs else None
+    return ns / fsyncs / 1e6 if fsyncs else None
 
 
 def server_listens(table: Path = TCP_TABLE) -> bool:
@@ -185,12 +185,10 @@ class Disk:
                 delay_ms=None,
                 fsyncs=_shown({}),
                 measured_ms=None,
-                measured_n=0,
                 probe=self._probed,
             )
         paid = self._window.measured(figures)
-        measured_n, measured_ms = _mean_ms(paid.values())
-        by_kind = {kind: _mean_ms([each])[1] for kind, each in paid.items()}
+        by_kind = {kind: _mean_ms([each]) for kind, each in paid.items()}
         return DiskState(
             attached=reason is None,
             reason=reason,
@@ -199,8 +197,7 @@ class Disk:
             undo_journal=self._keeps(figures.journal),
             full=figures.full,
             fsyncs=_shown(figures.fsyncs),
-            measured_ms=measured_ms,
-            measured_n=measured_n,
+            measured_ms=_mean_ms(paid.values()),
             probe=self._probed,
             redo_delay_ms=figures.delays.own_ms("redo"),
             binlog_delay_ms=figures.delays.own_ms("binlog"),

@@ -22,7 +22,7 @@ from netem import Netem
 from queueing import Nfqueue
 from tool import Refused
 
-from replexplorer.core.wire import Flap, LinkCost, LinkState, Shape
+from replexplorer.core.wire import Flap, LinkState, Shape
 
 CALIBRATION_ADDRESS = "127.77.0.1"
 CALIBRATION_DELAY_US = 2000
@@ -45,7 +45,7 @@ BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
 
 
 Backend = Netem | Nfqueue
-"""A way to shape packets by address: `shape`, `stats`, `health` and `close` are the same of both."""
+"""A way to shape packets by address: `shape`, `stats` and `close` are the same of both."""
 
 
 async def choose_backend() -> Backend:
@@ -204,17 +204,16 @@ class Links:
         link.loses = wanted.loses
         return max(wanted.delay_ms, round(overhead_ms, 3))
 
-    async def _count(self, link: Link) -> int:
-        """Count the link's packets on; answers how many are held."""
+    async def _count(self, link: Link) -> None:
+        """Count the link's packets on."""
         if self._backend is None or not link.address:
-            return 0
+            return
         async with link.counting:  # an answer that another overtook would look like a fresh start
             try:
                 found = await self._backend.stats(link.address)
             except Refused:
-                return 0
+                return
             link.counts.take(found, loses=link.loses)
-        return found.get("held", 0)
 
     async def _install(self, link: Link, asked: Shape) -> None:
         before, link.asked = link.asked, asked
@@ -363,18 +362,14 @@ class Links:
             is_down=link.is_down,
         )
 
-    async def cost(self) -> LinkCost:
-        """Backend, cost and counts over all links."""
+    async def packets(self) -> dict[str, int]:
+        """Counts over all links (`wire.Health`)."""
         await self._ready.wait()
-        if self._backend is None:
-            return LinkCost(backend_reason=self._reason)
-        counts: Counter[str] = Counter(packets=0, dropped=0, lost=0, held=0)
+        counts: Counter[str] = Counter(packets=0, dropped=0, lost=0)
         for link in self._links.values():
-            counts["held"] += await self._count(link)
+            await self._count(link)
             counts.update(link.counts.total)
-        strangers = counts.pop("strangers", None)
-        process = await self._backend.health()
-        return LinkCost(self.backend_name, self._reason, **counts, client_packets=strangers, **process)
+        return dict(counts)
 
     async def close(self) -> None:
         """Stop probing and take all rules away."""

@@ -333,10 +333,6 @@ class Netem:
         band = self._bands.get(address)
         return {} if band is None else await self._counts(band)
 
-    async def health(self) -> dict[str, Any]:
-        """The kernel does the work: nothing to tell."""
-        return {}
-
     async def close(self) -> None:
         """Take everything away."""
         async with self._turn:

@@ -201,13 +201,11 @@ class Server:
             node=self._node,
             boot=self._boot,
             uptime_s=time.monotonic() - self._started_s,
-            cpu_s=time.process_time(),
-            bridges=len(self._bridges),
             machine_cores=os.cpu_count(),
             machine_busy_s=_machine_busy_s(),
             volumes=volumes,
             footprint_bytes=await asyncio.to_thread(footprint, mine) if with_footprint else None,
-            links=await self._links.cost(),
+            packets=await self._links.packets(),
         )
 
 

@@ -167,8 +167,6 @@ class DiskState:
     measured_ms: float | None
     """Mean time that the server pays for an fsync of redo or binlog, the delay included, over the last
     seconds with any since the delay changed; None when there was none."""
-    measured_n: int
-    """Calls behind that mean."""
     probe: DiskProbe | None
     """The last probe; None when none was run."""
     undo_journal: bool | None = None
@@ -197,42 +195,11 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkCost:
-    """What all links of a node carry and cost since its agent started."""
-
-    backend: str | None = None
-    backend_reason: str = ""
-    packets: int = 0
-    """That took a link's rule."""
-    held: int = 0
-    """Now."""
-    dropped: int = 0
-    """Though no loss was asked."""
-    lost: int = 0
-    """Because it was."""
-    client_packets: int | None = None
-    """Under a rule though not to its peer: 0 is the proof that clients are untouched. None: not counted."""
-    queue_cpu_s: float | None = None
-    """Of the process that holds packets; None with netem."""
-    queue_packets: int | None = None
-    """That it held since it started."""
-    delay_error_p99_us: float | None = None
-    """How far from their due time it let packets go; None before any packet."""
-    timer_late_us: float | None = None
-    """How late its timer is."""
-    queue_restarts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
-    """The agent's cost and counts since it started."""
+    """The agent, its machine and what its links carried since it started."""
 
     node: str
     uptime_s: float
-    cpu_s: float = 0.0
-    """Of the agent."""
-    bridges: int = 0
-    """Open now."""
     boot: str | None = None
     """Of this run alone, drawn at its start; None from an agent that knows none."""
     machine_cores: int | None = None
@@ -242,7 +209,10 @@ class Health:
     """By mount: `data`, `tools`."""
     footprint_bytes: int | None = None
     """What the files in the node's volumes take, the primary's with the tools volume; None: not counted."""
-    links: LinkCost = field(default_factory=LinkCost)
+    packets: Mapping[str, int] = field(default_factory=dict)
+    """Of all links: `packets` that took a rule, `dropped` though no loss was asked, `lost` because it was;
+    and where they are counted `strangers`, not from the rule's peer: 0 is the proof that clients are
+    untouched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +466,7 @@ class Leave(Request[Held], op="leave"):
 
 @dataclass(frozen=True)
 class AskHealth(Request[Health], op="health"):
-    """What the agent costs and counts."""
+    """How the agent is, and what it counts."""
 
     footprint: bool = False
     """Count what the files in the node's volumes take as well."""

@@ -21,7 +21,7 @@ SHAPE = Shape(42.4, 3.0, loss_percent=1.5, bandwidth_bps=1_000_000)
 LINK = LinkState("db2", "nfqueue", "kernel has no netem", "received", SHAPE, 0.2, 0.03, 85.0, 5, 0, 0)
 
 DISK = DiskState(
-    True, None, 2.0, {"redo": 7, "binlog": 8}, 2.4, 15, DiskProbe(0.1, 0.2, 0.4, 1000)
+    True, None, 2.0, {"redo": 7, "binlog": 8}, 2.4, DiskProbe(0.1, 0.2, 0.4, 1000)
 )  # fmt: skip
 
 

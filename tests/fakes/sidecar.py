@@ -287,7 +287,6 @@ class FakeSidecar:
             full=self.disk_full if self.shim else None,
             fsyncs={"redo": 1, "binlog": 1, "relay": 0, "data": 0, "other": 0},
             measured_ms=0.2 + self.fsync_delay_ms + self.stall_ms if shows else None,
-            measured_n=int(shows),
             probe=self.probed,
             redo_delay_ms=self.own_delays_ms["redo"] if self.shim else None,
             binlog_delay_ms=self.own_delays_ms["binlog"] if self.shim else None,

@@ -391,10 +391,6 @@ class FakeProcess:
         """See `ports.ServerProcess`."""
         raise StackUnavailable("no server of this world can be frozen")
 
-    async def resume(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.pause()
-
     async def start(self) -> None:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)

@@ -172,7 +172,6 @@ async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
     assert (slowed.delay_ms, slowed.attached, slowed.reason) == (DELAY_MS, True, None)
     await commits_ms(live_stack, 10)
     measured = await primary.disk()
-    assert measured.measured_n >= 20
     assert measured.measured_ms is not None
     assert DELAY_MS <= measured.measured_ms < 2 * DELAY_MS * patience()
 

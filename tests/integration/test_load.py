@@ -436,7 +436,7 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
         paused_s = time.monotonic()
         await asyncio.sleep(3)  # as long as the pause is meant to be
         resumed_s = time.monotonic()
-        await server.resume()
+        await server.start()
     finally:
         await stack.close()
     await load.child.drain()

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replexplorer.adapters.recording import MOST_BYTES, MOST_EVENTS, MOST_FACTS, SessionReader
+from replexplorer.adapters.recording import MOST_BYTES, SessionReader
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
 from replexplorer.formats.export import csv_rows, json_lines
@@ -98,27 +98,6 @@ SCHEMAS: dict[str, tuple[str, ...]] = {
 def test_what_is_no_plain_table_is_refused(session: Path, statements: tuple[str, ...]) -> None:
     altered(session, *statements)
     assert "is damaged: it" in exported(session)
-
-
-def _many(rows: int, statement: str) -> str:
-    return f"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT {rows}) {statement}"
-
-
-MANY: dict[str, str] = {
-    "events": _many(MOST_EVENTS, "INSERT INTO event SELECT x + 2000, 0, 0, 1.7e9, 'info', 'x', NULL FROM c"),
-    "facts": _many(MOST_FACTS, "INSERT INTO meta SELECT 'k' || x, 'v' FROM c"),
-    "long event": "UPDATE event SET text = hex(zeroblob(5000000))",
-    "long events": _many(
-        40, "INSERT INTO event SELECT x + 2000, 0, 0, 1.7e9, 'info', hex(zeroblob(250000)), NULL FROM c"
-    ),
-}
-
-
-@pytest.mark.costly("it reads a hundred thousand events")
-@pytest.mark.parametrize("statement", MANY.values(), ids=MANY)
-def test_more_than_any_session_has_is_refused(session: Path, statement: str) -> None:
-    altered(session, statement)
-    assert "is damaged: " in exported(session)
 
 
 def test_a_file_that_is_too_large_or_a_pipe_beside_it_is_refused(session: Path) -> None:

@@ -67,9 +67,7 @@ def test_what_is_no_request_is_refused(line: dict[str, object], why: str) -> Non
         wire.read(wire.REQUESTS[str(line["op"])], line)
 
 
-HEALTH = wire.Health(
-    "db1", 1.5, volumes={"data": wire.Volume(5, 3)}, links=wire.LinkCost("netem", "it answers", packets=7)
-)
+HEALTH = wire.Health("db1", 1.5, volumes={"data": wire.Volume(5, 3)}, packets={"packets": 7})
 
 
 def test_an_agent_may_tell_more_than_the_app_knows() -> None:
@@ -78,7 +76,7 @@ def test_an_agent_may_tell_more_than_the_app_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"node": 1}, {"uptime_s": None}, {"volumes": {"data": 5}}, {"volumes": None}, {"links": []}]
+    "change", [{"node": 1}, {"uptime_s": None}, {"volumes": {"data": 5}}, {"volumes": None}, {"packets": []}]
 )
 def test_what_is_no_answer_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(wire.Malformed):

@@ -140,12 +140,6 @@ class ServerContainer:
             lambda client, found: None if found.state == "paused" else _freeze(client, found.id), alive=True
         )
 
-    async def resume(self) -> None:
-        """Let it go on; see `ports.ServerProcess`."""
-        await self._do(
-            lambda client, found: client.unpause(found.id) if found.state == "paused" else None, alive=True
-        )
-
     async def start(self) -> None:
         """Start it, or let it go on; see `ports.ServerProcess`."""
 
