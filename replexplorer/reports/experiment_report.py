@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -75,7 +75,7 @@ def _judged(result: ExperimentResult) -> ReportTable:
 def _over_time(
     ticks: Sequence[Tick],
     zero_s: float,
-    marks: Sequence[tuple[float, int, str]] = (),
+    marks: Iterable[tuple[float, int]] = (),
     windows: Sequence[Window] = (),
 ) -> Iterator[Block]:
     """TPS, latency and what was at risk, in seconds since `zero_s`, a clock time."""
@@ -237,7 +237,7 @@ def _lab_blocks(result: LabResult, ticks: Sequence[Tick]) -> Iterator[Block]:
         zero_s = ticks[0].wall_s
         events = [event for tick in ticks for event in tick.events]
         marks = [(each.wall_s - zero_s, each.mark, each.text) for each in events if each.mark is not None]
-        yield from _over_time(ticks, zero_s, marks)
+        yield from _over_time(ticks, zero_s, [(at_s, number) for at_s, number, _ in marks])
         rows = [(str(number), f"{at_s:.0f} s", text) for at_s, number, text in marks]
         yield ReportTable((*numbers("mark", "at"), *words("what")), rows, in_text=False)
     both = numbers("published", "measured")

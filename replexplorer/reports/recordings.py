@@ -7,7 +7,6 @@ down, blocked or degraded meanwhile is of several states, and nothing is compare
 
 from __future__ import annotations
 
-import json
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,8 +57,6 @@ _CHARTS: Final = (
     )),
 )  # fmt: skip
 """A title and a unit, then of each line its name, its style and the point's figure."""
-_READ: Final = [(name, figure) for _, _, lines in _CHARTS for name, _, figure in lines]
-"""What the pointer reads: a name, and the point's figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +115,17 @@ def session_report(
     ]
     if (unprotected := last.protection.unprotected) is not None:
         facts.append(f"Commits that went unprotected while semi-sync was asked for: {unprotected:,}.")
-    marks = [
-        (event.at_s - origin_s, event.mark, printable(event.text))
-        for event in events
-        if event.mark is not None
-    ]
+    marks = [(event.at_s - origin_s, event.mark) for event in events if event.mark is not None]
     points = [point._replace(at_s=point.at_s - origin_s) for point in digest.points]
     blocks = [*charts(points, marks, windows), *_tables(last, origin_s, events)]
-    return Report(
-        f"Session of {utc_ms(first.wall_s)}",
-        [("", printable(fact)) for fact in facts],
-        blocks,
-        pointer=_pointer(points, marks, windows),
-    )
+    return Report(f"Session of {utc_ms(first.wall_s)}", [("", printable(fact)) for fact in facts], blocks)
 
 
-_Marks = Sequence[tuple[float, int, str]]
-
-
-def charts(points: Sequence[Point], marks: _Marks, windows: Sequence[Window]) -> Iterator[ReportChart]:
-    """TPS, latency, and what a failure would have lost, over the same seconds."""
-    numbered = [(at_s, str(number)) for at_s, number, _ in marks]
+def charts(
+    points: Sequence[Point], marks: Iterable[tuple[float, int]], windows: Sequence[Window]
+) -> Iterator[ReportChart]:
+    """TPS, latency, and what a failure would have lost, over the same seconds; marks are numbered."""
+    numbered = [(at_s, str(number)) for at_s, number in marks]
     for title, unit, lines in _CHARTS:
         series = [
             Series(name, style, [(point.at_s, getattr(point, read)) for point in points])
@@ -172,23 +159,6 @@ def _tables(last: Tick, origin_s: float, events: Sequence[Event]) -> Iterator[Bl
     left_out = len(events) - len(told)
     note = f"The newest {len(told):,}; {left_out:,} before them are left out." if left_out else ""
     yield ReportTable(words("at", "", ""), told, "Events", note)
-
-
-def _pointer(points: Sequence[Point], marks: _Marks, windows: Sequence[Window]) -> str:
-    """What the pointer reads, as JSON."""
-    document = {
-        "names": [name for name, _ in _READ],
-        "rows": [
-            [round(point.at_s, 2), *(_rounded(getattr(point, name)) for _, name in _READ)] for point in points
-        ],
-        "marks": [[round(at_s, 2), number, text] for at_s, number, text in marks],
-        "windows": [[round(each.from_s, 2), round(each.to_s, 2), each.what] for each in windows],
-    }
-    return json.dumps(document, separators=(",", ":"))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.5g}")
 
 
 # -- one against the other

@@ -106,8 +106,6 @@ class Report:
     blocks: Sequence[Block]
     verdict: str = ""
     """`holds`, `deviates`, `aborted`; empty where nothing is judged."""
-    pointer: str = ""
-    """JSON that the pointer over a page's charts reads (`page`); empty: nothing is read."""
 
     @property
     def title(self) -> str:

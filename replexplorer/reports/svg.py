@@ -88,7 +88,7 @@ def line_chart(
     windows: Iterable[Window] = (),
 ) -> str:
     """Lines over seconds; an unknown value is a gap; marks are dashed with their label next to them, windows
-    are shaded. Where the axis is on the drawing is in its data attributes. Empty where nothing is known."""
+    are shaded. Empty where nothing is known."""
     values = [value for each in series for _, value in each.points if value is not None]
     places = [at for each in series for at, _ in each.points]
     if not values:

@@ -69,8 +69,10 @@ class Board:
     lesson: frozenset[str] | None = None
     """Keys of the only knobs that are shown while somebody presents; None: all."""
     filter: str = ""
+    typed: str | None = None
+    """What was typed into the open field, of a value or of the filter; None: no field is open."""
     searching: bool = False
-    """The filter's field is open: the cursor follows the best match."""
+    """It is the filter's: the cursor follows the best match."""
     staged: dict[KnobName, Value] = field(default_factory=dict)
     """What the arrow keys or the digits asked for and nobody has sent yet."""
     staged_at_s: float = 0.0
@@ -187,8 +189,8 @@ class Board:
             self.selected = name
 
     def search(self) -> None:
-        """The filter's field is opened."""
-        self.searching = True
+        """Open the filter's field; what is typed replaces a filter that was kept."""
+        self.typed, self.searching = "", True
         self._before = self.selected
 
     def narrow(self, text: str) -> None:
@@ -202,9 +204,22 @@ class Board:
             self._back()
         self._settle()
 
+    def type(self, text: str) -> None:
+        """Have this in the open field."""
+        self.typed = text
+        if self.searching:
+            self.narrow(text)
+
+    def close(self) -> bool:
+        """Close the field, what the filter found stays; whether one was open."""
+        was_open = self.typed is not None
+        self.typed, self.searching = None, False
+        return was_open
+
     def drop_search(self) -> None:
-        """The filter's field is given up: all knobs, and the cursor where it stood before."""
-        self.searching, self.filter = False, ""
+        """Close the filter's field: all knobs, and the cursor where it stood before."""
+        self.close()
+        self.filter = ""
         self._back()
         self._settle()
 

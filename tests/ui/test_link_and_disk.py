@@ -16,7 +16,6 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.widgets.knob_panel import Entry
 from replexplorer.ui.widgets.lines import Chart, Lines
 from tests.fakes.facade import change_event, make_tick
 from tests.ui.driving import Bench, bench
@@ -196,7 +195,7 @@ async def test_a_setting_that_is_not_at_its_default_is_always_shown() -> None:
 async def test_the_filter_finds_a_folded_setting() -> None:
     async with bench() as app:
         await app.press("slash")
-        await app.until(lambda: app.dashboard.query_one(Entry).is_open)
+        await app.until(lambda: app.dashboard.board.typed is not None)
         await app.press(*"bandw")
         await app.until(lambda: "bandwidth" in app.text("#knobs"))
 
@@ -229,9 +228,9 @@ async def test_words_and_units_are_typed_into_the_value(
         for character in typed:
             named = {".": "full_stop", "%": "percent_sign"}
             await app.pilot.press(named.get(character, character))
-        assert app.dashboard.query_one(Entry).value == typed.removeprefix("i")
+        assert app.dashboard.board.typed == typed.removeprefix("i")
         await app.press("enter")
-        assert not app.dashboard.query_one(Entry).is_open
+        assert app.dashboard.board.typed is None
         if value == app.dashboard.board.views[name].requested:
             assert app.facade.called("set") == []
         else:

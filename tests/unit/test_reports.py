@@ -120,11 +120,11 @@ def test_no_text_of_a_report_is_markup() -> None:
         ReportNotes([HOSTILE], "", "lines"),
         again([HOSTILE]),
     ]
-    page = html(Report(HOSTILE, [("", HOSTILE), (HOSTILE, HOSTILE)], blocks, pointer='["</script>"]'))
-    found = set(re.findall(r"<(/?\w+)", page.partition("<h1>")[2].partition("<script")[0]))
+    page = html(Report(HOSTILE, [("", HOSTILE), (HOSTILE, HOSTILE)], blocks))
+    found = set(re.findall(r"<(/?\w+)", page.partition("<h1>")[2].removesuffix("</html>")))
     plain = {"p", "br", "h2", "div", "section", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
     assert {name.removeprefix("/") for name in found} <= plain | {"h1", "pre", "code"}
-    assert page.count("</script>") == 2
+    assert "<script" not in page
     assert "[x](http://example.org)" in page
     assert "&amp;amp;" in page, "an entity is text as well"
 

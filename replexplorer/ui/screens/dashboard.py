@@ -15,7 +15,6 @@ from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.history.caption import headline
@@ -62,11 +61,11 @@ from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
 from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar
 from replexplorer.ui.widgets.header import Header
-from replexplorer.ui.widgets.knob_panel import Entry, KnobDrawer, KnobPanel
+from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip, LabTries
 from replexplorer.ui.widgets.ledger import EpochStrip, EpochTable, EventLogPane
 from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
-from replexplorer.ui.widgets.statement import TYPED_WIDTH, Intent, KnobLine, StatementPanel
+from replexplorer.ui.widgets.statement import Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.strips import BigStrip, ExposureLine, ReplicaStrip, TinyNotice, ValueStrip
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.words.runs import Line
@@ -193,14 +192,12 @@ class DashboardScreen(Screen[None]):
         yield Footer(settings, "footer")
         yield TinyNotice(settings, "tiny")
         yield KnobDrawer(self.board, settings, "drawer")
-        yield Entry()
 
     def on_mount(self) -> None:
         """Begin to listen, and to watch what rests."""
         self.query_one(Footer).items = self.mode.footer
         self.watch(self.app, "theme", self._restyle, init=False)
         self.set_interval(0.1, self.apply_rested)
-        self.screen_layout_refresh_signal.subscribe(self, self._keep_in_its_row)
         if self._player is not None:
             self.query_one(PlayerLine).marks_s = self._player.marks_s
             self.set_interval(_PLAYER_EVERY_S, self._draw_player)
@@ -246,11 +243,10 @@ class DashboardScreen(Screen[None]):
     async def take_key(self, event: events.Key) -> bool:
         """Take a key the moment it is read; False leaves it to Textual.
 
-        Textual forwards a key to the widget that has the focus and looks for a binding when it comes
-        back unused. In a burst (a slow line, a paste) an Enter would so overtake the digits before
-        it, and 123 would be 3; here keys act in the order in which they were typed. While it asks whether
-        to quit, the key that quits says yes and any other no; while it asks whether to restore what was
-        lost, y and n answer and all other keys are as ever.
+        Here keys act in the order in which they were typed, also in a burst (a slow line): a binding that
+        Textual looks for comes later. An open field takes every key. While it asks whether to quit, the key
+        that quits says yes and any other no; while it asks whether to restore what was lost, y and n answer
+        and all other keys are as ever.
         """
         keymap = self._settings.keymap
         if self.presenter.began_s is not None:
@@ -263,8 +259,9 @@ class DashboardScreen(Screen[None]):
             if event.key in keys_of(QUIT, keymap):
                 await self.app.run_action("app_leave")
             return True
-        if (entry := self.query_one(Entry)).is_open:
-            return self._feed(entry, event)
+        if self.board.typed is not None:
+            self._feed(self.board.typed, event)
+            return True
         if event.key in ("y", "n") and self._lost:
             self._answered = self._lost
             self._ask(())
@@ -297,26 +294,29 @@ class DashboardScreen(Screen[None]):
             self._refused_s = now_s
             self.notify(self.mode.why, timeout=_REFUSED_S)
 
-    def _feed(self, entry: Entry, event: events.Key) -> bool:
-        """Give a key to the open field; what moves within it is the field's own."""
-        if event.key == "enter" and entry.purpose == "value":
-            self._take_value(entry.value)
-        elif event.key == "enter":
-            self._close_entries()
-            self._draw_knobs()
+    def _feed(self, typed: str, event: events.Key) -> None:
+        """Give a key to the open field."""
+        searching = self.board.searching
+        if event.key == "enter" and not searching:
+            self._take_value(typed)
         elif event.key == "escape":
             self.action_knob_revert()
-        elif event.key in ("up", "down") and entry.purpose == "filter":
+        elif event.key in ("up", "down") and searching:
             self.action_move(-1 if event.key == "up" else 1)
-        elif event.key == "backspace":
-            entry.action_delete_left()
-            self._narrow()
-        elif event.is_printable and event.character:
-            entry.replace(event.character, *entry.selection)
-            self._narrow()
         else:
-            return False
-        return True
+            if event.key == "enter":
+                self.board.close()
+            elif event.key == "backspace":
+                self.board.type(typed[:-1])
+            elif event.is_printable and event.character:
+                self.board.type(typed + event.character)
+            self._draw_knobs()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Into the open field, the first line."""
+        if self.board.typed is not None:
+            self.board.type(self.board.typed + event.text.partition("\n")[0])
+            self._draw_knobs()
 
     def asks_before_quit(self) -> bool:
         """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
@@ -347,7 +347,7 @@ class DashboardScreen(Screen[None]):
     def action_move(self, rows: int) -> None:
         """Select a knob above or below."""
         if not self.board.searching:
-            self._close_entries()
+            self.board.close()
         self._problem = ""
         self.board.move(rows)
         self._draw_knobs()
@@ -377,9 +377,8 @@ class DashboardScreen(Screen[None]):
         """Drop, from the inside out: the field, what is staged, the filter, the drawer."""
         self._problem = ""
         if self.board.searching:
-            self._close_entries()
             self.board.drop_search()
-        elif not (self._close_entries() or self.board.revert()):
+        elif not (self.board.close() or self.board.revert()):
             if self.board.filter:
                 self.board.narrow("")
             else:
@@ -393,10 +392,6 @@ class DashboardScreen(Screen[None]):
         if self.layout_name is Layout.COMPACT:
             self.add_class("-drawer")
         self.board.search()
-        entry = self.query_one(Entry)
-        entry.open("filter", self.board.filter)
-        entry.select_all()  # typing replaces a filter that was kept
-        self._keep_in_its_row()
         self._draw_knobs()
 
     def action_knob_type(self) -> None:
@@ -444,8 +439,8 @@ class DashboardScreen(Screen[None]):
             self.notify("\n".join(rows), title="copied", timeout=4)
 
     def select_knob(self, name: KnobName) -> None:
-        """Select a knob, as the palette does."""
-        self._close_entries()
+        """Select a knob, as the palette and a click do."""
+        self.board.close()
         self.board.select(name)
         self.action_move(0)
 
@@ -462,9 +457,8 @@ class DashboardScreen(Screen[None]):
 
     def _open_value(self, text: str) -> None:
         self._problem = ""
-        self.query_one(KnobLine).type(True)
-        self.query_one(Entry).open("value", text)
-        self._keep_in_its_row()
+        self.board.typed = text
+        self._draw_knobs()
 
     def _take_value(self, text: str) -> None:
         name = self.board.selected
@@ -478,17 +472,8 @@ class DashboardScreen(Screen[None]):
         else:
             self._problem = ""
             self.board.stage(name, assignment.value, self._settings.monotonic())
-        self._close_entries()
+        self.board.close()
         self._send()
-
-    def _close_entries(self) -> bool:
-        """Close the open field; whether there was one. What the filter found stays."""
-        entry = self.query_one(Entry)
-        was_open = entry.is_open
-        self.board.searching = False
-        entry.close()
-        self.query_one(KnobLine).type(False)
-        return was_open
 
     @property
     def drawer_open(self) -> bool:
@@ -499,33 +484,9 @@ class DashboardScreen(Screen[None]):
     def _panel(self) -> KnobPanel:
         return self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
 
-    def _keep_in_its_row(self, _: Screen[Any] | None = None) -> None:
-        """The field stands over what is typed, also when a line above has come or gone, or the drawer
-        opened: in the panel's first row over the filter, else over the selected knob's value."""
-        entry, panel = self.query_one(Entry), self._panel
-        x, y, width = panel.region.x, panel.region.y, TYPED_WIDTH
-        if entry.purpose == "filter":
-            x, width = x + panel.FILTER_COLUMN, max(1, panel.region.width - panel.FILTER_COLUMN - 1)
-        elif self.layout_name is Layout.COMPACT and not self.drawer_open:
-            line = self.query_one(KnobLine)
-            x, y = line.region.x + line.value_column, line.region.y + 1
-        else:
-            x, y = x + panel.COLUMNS.asked, y + (panel.row_of(self.board.selected) or 0)
-        entry.move(x, y, width)
-
-    @on(Input.Changed)
-    def _narrow(self) -> None:
-        """At once with each key: an Enter may be the next one."""
-        entry = self.query_one(Entry)
-        if entry.is_open and entry.purpose == "filter" and entry.value != self.board.filter:
-            self.board.narrow(entry.value)
-            self._draw_knobs()
-
     @on(KnobPanel.Picked)
     def _pick(self, message: KnobPanel.Picked) -> None:
-        self._close_entries()
-        self.board.select(message.name)
-        self.action_move(0)
+        self.select_knob(message.name)
 
     @on(KnobPanel.Stepped)
     def _click_step(self, message: KnobPanel.Stepped) -> None:
@@ -809,8 +770,7 @@ class DashboardScreen(Screen[None]):
     def _follow(self, tick: Tick) -> None:
         """Where one watches, the cursor goes where the driver's goes; between two of its moves it is one's
         own."""
-        types = any(entry.is_open for entry in self.query(Entry))
-        if self.mode is VIEW and tick.driver_selects != self._followed and not types:
+        if self.mode is VIEW and tick.driver_selects != self._followed and self.board.typed is None:
             self._followed = tick.driver_selects
             name = next((each for each in self.board.views if str(each) == self._followed), None)
             if name is not None:
@@ -878,7 +838,7 @@ class DashboardScreen(Screen[None]):
             name, self.board.label(name), value, view.requested,
             self._planned(name, value, view.requested), self.board.place,
             KnobEffect("applying…", False) if applying else effect_of(view, tick), measured_of(name, tick),
-            self._problem, view.here,
+            self._problem, view.here, None if self.board.searching else self.board.typed,
         )  # fmt: skip
 
     def _planned(self, name: KnobName, value: Value, requested: Value) -> Preview:
@@ -900,7 +860,7 @@ class DashboardScreen(Screen[None]):
         with self.app.batch_update():
             self._lay_out(size)
             self._fit_drawer()
-            self._close_entries()
+            self.board.close()
             self.query_one(Footer).layout_name = self.layout_name
             self.query_one(Footer).repaint()
         self.call_after_refresh(self._draw)

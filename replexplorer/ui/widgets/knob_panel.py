@@ -1,14 +1,13 @@
-"""All knobs by group: asked, in effect, measured; drawn from the catalogue and the tick. And the field for a
-typed value or a filter."""
+"""All knobs by group: asked, in effect, measured; drawn from the catalogue and the tick, with what is typed
+of a value or a filter."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from textual import events
 from textual.message import Message
-from textual.widgets import Input
 
 from replexplorer.core.knobs.names import Group, KnobName, format_value
 from replexplorer.core.tick import Tick
@@ -16,8 +15,10 @@ from replexplorer.ui.board import Board
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, cut, hint, padded, spread, width_of
+from replexplorer.ui.words.runs import Line, Run, cut, field, hint, padded, spread, width_of
 from replexplorer.ui.words.states import effect_of, measured_of
+
+_SOUGHT: Final = "words of a name, or of its help"
 
 
 class Columns(NamedTuple):
@@ -35,8 +36,6 @@ class KnobPanel(Lines[Tick]):
     COLUMNS: ClassVar = Columns(3, 18, 30)
     HEADINGS_BESIDE: ClassVar = False
     """Headings stand in a column of their own instead of a row of their own."""
-    FILTER_COLUMN: ClassVar = 3
-    """Where the filter's field begins in the first row."""
     DEFAULT_CSS = "KnobPanel { height: 1fr; }"
 
     @dataclass
@@ -63,10 +62,6 @@ class KnobPanel(Lines[Tick]):
         self._top = 0
         self._rows: list[KnobName | None] = []
         self._arrows = (-1, -1)
-
-    def row_of(self, name: KnobName | None) -> int | None:
-        """The row where a knob stands now, or None."""
-        return self._rows.index(name) if name is not None and name in self._rows else None
 
     def draw(self, shown: Tick, width: int, height: int) -> list[Line]:
         """The rows that fit, the selected one among them, each under its heading."""
@@ -104,12 +99,12 @@ class KnobPanel(Lines[Tick]):
         return self._top
 
     def _filter(self, width: int) -> Line:
-        """What is filtered for, and how to see all again; the field stands over it while it is open."""
-        return spread(
-            [(" / ", "accent b"), (self._board.filter, "title b")],
-            [*hint("esc", "all knobs"), (" ", "text")],
-            width,
-        )
+        """What is filtered for, a field while it is typed, and how to see all again."""
+        text, keys = self._board.filter, [*hint("esc", "all knobs"), (" ", "text")]
+        filtered: Line = [(text, "title b")]
+        if self._board.searching:
+            filtered = field(text, width - 4 - width_of(keys), _SOUGHT)
+        return spread([(" / ", "accent b"), *filtered], keys, width)
 
     def _heading(self, title: str, width: int, *, columns: bool) -> Line:
         """A heading, over the topmost knobs with the names of the columns; that of the disk with what the
@@ -134,11 +129,10 @@ class KnobPanel(Lines[Tick]):
         row = padded([(f" {heading}", "accent b")], at.label - 2)
         row = padded([*row, ("▸ " if chosen else "  ", "accent b"), *label], at.asked - 2)
         asked, ends = format_value(name.knob, board.asked(name)), ("◂ ", " ▸") if chosen else ("  ", "")
-        row += [
-            (ends[0], "accent b"),
-            (asked, "warn b" if name in board.staged else "text b"),
-            (ends[1], "accent b"),
-        ]
+        value: Line = [(asked, "warn b" if name in board.staged else "text b"), (ends[1], "accent b")]
+        if chosen and board.typed is not None and not board.searching:
+            value = field(board.typed)
+        row += [(ends[0], "accent b"), *value]
         if chosen:
             self._arrows = (at.asked - 2, width_of(row) - 1)
         row = self._with_effect(tick, row, name, width)
@@ -191,53 +185,3 @@ class KnobDrawer(KnobPanel):
 def _chosen(row: Line, width: int) -> Line:
     """The row on the ground of what is selected."""
     return [(text, f"{words} on select") for text, words in padded(row, width)]
-
-
-class Entry(Input):
-    """A field without a frame; enter submits it, escape leaves it."""
-
-    DEFAULT_CSS = """
-    Entry, Entry:focus {
-        position: absolute;
-        layer: entry;
-        height: 1;
-        border: none;
-        padding: 0;
-        background: $rx-select;
-        color: $rx-title;
-        background-tint: transparent 0%;
-    }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(compact=True, select_on_focus=False, placeholder="words of a name, or of its help")
-        self.cursor_blink = False
-        self.display = False
-        self._at: tuple[int, int, int] | None = None
-        self.purpose = ""
-        """`value` or `filter`."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it takes the keys now."""
-        return bool(self.display)
-
-    def open(self, purpose: str, text: str) -> None:
-        """Show it with a first text and give it the keys."""
-        self.purpose, self.value, self.display = purpose, text, True
-        # At once: a focus that comes after the field was closed again would swallow every key.
-        self.screen.set_focus(self)
-        self.cursor_position = len(text)
-
-    def move(self, x: int, y: int, width: int) -> None:
-        """Show it at this place of the screen from now on."""
-        if self._at != (x, y, width):
-            self._at = x, y, width
-            self.styles.offset, self.styles.width = (x, y), width
-
-    def close(self) -> None:
-        """Hide it and give the keys back."""
-        if self.is_open:
-            self.display = False
-            self.value = ""
-            self.screen.set_focus(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
@@ -11,11 +11,8 @@ from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.words.runs import Line, Run, apart, hung, pair, rule, spread, width_of
+from replexplorer.ui.words.runs import Line, Run, apart, field, hung, pair, rule, spread, width_of
 from replexplorer.ui.words.states import KnobEffect
-
-TYPED_WIDTH: Final = 12
-"""Columns of the field for a typed value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,8 @@ class Intent:
     """Why a typed value was refused, in one line."""
     here: Knob | None = None
     """The catalogue's row as the node's server takes it; None: as the catalogue has it."""
+    typed: str | None = None
+    """The value as far as it is typed; None: nothing is."""
 
     @property
     def staged(self) -> bool:
@@ -135,29 +134,20 @@ class KnobLine(Lines[Intent]):
 
     DEFAULT_CSS = "KnobLine { height: 3; }"
 
-    typing = False
-    """A field for a typed value stands over the value."""
-
-    def type(self, typing: bool) -> None:
-        """Make room for the field, or take it back."""
-        self.typing = typing
-        self.repaint()
-
-    @property
-    def value_column(self) -> int:
-        """Where the value begins in the second row."""
-        return 7 + len(self.shown.label) if self.shown is not None else 0
-
     def draw(self, shown: Intent, width: int, height: int) -> list[Line]:
         """Rule with the knob's place, its value with the ladder, what it runs and risks."""
         all_knobs: Line = [("Enter all knobs", "muted")]
         at, total = shown.place
         knob, effect, measured = shown.name.knob, shown.effect, shown.measured
         title: Line = [("Knob ", "title b"), (f"{at} of {total}, {knob.group.upper()}", "muted")]
-        value = " " * TYPED_WIDTH if self.typing else format_value(knob, shown.value)
+        value: Line = [
+            (format_value(knob, shown.value), f"{'warn' if shown.staged else 'title'} on select b")
+        ]
+        if shown.typed is not None:
+            value = field(shown.typed)
         left: list[Run] = [
             (" ▸ ", "accent b"), (shown.label, "title b"), ("  ◂ ", "accent b"),
-            (value, "warn on select b" if shown.staged else "title on select b"), (" ▸  ", "accent b"),
+            *value, (" ▸  ", "accent b"),
             *pair("in effect", effect.text, "muted" if effect.as_asked else "warn b"),
         ]  # fmt: skip
         if measured.text:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
@@ -67,6 +68,17 @@ def hint(key: str, does: str, words: str = "muted") -> list[Run]:
 def padded(line: Line, cells: int, words: str = "text") -> list[Run]:
     """The row with blanks behind it, up to this many cells."""
     return [*line, (" " * max(0, cells - width_of(line)), words)]
+
+
+_VALUE_CELLS: Final = 11
+"""Of the field for a value."""
+
+
+def field(typed: str, cells: int = _VALUE_CELLS, empty: str = "") -> list[Run]:
+    """What is being typed, its end in sight, with the cursor behind it; where it is `empty`, what to type."""
+    shown = typed[-max(0, cells - 1) :]
+    hint = [] if typed else [(empty, "muted on select")]
+    return padded([(shown, "title on select"), (" ", "title u on select"), *hint], cells, "title on select")
 
 
 def right(line: Line, cells: int) -> list[Run]:
