@@ -21,13 +21,14 @@ from replexplorer.core.experiment.lab import (
     Summary,
     SummaryRow,
 )
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import GALERA, System
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.lab import LabRun, SystemsRun
 from tests.fakes.clock import virtual
-from tests.fakes.rig import FakeRig
+from tests.fakes.stack import FakeStack, stack_of
 
 
 def _phase(name: str, system: str, clients: int) -> Phase:
@@ -54,20 +55,22 @@ LAB = Lab(
 )
 
 
+ONE = replace(LAB.on("galera"), phases=LAB.on("galera").phases[:1])
+
+
 class Stacks:
-    """Makes a rig a system, and remembers what was there when."""
+    """Makes a stack a system, and remembers what was made when."""
 
     def __init__(self, failing: str | None = None) -> None:
         self.made: list[tuple[str, tuple[str, ...]]] = []
         self.failing = failing
-        self.rigs: dict[str, FakeRig] = {}
 
     async def __call__(self, system: System, part: LabRun) -> LabResult:
         self.made.append((system.name, tuple(phase.name for phase in part.lab.phases)))
         if system.name == self.failing:
             raise StackUnavailable("no image", "build one")
-        rig = self.rigs[system.name] = FakeRig(replicas=1, system=system)
-        return replace(await part.run(rig), server=f"server of {system.name}")
+        async with stack_of(system) as stack:
+            return replace(await part.run(stack), server=f"server of {system.name}")
 
 
 @virtual
@@ -116,46 +119,45 @@ async def test_without_the_first_there_is_no_result() -> None:
 
 @virtual
 async def test_a_stack_that_is_there_is_not_what_it_runs_on() -> None:
-    rig = FakeRig()
-    with pytest.raises(UsageError, match="three runs on stacks of its own") as refused:
-        await LabRun(LAB, True).run(rig)
+    async with stack_of() as stack:
+        with pytest.raises(UsageError, match="three runs on stacks of its own") as refused:
+            await LabRun(LAB, True).run(stack)
+        assert stack.world.changes == []
     assert refused.value.hint == "`replexplorer lab run three` in a shell"
-    assert rig.steps == []
 
 
+@pytest.mark.parametrize("counts", [True, False])
 @virtual
-async def test_what_members_count_in_a_phase_stands_among_its_figures() -> None:
+async def test_what_members_count_in_a_phase_stands_among_its_figures(counts: bool) -> None:
     member = Membership(Belonging.MEMBER, "Synced", size=2, answering=2, conflicts=5, gave_way=1)
-    rig = FakeRig(system=GALERA, members={"db1": member, "db2": member})
+    async with stack_of(GALERA, members={"db1": member, "db2": member}) as stack:
 
-    def count(number: int) -> None:
-        if rig.steps[number] == "measure":
-            rig.members["db2"] = replace(member, conflicts=8, gave_way=5)
+        def count(now: ExperimentProgress) -> None:
+            if counts and now.doing == "measuring":
+                stack.members["db2"] = replace(member, conflicts=8, gave_way=5)
 
-    rig.on_step = count
-    lab = replace(LAB.on("galera"), phases=LAB.on("galera").phases[:1])
-    [found] = (await LabRun(lab, True).run(rig)).phases
-    assert found.figures == {RETRIED: 0, REFUSED: 3, GAVE_WAY: 4}
-    [found] = (await LabRun(lab, True).run(replace(rig, members={"db1": member, "db2": member}))).phases
-    assert found.figures == {}, "nothing was rolled back"
+        [found] = (await LabRun(ONE, True, count).run(stack)).phases
+    assert found.figures == ({RETRIED: 0, REFUSED: 3, GAVE_WAY: 4} if counts else {})
 
 
 @virtual
 async def test_a_phase_begins_when_nothing_waits_at_the_members_however_they_number_it() -> None:
     member = Membership(Belonging.MEMBER, "Synced", size=2, answering=2, to_apply=0)
-    rig = FakeRig(system=GALERA, members={"db1": member, "db2": replace(member, to_apply=7)})
-    looks: list[int] = []
 
-    def look(number: int) -> None:
-        if rig.steps[number] == "look":
-            looks.append(number)
-            if len(looks) > 9:
-                rig.members["db2"] = member
+    class Applying(FakeStack):
+        looks = 0
 
-    rig.backlog, rig.on_step = 20, look  # by their GTIDs db2 lacks all 20 of them
-    lab = replace(LAB.on("galera"), phases=LAB.on("galera").phases[:1])
-    began_s = rig.clock.monotonic()
-    [found] = (await LabRun(lab, True).run(rig)).phases
-    assert 9 < len(looks) < 30
-    assert rig.clock.monotonic() - began_s < 20
+        async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Snapshot:
+            self.looks += 1
+            if self.looks == 10:
+                self.members["db2"] = member
+            return await super().look(probe=probe, with_gtids=with_gtids)
+
+    waiting = {"db1": member, "db2": replace(member, to_apply=7)}
+    async with stack_of(GALERA, Applying, members=waiting) as stack:
+        stack.world.replica.missing = 20  # by their GTIDs db2 lacks all of them
+        began_s = stack.clock.monotonic()
+        [found] = (await LabRun(ONE, True).run(stack)).phases
+        assert 9 < stack.looks < 30
+        assert stack.clock.monotonic() - began_s < 20
     assert found.limited is None

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, StackUnavailable
-from replexplorer.core.experiment.lab import RETRIED, Length, Phase
+from replexplorer.core.experiment.lab import RETRIED, Length, Phase, PhaseResult
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.lab_scripts import CLIENTS, contend
 from replexplorer.engine.experiment.phase import Act
 from tests.fakes.clock import virtual
-from tests.fakes.rig import FakeRig
+from tests.fakes.stack import STATEMENT_S, FakeStack, stack_of
 
 PHASE = Phase("hot", (), Length(4), Length(2), ProtectionState.PROTECTED, "they meet", play=contend)
 MEMBER = Membership(Belonging.MEMBER, "ONLINE", size=3, answering=3)
@@ -42,62 +41,58 @@ class Servers:
         return ()
 
 
-def acting(rig: FakeRig) -> Act:
-    return Act(rig, PHASE, True, lambda text, done=None: None)
+MEMBERS = dict.fromkeys(("db1", "db2", "db3"), MEMBER)
 
 
-def group(servers: Servers) -> FakeRig:
-    return FakeRig(replicas=2, answer=servers, members=dict.fromkeys(("db1", "db2", "db3"), MEMBER))
+async def contended(stack: FakeStack) -> PhaseResult:
+    try:
+        return await contend(Act(stack, PHASE, True, lambda text, done=None: None))
+    finally:
+        assert all(sql.closed for sql in stack.sqls)
 
 
 @virtual
 async def test_clients_go_to_every_node_that_takes_writes() -> None:
     servers = Servers()
-    rig = group(servers)
-    played = await contend(acting(rig))
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        played = await contended(stack)
     assert set(servers.updates) == {"db1", "db2", "db3"}
     assert max(servers.updates.values()) < 1.2 * min(servers.updates.values())
     assert (played.clients, played.figures[RETRIED], played.duration_s) == (CLIENTS, 0.0, 2)
-    assert played.service.count / played.duration_s == pytest.approx(CLIENTS / 0.01, rel=0.05)
+    assert played.service.count / played.duration_s == pytest.approx(CLIENTS / STATEMENT_S, rel=0.05)
     assert servers.statements[-1].startswith("DROP TABLE")
-    assert all(sql.closed for sql in rig.sqls)
-
-
-@virtual
-async def test_of_a_source_and_its_replicas_the_source_has_them_all() -> None:
-    servers = Servers()
-    await contend(acting(FakeRig(replicas=1, answer=servers)))
-    assert set(servers.updates) == {"db1"}
+    alone = Servers()
+    async with stack_of(answer=alone) as stack:
+        await contended(stack)
+    assert set(alone.updates) == {"db1"}, "of a source and its replicas the source has them all"
 
 
 @pytest.mark.parametrize("number", [1180, 1205, 1213, 3101])
-def test_what_was_rolled_back_is_tried_again_and_counted(number: int) -> None:
-    @virtual
-    async def check() -> None:
-        servers = Servers(every=4, number=number)
-        played = await contend(acting(group(servers)))
-        tries = servers.updates.total()
-        assert played.figures[RETRIED] == played.retried == tries // 4
-        assert played.service.count <= tries - played.retried
-        assert played.service.max_ms is not None
-        assert played.service.max_ms > 15, "its time goes on"
-
-    check()
+@virtual
+async def test_what_was_rolled_back_is_tried_again_and_counted(number: int) -> None:
+    servers = Servers(every=4, number=number)
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        played = await contended(stack)
+    tries = servers.updates.total()
+    assert played.figures[RETRIED] == played.retried == tries // 4
+    assert played.service.count <= tries - played.retried
+    assert played.service.max_ms is not None
+    assert played.service.max_ms > 15, "its time goes on"
 
 
 @virtual
 async def test_another_refusal_ends_it_and_leaves_nothing() -> None:
     servers = Servers(every=50, number=1290)
-    rig = group(servers)
-    with pytest.raises(ServerRefused):
-        await contend(acting(rig))
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        with pytest.raises(ServerRefused):
+            await contended(stack)
     assert servers.statements[-1].startswith("DROP TABLE")
-    assert all(sql.closed for sql in rig.sqls)
 
 
 @virtual
 async def test_a_member_that_does_not_get_the_rows_is_said() -> None:
-    rig = group(Servers(missing="db3"))
-    with pytest.raises(StackUnavailable, match="does not apply what another one commits"):
-        await contend(replace(acting(rig)))
-    assert not any(statement.startswith("UPDATE") for statement in rig.answer.statements)  # type: ignore[attr-defined]
+    servers = Servers(missing="db3")
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        with pytest.raises(StackUnavailable, match="does not apply what another one commits"):
+            await contended(stack)
+    assert not servers.updates

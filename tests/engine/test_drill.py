@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,24 +22,25 @@ from replexplorer.core.experiment.matrix import CellResult, FailureKind, MatrixC
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import Fault, Had
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.loss.client_log import Attempts, RunLog
-from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Attempts, RunLog
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import compare
 from replexplorer.core.server.counters import CostSample, CpuUsed, Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import GALERA, GROUP
+from replexplorer.core.system import ASYNC, GALERA, GROUP, System
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.outcome import Cleared
 from replexplorer.reports.experiment_report import experiment_report
-from replexplorer.reports.report import html, markdown, plain_text
+from replexplorer.reports.report import markdown
 from tests.fakes.clock import until, virtual
-from tests.fakes.rig import FakeRig
+from tests.fakes.stack import FakeStack, stack_of
+from tests.fakes.world import World
 
 KILL = Drill(
     name="kill",
@@ -63,78 +65,119 @@ KILL = Drill(
     ),
     rollback=(DrillStep(Doing.SET, settings=("fsync_delay=0",)),),
 )
+SHORT = replace(
+    KILL,
+    systems=("async", "galera", "group"),
+    settings=(),
+    steps=(DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill")),
+    expects=(),
+)
+"""The source is killed and comes back."""
+LOSSY = ("innodb_flush_log_at_trx_commit=0",)
 
 
-async def run(rig: FakeRig, drill: Drill = KILL, **more: object) -> DrillResult:
-    return await DrillRun(drill, True, **more).run(rig)  # type: ignore[arg-type]
+async def run(stack: StackApi, drill: Drill = KILL, **more: Any) -> DrillResult:
+    return await DrillRun(drill, True, **more).run(stack)
+
+
+def told(stack: StackApi) -> list[str]:
+    return [event.text for event in stack.log.take_events()]
+
+
+def copied(stack: FakeStack) -> list[str]:
+    """Nodes that got a copy of another one's data."""
+    return [node for node, what in stack.world.changes if what.startswith("CLONE INSTANCE")]
 
 
 @virtual
 async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
-    rig, told = FakeRig(), list[ExperimentProgress]()
-    before = rig.taken
-    result = await run(rig, watch=told.append)
+    async with stack_of() as stack:
+        before, progress = stack.world.taken, list[ExperimentProgress]()
+        result = await run(stack, watch=progress.append)
+        assert stack.world.taken == before
     assert result.verdict == "holds", result.relations
     assert [(each.fault, each.node) for each in result.windows] == [("kill", "db1"), ("partition=ack", "db2")]
     assert all(each.to_s is not None and each.to_s > each.from_s for each in result.windows)
-    assert [each.state for each in result.timeline] == ["off", "protected"]
+    assert [each.state for each in result.timeline] == ["off", "down", "off", "protected"]
     assert result.ledger is not None
     assert result.unrestored == ()
-    assert [step for step in rig.steps if "kill" in step] == ["inject kill", "clear kill@db1"]
-    assert list(dict.fromkeys(each.number for each in told if each.number)) == list(range(1, 10))
-    assert rig.taken == before
-    assert "kill sets sync_binlog=0 rtt=20ms by itself" in [text for _, text in rig.log.events]
-    [end] = [text for _, text in rig.log.events if text.startswith("the drill")]
-    assert end == "the drill is done; the knobs are restored"
+    assert list(dict.fromkeys(each.number for each in progress if each.number)) == list(range(1, 10))
+    events = told(stack)
+    assert "kill sets sync_binlog=0 rtt=20ms by itself" in events
+    assert events[-1] == "the drill is done; the knobs are restored"
 
 
-@virtual
-async def test_an_expectation_that_does_not_hold_deviates_with_its_evidence() -> None:
-    rig = FakeRig()
-    drill = replace(KILL, expects=(Claim("rows are lost", "lost", 0.0, ">"),))
-    result = await run(rig, drill)
-    assert result.verdict == "deviates"
-    assert result.relations[0].evidence == "found 0; more than 0 would hold"
+class CameBack(FakeStack):
+    """A source that lacks the end of its binlog when it is back."""
+
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+        had, others = Had({"db1": f"{uuid}:1-100"}, "", binlog_bytes=4096), {"db2": f"{uuid}:1-58"}
+        found = compare("db1", uuid, had, others, f"{uuid}:1-90", f"{uuid}:1-90", is_source=True)
+        return tuple(replace(each, comeback=found) for each in await super().clear(text))
 
 
 @virtual
 async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied() -> None:
-    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-    had = Had({"db1": f"{uuid}:1-100"}, "", binlog_bytes=4096)
-    others = {"db2": f"{uuid}:1-58"}
-    rig = FakeRig()
-    rig.comebacks["kill"] = compare("db1", uuid, had, others, f"{uuid}:1-90", f"{uuid}:1-90", is_source=True)
     expects = (
         Claim("the replica breaks", "broken_1236", 1.0, "=="),
         Claim("the binlog is short", "binlog_lost", 90.0, "=="),
         Claim("no other rows", "diverged", 0.0, "=="),
     )
-    result = await run(rig, replace(KILL, expects=expects))
+    async with stack_of(kind=CameBack) as stack:
+        result = await run(stack, replace(SHORT, expects=expects))
     assert result.verdict == "holds", result.relations
-    assert any(step.startswith("rejoin db2") for step in rig.steps), rig.steps
+    assert copied(stack) == ["db2"]
     assert result.replication_after == {"db2": "broken 1236"}
-    report = experiment_report(result)
-    for text in (plain_text(report), markdown(report)):
-        assert "90 (4,096 bytes)" in text
-        assert "broken 1236: it has to be copied from the source" in text
+    text = markdown(experiment_report(result))
+    assert "90 (4,096 bytes)" in text
+    assert "broken 1236: it has to be copied from the source" in text
 
 
+class Metered(FakeStack):
+    """Its meter finds something else whenever it is asked; its clients commit every 10 ms, for 300 us of the
+    source's CPU and 512 bytes of redo; a killed server counts from 0."""
+
+    asked = 0
+
+    def at_risk(self) -> tuple[float, Exposure] | None:
+        self.asked += 1
+        loss = Loss(self.asked, 0, 9)
+        return self.clock.monotonic(), Exposure(loss, loss, Unknown("no replica is reachable"))
+
+    async def cost(self) -> CostSample | None:
+        if (found := await super().cost()) is None:
+            return None
+        run, commits = found.cpu["db1"], int(self.clock.monotonic() * 100)
+        assert run is not None
+        return CostSample(
+            "db1",
+            Sample(self.clock.monotonic(), ServerStatus(uptime_s=9, binlog_cache_use=commits), run.run),
+            redo_bytes=512 * commits,
+            cpu={"db1": CpuUsed(run.run, commits * 300e-6)},
+            streams={"db2": None},
+        )
+
+
+@pytest.mark.parametrize("steps", [KILL.steps, (KILL.steps[0],)], ids=["a fault", "none"])
 @virtual
-async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
-    class Metered(FakeRig):
-        """Its meter finds something else whenever it is asked."""
-
-        def at_risk(self) -> tuple[float, Exposure] | None:
-            loss = Loss(len(self.steps), 0, 9)
-            return self.clock.monotonic(), Exposure(loss, loss, Unknown("no replica is reachable"))
-
-    rig = Metered()
-    times_us = tuple(range(0, 60_000_000, 10_000))
-    log = Attempts(
-        ((1, 6000),), ((1, 6000),), (), (), acknowledged_seqs=tuple(range(1, 6001)), acknowledged_us=times_us
-    )
-    rig.load.log = RunLog(1, {1: log}, {})
-    result = await run(rig)
+async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
+    steps: tuple[DrillStep, ...],
+) -> None:
+    every, times_us = tuple(range(1, 6001)), tuple(range(0, 60_000_000, 10_000))
+    told = Attempts(((1, 6000),), ((1, 6000),), (), (), acknowledged_seqs=every, acknowledged_us=times_us)
+    async with stack_of(kind=Metered) as stack:
+        stack.world.client_logs.log = RunLog(1, {1: told}, {})
+        result = await run(stack, replace(KILL, steps=steps, expects=()))
+    assert result.cost is not None
+    assert 150 < result.cost.commits < 300
+    assert result.cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
+    assert result.cost.redo_bytes == pytest.approx(512)
+    text = markdown(experiment_report(result))
+    assert "| 300 | - | 512 | - | - |" in text
+    if len(steps) == 1:
+        assert result.reading is None
+        return
     reading = result.reading
     assert reading is not None
     assert result.windows[0].from_s <= reading.failed_s
@@ -142,148 +185,118 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     assert reading.meanwhile >= 1
     assert result.recovery_ms is not None
     assert 0 <= result.recovery_ms <= 10.1
-    report = experiment_report(result)
-    for text in (plain_text(report), markdown(report), html(report)):
-        assert "not known: no replica is reachable" in text
-        assert "acknowledged after the reading" in text
-        assert "really lost" in text
-        assert "nothing is lost" in text
-
-
-class Costly(FakeRig):
-    """Its clients commit every 10 ms, for 300 us of the source's CPU and 512 bytes of redo; a killed server
-    counts from 0."""
-
-    async def cost(self) -> CostSample | None:
-        await super().cost()
-        if self.down:
-            return None
-        run, commits = str(self.steps.count("clear kill@db1")), int(self.clock.monotonic() * 100)
-        return CostSample(
-            "db1",
-            Sample(self.clock.monotonic(), ServerStatus(uptime_s=9, binlog_cache_use=commits), run),
-            redo_bytes=512 * commits,
-            cpu={"db1": CpuUsed(run, commits * 300e-6)},
-            streams={"db2": None},
-        )
-
-
-@pytest.mark.parametrize("steps", [KILL.steps, (KILL.steps[0],)], ids=["a fault", "none"])
-@virtual
-async def test_what_a_commit_cost_is_counted_until_the_first_fault(steps: tuple[DrillStep, ...]) -> None:
-    rig = Costly()
-    times_us = tuple(range(0, 60_000_000, 10_000))
-    log = Attempts(
-        ((1, 6000),), ((1, 6000),), (), (), acknowledged_seqs=tuple(range(1, 6001)), acknowledged_us=times_us
-    )
-    rig.load.log = RunLog(1, {1: log}, {})
-    result = await run(rig, replace(KILL, steps=steps, expects=()))
-    assert result.cost is not None
-    assert 150 < result.cost.commits < 300
-    assert result.cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
-    assert result.cost.redo_bytes == pytest.approx(512)
-    text = markdown(experiment_report(result))
-    assert "before the first fault" in text
-    assert "| 300 | - | 512 | - | - |" in text
+    assert "not known: no replica is reachable" in text
+    assert "acknowledged after the reading" in text
 
 
 @pytest.mark.parametrize(
-    ("step", "why"),
+    ("change", "why", "breaks"),
     [
         (
-            DrillStep(Doing.UNTIL, "degraded", lasts=span(2, 2)),
+            {"steps": (DrillStep(Doing.UNTIL, "degraded", lasts=span(2, 2)),)},
             "protection is off and not degraded after 2 s",
+            False,
         ),
-        (DrillStep(Doing.UNTIL, "writing", lasts=span(2, 2)), "no commit was acknowledged for 2 s"),
+        (
+            {"steps": (KILL.steps[1], DrillStep(Doing.UNTIL, "writing", lasts=span(2, 2)))},
+            "no commit was acknowledged for 2 s",
+            True,
+        ),
+        ({"prechecks": (Precheck(ProtectionState.PROTECTED, 1.0),)}, "protection is off", False),
     ],
 )
 @virtual
-async def test_what_is_waited_for_in_vain_aborts_it(step: DrillStep, why: str) -> None:
-    rig = FakeRig()
-    before = rig.taken
-    first = (
-        DrillStep(Doing.INJECT, "kill") if step.what == "writing" else DrillStep(Doing.WAIT, lasts=span(1))
-    )
-    result = await run(rig, replace(KILL, steps=(first, step)))
-    assert result.verdict == "aborted"
-    assert result.aborted is not None
-    assert why in result.aborted
-    assert rig.taken == before
-
-
-@virtual
-async def test_a_precheck_that_fails_breaks_nothing() -> None:
-    rig = FakeRig()
-    result = await run(rig, replace(KILL, prechecks=(Precheck(ProtectionState.PROTECTED, 1.0),)))
-    assert result.verdict == "aborted"
-    assert not [step for step in rig.steps if step.startswith("inject")]
+async def test_what_is_waited_for_in_vain_aborts_it(change: dict[str, Any], why: str, breaks: bool) -> None:
+    async with stack_of() as stack:
+        before = stack.world.taken
+        result = await run(stack, replace(KILL, **change))
+        assert (result.verdict, bool(result.windows)) == ("aborted", breaks)
+        assert why in str(result.aborted)
+        assert stack.world.taken == before
 
 
 @virtual
 async def test_what_this_stack_cannot_have_is_refused_before_anything_is_done() -> None:
-    rig = FakeRig()
-    with pytest.raises(UsageError):
-        await run(rig, replace(KILL, settings=("sync_binlog=-3",)))
-    assert "drive" not in rig.steps
+    async with stack_of() as stack:
+        with pytest.raises(UsageError):
+            await run(stack, replace(KILL, settings=("sync_binlog=-3",)))
+        assert stack.world.changes == []
 
 
 @virtual
 async def test_a_rollback_step_that_fails_is_said_and_the_rest_goes_on() -> None:
-    rig = FakeRig()
-    before = rig.taken
-    rollback = (DrillStep(Doing.CLEAR, "kill"), DrillStep(Doing.SET, settings=("fsync_delay=7",)))
-    failing = replace(KILL, rollback=(DrillStep(Doing.UNTIL, "degraded", lasts=span(1)), *rollback))
-    result = await run(rig, failing)
-    assert result.verdict == "holds"
-    assert any("rollback, wait until degraded" in text for _, text in rig.log.events)
-    assert rig.taken == before
+    async with stack_of() as stack:
+        before = stack.world.taken
+        rollback = (DrillStep(Doing.CLEAR, "kill"), DrillStep(Doing.SET, settings=("fsync_delay=7",)))
+        failing = (DrillStep(Doing.UNTIL, "degraded", lasts=span(1)), *rollback)
+        result = await run(stack, replace(KILL, rollback=failing))
+        assert result.verdict == "holds"
+        assert any("rollback, wait until degraded" in text for text in told(stack))
+        assert any(what == "fsync 7" for _, what in stack.world.changes)
+        assert stack.world.taken == before
 
 
 @virtual
 async def test_a_presenter_steps_through_it_and_aborts() -> None:
-    rig, conductor, told = FakeRig(), Conductor(), list[ExperimentProgress]()
-    before = rig.taken
-    conductor.toggle()
-    task = asyncio.create_task(run(rig, watch=told.append, conductor=conductor))
-    await until(lambda: conductor.waits)
-    assert told[-1].doing == "waiting for the next one"
-    conductor.next()
-    await until(lambda: not conductor.waits)
-    conductor.toggle()
-    await until(lambda: conductor.waits and told[-1].number == 2)
-    assert [str(fault) for fault in rig.faults] == ["kill@db1"]
-    conductor.abort("ended by hand")
-    task.cancel()
-    result = await task
-    assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
-    assert rig.taken == before
+    conductor, progress = Conductor(), list[ExperimentProgress]()
+    async with stack_of() as stack:
+        before = stack.world.taken
+        conductor.toggle()
+        task = asyncio.create_task(run(stack, watch=progress.append, conductor=conductor))
+        await until(lambda: conductor.waits)
+        assert progress[-1].doing == "waiting for the next one"
+        conductor.next()
+        await until(lambda: not conductor.waits)
+        conductor.toggle()
+        await until(lambda: conductor.waits and progress[-1].number == 2)
+        assert not stack.world.servers["db1"].running
+        conductor.abort("ended by hand")
+        task.cancel()
+        result = await task
+        assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
+        assert stack.world.taken == before
 
 
 @virtual
 async def test_a_load_that_ends_aborts_it() -> None:
-    rig = FakeRig()
-    before = rig.taken
-    task = asyncio.create_task(run(rig))
-    await until(lambda: "inject kill" in rig.steps)
-    rig.load.settings = None
-    result = await task
-    assert result.aborted == "the load ended"
-    assert rig.taken == before
+    async with stack_of() as stack:
+        before = stack.world.taken
+        task = asyncio.create_task(run(stack))
+        await until(lambda: not stack.world.servers["db1"].running)
+        stack.world.loads[-1].die()
+        result = await task
+        assert "load" in str(result.aborted)
+        assert stack.world.taken == before
+
+
+class Refusing(FakeStack):
+    """The first mending of this fault is refused."""
+
+    refused = "kill@db1"
+
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        if text == self.refused:
+            self.refused = ""
+            raise ServerRefused(3724, "it cannot be set while it joins")
+        return await super().clear(text)
 
 
 @virtual
 async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
-    rig = FakeRig()
-    before = rig.taken
+    async with stack_of(kind=Refusing) as stack:
+        before = stack.world.taken
+        with pytest.raises(ServerRefused):
+            await run(stack)
+        assert stack.world.taken == before
 
-    def refuse(number: int) -> None:
-        if rig.steps[number] == "clear kill@db1" and not rig.troubles:
-            rig.troubles[number] = ServerRefused(1227, "refused")
 
-    rig.on_step = refuse
-    with pytest.raises(ServerRefused):
-        await run(rig)
-    assert rig.taken == before
+@virtual
+async def test_what_cannot_be_mended_while_a_node_is_away_is_mended_once_it_is_back() -> None:
+    async with stack_of(GROUP, Refusing, replicas=2) as stack:
+        before, stack.refused = stack.world.taken, "isolate@db1"
+        result = await run(stack, replace(SHORT, steps=(DrillStep(Doing.INJECT, "isolate"),)))
+        assert (result.unrestored, stack.refused) == ((), "")
+        assert stack.world.taken == before
 
 
 LOST = Drill(
@@ -303,216 +316,195 @@ LOST = Drill(
 
 @virtual
 async def test_after_a_failover_the_first_source_is_the_source_again() -> None:
-    rig = FakeRig()
-    before = rig.taken
-    result = await run(rig, LOST)
+    async with stack_of() as stack:
+        before = stack.world.taken
+        result = await run(stack, LOST)
+        assert stack.world.taken == before
     assert result.ledger is not None
     assert result.ledger.survivor == "db2"
     assert [change.source for change in result.role_changes] == ["db2"]
     assert all(each.to_s is not None for each in result.windows), (
         "what befell the old source is over for clients"
     )
-    steps = [
-        step
-        for step in rig.steps
-        if step.split()[0] in ("rejoin", "switchover", "failover", "inject", "clear")
-    ]
-    assert steps == [
-        "inject isolate", "inject kill", "failover to db2",
-        "clear kill@db1", "clear isolate@db1", "rejoin db1", "switchover to db1",
+    events = told(stack)
+    done = [
+        "failover from db1 to db2 is done", "fault over: kill@db1", "fault over: isolate@db1",
+        "rejoin of db1 is done", "switchover from db2 to db1 is done",
     ]  # fmt: skip
-    assert rig.taken == before
+    assert [text for text in events if text in done] == done
 
 
+@pytest.mark.parametrize(("system", "replicas", "copies"), [(ASYNC, 1, ["db2"]), (GALERA, 2, [])])
 @virtual
-async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_the_source() -> None:
-    rig = FakeRig()
-    log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
-    rig.loss = reckon(log, {"db1": {1: ((1, 7),)}, "db2": {1: ((1, 9),)}}, "db1", executed={})
-    result = await run(rig)
-    assert (result.verdict, rig.rebuilt) == ("deviates", ["db2"])
+async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_it_and_a_member_by_itself(
+    system: System, replicas: int, copies: list[str]
+) -> None:
+    async with stack_of(system, replicas=replicas) as stack:
+        stack.world.client_logs.log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
+        for name, last in (("db1", 7), ("db2", 9)):
+            stack.world.servers[name].ledger = [(CLIENTS_A_RUN + 1, 1, last)]
+        drill = replace(SHORT, expects=KILL.expects[:1])
+        result = await run(stack, drill)
+    assert (result.verdict, result.unrestored, copied(stack)) == ("deviates", (), copies)
 
 
-@virtual
-async def test_members_that_get_what_they_lack_by_themselves_are_not_copied_to() -> None:
-    rig = FakeRig(replicas=2, system=GALERA)
-    log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
-    rig.loss = reckon(log, {"db1": {1: ((1, 7),)}, "db2": {1: ((1, 9),)}}, "db1", executed={})
-    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
-    result = await run(rig, replace(KILL, systems=("galera",), settings=(), steps=steps))
-    assert (result.verdict, result.unrestored, rig.rebuilt) == ("deviates", (), [])
+def elect(world: World, node: str) -> None:
+    """This member takes the writes from now on."""
+    for name, server in world.servers.items():
+        server.is_replica, server.follows = name != node, node
+        server.variables["super_read_only"] = "OFF" if name == node else "ON"
+
+
+class Elects(FakeStack):
+    """Its load goes on at db2 as soon as something is injected."""
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        done = await super().inject(text)
+        elect(self.world, "db2")
+        await self.look()
+        return done
 
 
 @virtual
 async def test_links_are_restored_where_the_load_has_gone_to_another_member() -> None:
     """The wire between db1 and db2 is `rtt@db2` while db1 has the load, and `rtt@db1` once db2 has it."""
-    rig = FakeRig(replicas=2, system=GALERA)
-
-    def note(number: int) -> None:
-        if rig.steps[number].startswith("inject"):
-            rig.promoted = "db2"
-
-    rig.on_step = note
-    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
-    await run(rig, replace(KILL, systems=("galera",), settings=("rtt=20ms",), steps=steps))
-    assert {name: value for name, value in rig.turns[-1].items() if name.key == "rtt"} == {
-        KnobName("rtt", "db1"): 0.0,
-        KnobName("rtt", "db1:db3"): 0.0,
-    }
+    async with stack_of(GALERA, Elects, replicas=2) as stack:
+        await run(stack, replace(SHORT, settings=("rtt=20ms",)))
+        assert stack.world.rtt_ms("db1") == stack.world.rtt_ms("db3") == pytest.approx(0.1)
+        assert (
+            stack.seen.requested(KnobName("rtt", "db1")) == stack.seen.requested(KnobName("rtt", "db3")) == 0
+        )
 
 
 @virtual
 async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_injected() -> None:
-    rig, owed = FakeRig(), list[tuple[str, ...]]()
-    before = rig.taken
+    owed = list[object]()
 
-    def note(number: int) -> None:
-        if rig.steps[number].startswith("inject") and rig.owed is not None:
-            owed.append(rig.owed.differing)
+    class Noting(FakeStack):
+        async def inject(self, text: str) -> tuple[Fault, ...]:
+            await self._state.read_document()
+            owed.append(self._state.requested.owed and self._state.requested.owed.differing)
+            return await super().inject(text)
 
-    rig.on_step = note
-    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
-    for settings in (("innodb_flush_log_at_trx_commit=1",), ("innodb_flush_log_at_trx_commit=0",)):
-        await run(rig, replace(KILL, settings=settings, steps=steps))
-    assert owed == [(), ("db2",)]
-    assert rig.rebuilt == ["db2"]
-    assert rig.taken == before
+    async with stack_of(kind=Noting) as stack:
+        before = stack.world.taken
+        for settings in (("innodb_flush_log_at_trx_commit=1",), LOSSY):
+            await run(stack, replace(SHORT, settings=settings))
+        assert owed == [(), ("db2",)]
+        assert copied(stack) == ["db2"]
+        assert stack.world.taken == before
 
 
 @virtual
 async def test_a_member_that_may_lack_rows_gets_a_copy_before_it_is_elected_again() -> None:
-    rig = FakeRig(replicas=2, system=GROUP)
-
-    def elect(number: int) -> None:
-        if rig.steps[number].startswith("inject"):
-            rig.promoted = "db2"
-
-    rig.on_step = elect
-    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
-    lossy = replace(KILL, systems=("group",), settings=("innodb_flush_log_at_trx_commit=0",), steps=steps)
-    await run(rig, lossy)
-    done = [step for step in rig.steps if step.split()[0] in ("rejoin", "switchover")]
-    assert (done, rig.rebuilt) == (["rejoin db1", "switchover to db1"], ["db1"])
+    async with stack_of(GROUP, Elects, replicas=2) as stack:
+        await run(stack, replace(SHORT, settings=LOSSY))
+        done = [text for text in told(stack) if text.startswith(("rejoin", "switchover"))]
+        assert done == ["rejoin of db1 is done", "switchover from db2 to db1 is done"]
+        assert copied(stack) == ["db1"]
 
 
-class Group(FakeRig):
+class Group(Elects):
     """Three members; db2 is elected when db1 fails, and db1 is let in only with a copy."""
 
-    def __init__(self) -> None:
-        super().__init__(replicas=2, system=GROUP)
-        self.members = {name: Membership(Belonging.MEMBER, "ONLINE") for name in self.names}
+    copies = 0
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
         done = await super().inject(text)
-        self.promoted = "db2"
         self.members["db1"] = Membership(Belonging.OUTSIDE, "ERROR")
         return done
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
-        if "db1" in self.down:
-            self.down.discard("db1")
+        if not self.world.servers["db1"].running:
+            self.world.servers["db1"].boot()
         if not self.members["db1"].is_ready:
             raise StackUnavailable("db1 is no member of the group (ERROR)", "its log")
-        return await super().clear(text)
+        return tuple(replace(each, comeback=None) for each in await super().clear(text))
 
     async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
         done = await super().rejoin(node, rebuild=rebuild)
         if rebuild:
-            self.members[node] = Membership(Belonging.MEMBER, "ONLINE")
+            self.members[node] = MEMBER
+        self.copies += rebuild
         return done
 
 
+MEMBER = Membership(Belonging.MEMBER, "ONLINE")
+MEMBERS = dict.fromkeys(("db1", "db2", "db3"), MEMBER)
+NOT_PROTECTED = (SHORT.steps[0], DrillStep(Doing.UNTIL, "protected", lasts=span(1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, "holds"),
+        ({"settings": LOSSY}, "holds"),  # a copy, once, also where it is known to lack rows
+        ({"steps": NOT_PROTECTED}, "aborted"),
+    ],
+)
 @virtual
-async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on() -> None:
-    rig, steps = Group(), (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
-    before = rig.taken
-    for settings in (("innodb_flush_log_at_trx_commit=1",), ("innodb_flush_log_at_trx_commit=0",)):
-        rig.rebuilt.clear()
-        result = await run(rig, replace(KILL, systems=("group",), settings=settings, steps=steps, expects=()))
-        assert (result.verdict, result.unrestored) == ("holds", ())
-        assert rig.rebuilt == ["db1"], "once, also where it is known to lack rows"
+async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on(
+    change: dict[str, Any], verdict: str
+) -> None:
+    async with stack_of(GROUP, Group, replicas=2, members=MEMBERS) as stack:
+        before = stack.world.taken
+        result = await run(stack, replace(SHORT, **change))
+        assert (result.verdict, result.unrestored, stack.copies) == (verdict, (), 1)
         assert tuple(result.repaired) == (
             "db1 is no member of the group (ERROR): a copy of the group's data brought it back",
         )
-        assert rig.taken == before
-        for text in (plain_text(experiment_report(result)), markdown(experiment_report(result))):
-            assert "db1 is no member of the group (ERROR)" in text
-
-
-@virtual
-async def test_a_drill_that_is_ended_lets_all_members_in_as_well() -> None:
-    rig = Group()
-    before = rig.taken
-    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.UNTIL, "protected", lasts=span(1, 1)))
-    result = await run(rig, replace(KILL, systems=("group",), settings=(), steps=steps))
-    assert (result.verdict, rig.rebuilt, rig.taken) == ("aborted", ["db1"], before)
-    assert len(result.repaired) == 1
+        assert stack.world.taken == before
+        assert "db1 is no member of the group (ERROR)" in markdown(experiment_report(result))
 
 
 @virtual
 async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None:
-    rig = Group()
+    class Alone(Group):
+        async def inject(self, text: str) -> tuple[Fault, ...]:
+            done = await super().inject(text)
+            self.members["db2"] = Membership(Belonging.CUT_OFF, "ONLINE")
+            return done
 
-    def lose_all(number: int) -> None:
-        if rig.steps[number] == "inject kill":
-            rig.members["db2"] = Membership(Belonging.CUT_OFF, "ONLINE")
-
-    rig.on_step = lose_all
-    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
-    result = await run(rig, replace(KILL, systems=("group",), settings=(), steps=steps))
+    async with stack_of(GROUP, Alone, replicas=2, members=MEMBERS) as stack:
+        result = await run(stack, SHORT)
     assert result.aborted == "db1 is no member of the group (ERROR): its log"
-    assert (rig.rebuilt, result.repaired) == ([], [])
+    assert (stack.copies, result.repaired) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("system", "cleared"), [(GALERA, ["kill"]), (GROUP, ["kill@db3", "kill@db2"])], ids=str
+)
 @virtual
-async def test_servers_that_answer_only_together_are_started_together() -> None:
+async def test_servers_that_answer_only_together_are_started_together(
+    system: System, cleared: list[str]
+) -> None:
+    asked = list[str | None]()
+
+    class Noting(FakeStack):
+        async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+            asked.append(text)
+            return await super().clear(text)
+
     killed = tuple(DrillStep(Doing.INJECT, f"kill@{node}") for node in ("db2", "db3"))
-    for system, done in ((GALERA, ["clear kill"]), (GROUP, ["clear kill@db3", "clear kill@db2"])):
-        rig = FakeRig(replicas=2, system=system)
-        before = rig.taken
-        drill = replace(KILL, systems=(system.name,), settings=(), expects=())
-        result = await run(rig, replace(drill, steps=(*killed, DrillStep(Doing.CLEAR))))
-        assert (result.verdict, rig.taken) == ("holds", before)
-        assert [step for step in rig.steps if step.startswith("clear")] == done
-
-
-@virtual
-async def test_what_cannot_be_mended_while_a_node_is_away_is_mended_once_it_is_back() -> None:
-    rig = FakeRig(replicas=2, system=GROUP)
-    before = rig.taken
-
-    def refuse_once(number: int) -> None:
-        if rig.steps[number] == "clear isolate@db1" and rig.steps.count("clear isolate@db1") == 1:
-            rig.troubles[number] = ServerRefused(3724, "it cannot be set while it joins")
-
-    rig.on_step = refuse_once
-    drill = replace(KILL, systems=("group",), settings=(), expects=())
-    result = await run(rig, replace(drill, steps=(DrillStep(Doing.INJECT, "isolate"),)))
-    assert (result.unrestored, rig.steps.count("clear isolate@db1")) == ((), 2)
-    assert rig.taken == before
-
-
-@virtual
-async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
-    rig = FakeRig(replicas=2, system=GALERA)
-    with pytest.raises(UsageError, match="'after_sync' is in no cell of the matrix of galera"):
-        await MatrixRun((), True, only=("after_sync",)).run(rig)
-    [found] = (await MatrixRun((), True, only=("isolated",)).run(rig)).cells
-    assert found.cell == MatrixCell(Mode.GALERA, 0, 0, FailureKind.ISOLATED)
-    assert "protection is off" in str(found.aborted), "the rig's members say nothing of a majority"
+    async with stack_of(system, Noting, replicas=2) as stack:
+        before = stack.world.taken
+        result = await run(stack, replace(SHORT, steps=(*killed, DrillStep(Doing.CLEAR))))
+        assert (result.verdict, stack.world.taken, asked) == ("holds", before, cleared)
 
 
 CELLS = (
     MatrixCell(Mode.ASYNC, 1, 1, FailureKind.PROCESS_DIES),
-    MatrixCell(Mode.FALLEN_BACK, 1, 1, FailureKind.PROCESS_DIES),
+    MatrixCell(Mode.ASYNC, 0, 0, FailureKind.PROCESS_DIES),
     MatrixCell(Mode.AFTER_SYNC, 0, 0, FailureKind.SOURCE_LOST),
 )
 
 
 class Heard:
-    """What a matrix says of its cells: `1 begins`, `1 ended`, `1 aborted`, each once."""
+    """What a matrix says of its cells: `1 begins`, `1 ended`, `1 aborted`, each once. The load of the second
+    dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        self._world = world
         self.told: list[str] = []
         self.last: ExperimentProgress | None = None
 
@@ -522,52 +514,73 @@ class Heard:
         text = f"{now.number} {word}"
         if text not in self.told:
             self.told.append(text)
+        if now.number == 2 and now.doing.startswith("let the load run"):
+            self._world.loads[-1].die()
 
 
 @virtual
-async def test_the_matrix_runs_every_cell_whatever_becomes_of_one() -> None:
-    rig, heard = FakeRig(), Heard()
-    before = rig.taken
-    result = await MatrixRun(CELLS, True, watch=heard).run(rig)
-    # No stack of plain values falls back: that cell waits in vain.
-    assert heard.told == ["1 begins", "1 ended", "2 begins", "2 aborted", "3 begins", "3 ended"]
-    assert (result.verdict, rig.taken) == ("aborted", before)
-    assert [each.lost for each in result.cells] == [0, None, 0]
-    assert heard.last is not None
-    assert (heard.last.left_s, heard.last.kept) == (0, 2)
-    [lines] = rig.shelf.only.finished
-    assert len(lines) == 1 + 2  # the head, and what was found
+async def test_a_matrix_runs_every_cell_and_an_interrupted_one_goes_on_behind_its_last() -> None:
+    async with stack_of() as stack:
+        before, first, second = stack.world.taken, Heard(stack.world), Heard(stack.world)
+        task = asyncio.create_task(MatrixRun(CELLS, True, watch=first).run(stack))
+        await until(lambda: "2 begins" in first.told)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stack.world.taken == before
+        result = await MatrixRun(CELLS, True, watch=second).run(stack)
+        assert stack.world.taken == before
+        assert first.told + second.told == [
+            "1 begins", "1 ended", "2 begins", "2 begins", "2 aborted", "3 begins", "3 ended",
+        ]  # fmt: skip
+        assert (result.verdict, result.resumed) == ("aborted", 1)
+        assert [(each.cell, each.lost) for each in result.cells] == list(
+            zip(CELLS, (0, None, 0), strict=True)
+        )
+        assert second.last is not None
+        assert (second.last.left_s, second.last.kept) == (0, 1)
+        [lines] = stack.world.journals.only.finished
+        assert len(lines) == 1 + 2  # the head, and what was found
+
+
+@pytest.mark.parametrize(
+    ("cells", "fresh", "at"), [(CELLS, False, 2), (CELLS, True, 1), (CELLS[:1], False, 1)]
+)
+@virtual
+async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(
+    cells: tuple[MatrixCell, ...], fresh: bool, at: int
+) -> None:
+    """Of what an earlier run of the same cells has found, unless it is to begin anew."""
+    conductor = Conductor()
+    async with stack_of() as stack:
+        before, heard = stack.world.taken, Heard(stack.world)
+        kept, found = (
+            stack.world.journals("matrix", MatrixRun(CELLS, True).identity),
+            CellResult(CELLS[0], 0.0, 1.0),
+        )
+        await RunJournal(kept, CellResult).open({"on": stack.seen.server}, fresh=True)
+        await RunJournal(kept, CellResult).add(found)
+        run = MatrixRun(cells, True, fresh=fresh, watch=heard, conductor=conductor)
+        task = asyncio.create_task(run.run(stack))
+        await until(lambda: heard.told)
+        conductor.abort("ended by hand")
+        task.cancel()
+        result = await task
+        assert heard.told == [f"{at} begins"]
+        assert (result.verdict, result.aborted, len(result.cells)) == ("aborted", "ended by hand", at - 1)
+        assert stack.world.taken == before
 
 
 @virtual
-async def test_an_interrupted_matrix_goes_on_behind_its_last_cell_and_starts_over_when_told() -> None:
-    rig, first, second = FakeRig(), Heard(), Heard()
-    before = rig.taken
-    task = asyncio.create_task(MatrixRun(CELLS, True, watch=first).run(rig))
-    await until(lambda: "2 begins" in first.told)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
+    async with stack_of(GALERA, replicas=2) as stack:
+        with pytest.raises(UsageError, match="'after_sync' is in no cell of the matrix of galera"):
+            await MatrixRun((), True, only=("after_sync",)).run(stack)
+        isolated, heard = MatrixRun((), True, only=("isolated",)), Heard(stack.world)
+        isolated.watch = heard
+        task = asyncio.create_task(isolated.run(stack))
+        await until(lambda: heard.told)
+        isolated.conductor.abort("seen")
+        task.cancel()
         await task
-    assert rig.taken == before
-    result = await MatrixRun(CELLS, True, watch=second).run(rig)
-    assert second.told == ["2 begins", "2 aborted", "3 begins", "3 ended"]
-    assert ([each.cell for each in result.cells], result.resumed) == ([*CELLS], 1)
-    third, other = Heard(), Heard()
-    kept = rig.journal("matrix", MatrixRun(CELLS, True).identity)
-    await RunJournal(kept, CellResult).add(result.cells[0])
-    await MatrixRun(CELLS, True, fresh=True, watch=third).run(rig)
-    await MatrixRun(CELLS[:1], True, watch=other).run(rig)
-    assert (third.told[0], other.told[0]) == ("1 begins", "1 begins")
-
-
-@virtual
-async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has() -> None:
-    rig, heard, conductor = FakeRig(), Heard(), Conductor()
-    before = rig.taken
-    task = asyncio.create_task(MatrixRun(CELLS, True, watch=heard, conductor=conductor).run(rig))
-    await until(lambda: "2 begins" in heard.told)
-    conductor.abort("ended by hand")
-    task.cancel()
-    result = await task
-    assert (result.verdict, result.aborted, len(result.cells)) == ("aborted", "ended by hand", 1)
-    assert rig.taken == before
+        assert isolated.cells == [MatrixCell(Mode.GALERA, 0, 0, FailureKind.ISOLATED)]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
-from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
-from replexplorer.engine.experiment.stack_api import StackApi
 from tests.fakes.clock import virtual
-from tests.fakes.rig import FakeRig
-from tests.fakes.servers import mysql_9
+from tests.fakes.stack import FakeStack, stack_of
 
 RUN = 1_795_000_000
 LOG = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 900000\ni 1 4\n"
@@ -49,50 +47,33 @@ class Rows:
         return [{"executed": f"u:1-{self.highest[node] + 5}"}]
 
 
-class Rig(FakeRig):
-    """A stack whose servers are asked in MySQL's dialect."""
-
-    def dialect(self, node: str) -> Dialect:
-        return mysql_9()
-
-
-def rig_of(rows: Rows, replicas: int = 1) -> Rig:
-    rig = Rig(replicas=replicas, answer=rows.answer)
-    rig.load.log = read_run([("0.log", LOG.encode())])
-    rig.load.ledgers = 1
-    return rig
+@asynccontextmanager
+async def reckoning(rows: Rows, *, replicas: int = 1) -> AsyncIterator[FakeStack]:
+    """A stack whose clients have told what they know."""
+    async with stack_of(replicas=replicas, answer=rows.answer) as stack:
+        stack.world.client_logs.log = read_run([("0.log", LOG.encode())])
+        await stack.load.keep_ledger(clients=1)
+        yield stack
+        assert all(sql.closed for sql in stack.sqls)
 
 
 @virtual
 async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> None:
-    rig = rig_of(Rows({"db1": 4, "db2": 2}))
-    ledger = await StackApi.reckon(rig, "db2", failed_at_s=1.0)
+    async with reckoning(Rows({"db1": 4, "db2": 2})) as stack:
+        ledger = await stack.reckon("db2", failed_at_s=1.0)
+        assert stack.load.settings is None
     assert (ledger.lost, ledger.lost_sample, ledger.newest_lost_age_ms) == (1, ((1, 3),), 100.0)
     assert (ledger.unknown, ledger.unknown_absent) == (1, 1)
     assert list(ledger.nodes) == ["db1", "db2"]
     assert (ledger.nodes["db1"].extra, ledger.nodes["db1"].errant_gtids) == (2, "u:8-9")
-    assert rig.load.settings is None
-    assert all(sql.closed for sql in rig.sqls)
 
 
 @virtual
 async def test_what_is_in_the_relay_log_is_applied_first() -> None:
     rows = Rows({"db1": 4, "db2": 3}, queued=["u:6-8", "u:7-8", "u:8", ""])
-    rig = rig_of(rows)
-    ledger = await StackApi.reckon(rig, "db2", failed_at_s=None)
+    async with reckoning(rows) as stack:
+        ledger = await stack.reckon("db2")
     assert (ledger.lost, rows.queued) == (0, [""])
-    assert rig.clock.monotonic() >= 0.3
-
-
-@virtual
-async def test_an_applier_that_goes_no_further_is_named() -> None:
-    rig = rig_of(Rows({"db1": 4, "db2": 3}, queued=["u:6-8"]))
-    with pytest.raises(StackUnavailable) as caught:
-        await StackApi.reckon(rig, "db2", failed_at_s=None)
-    assert str(caught.value) == (
-        "db2 does not apply its relay log: 3 transactions wait there: `replexplorer status` shows why"
-    )
-    assert all(sql.closed for sql in rig.sqls)
 
 
 @pytest.mark.parametrize(
@@ -104,31 +85,31 @@ async def test_an_applier_that_goes_no_further_is_named() -> None:
     ],
     ids=["the source is gone", "the slower replica", "not even the table arrived"],
 )
-def test_every_node_that_answers_is_compared(rows: Rows, survivor: str, lost: int, nodes: list[str]) -> None:
-    @virtual
-    async def run() -> None:
-        ledger = await StackApi.reckon(rig_of(rows, replicas=2), survivor, failed_at_s=None)
-        assert (ledger.lost, list(ledger.nodes)) == (lost, nodes)
-
-    run()
+@virtual
+async def test_every_node_that_answers_is_compared(
+    rows: Rows, survivor: str, lost: int, nodes: list[str]
+) -> None:
+    async with reckoning(rows, replicas=2) as stack:
+        ledger = await stack.reckon(survivor)
+    assert (ledger.lost, list(ledger.nodes)) == (lost, nodes)
 
 
 @pytest.mark.parametrize(
-    ("change", "survivor", "complaint"),
+    ("queued", "survivor", "complaint"),
     [
-        (lambda rig: None, "db7", "there is no node 'db7': one of db1, db2"),
-        (lambda rig: setattr(rig.load, "ledgers", 0), "db2", "no load of this session kept a client log"),
+        (["u:6-8"], "db2", "db2 does not apply its relay log: 3 transactions wait there"),
+        ([], "db7", "there is no node 'db7': one of db1, db2"),
     ],
 )
-def test_what_cannot_be_reckoned_is_said(
-    change: Callable[[Rig], None], survivor: str, complaint: str
-) -> None:
-    @virtual
-    async def run() -> None:
-        rig = rig_of(Rows({"db1": 3, "db2": 3}))
-        change(rig)
-        with pytest.raises(StackUnavailable) as caught:
-            await StackApi.reckon(rig, survivor, failed_at_s=None)
-        assert str(caught.value) == complaint
+@virtual
+async def test_what_cannot_be_reckoned_is_said(queued: list[str], survivor: str, complaint: str) -> None:
+    async with reckoning(Rows({"db1": 4, "db2": 3}, queued)) as stack:
+        with pytest.raises(StackUnavailable, match=complaint):
+            await stack.reckon(survivor)
 
-    run()
+
+@virtual
+async def test_without_a_client_log_nothing_can_be_reckoned() -> None:
+    async with stack_of() as stack:
+        with pytest.raises(StackUnavailable, match="no load of this session kept a client log"):
+            await stack.reckon("db2")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.cli.failures import outcome_words
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, RunLog
+from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
 from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.change.roles import RoleChanges
@@ -197,16 +195,6 @@ async def test_a_node_that_joins_and_can_get_no_copy_receives_all_that_is_logged
     assert not (await joins(world))[1]
 
 
-class OneAccount(FileClientLogs):
-    """Client logs of one run, read at once: no thread beside the virtual clock."""
-
-    async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
-        return self.newest() or await super().new_run(claim)
-
-    async def read(self, run: str) -> RunLog:
-        return self._read(Path(run))
-
-
 async def failed_over(world: World, workload: str, *, beside: bool) -> RoleChange:
     """A failover under a load of a few clients, our own or another app's."""
     async with world.attached("load") as session, world.attached("failover") as other:
@@ -219,14 +207,11 @@ async def failed_over(world: World, workload: str, *, beside: bool) -> RoleChang
 @pytest.mark.parametrize(("last", "lost"), [(4, 0), (3, 0), (1, 2)])
 @virtual
 async def test_under_the_ledger_load_a_failover_counts_what_clients_were_told_of(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, last: int, lost: int, beside: bool
+    monkeypatch: pytest.MonkeyPatch, last: int, lost: int, beside: bool
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "here")
     world = World()
-    world.client_logs = OneAccount(tmp_path)
-    account = tmp_path / str(RUN) / "0.log"
-    account.parent.mkdir()
-    account.write_text(ACCOUNT)
+    world.client_logs.log = read_run([("0.log", ACCOUNT.encode())])
     world.servers["db2"].ledger = [(RUN * CLIENTS_A_RUN + 1, 1, last)]
     done = await failed_over(world, "ledger", beside=beside)
     assert (done.rpo.commits, done.rpo.unknown) == (lost, None)

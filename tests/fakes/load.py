@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.ports import LoadSettings, LoadTarget
 
@@ -20,6 +21,28 @@ def interval_of(start_s: float, values_us: Iterable[int], length_s: float = 0.5,
     """What one client that inserts rows did, with these service times."""
     counts = {"errors": 0, "unknown": 0, "reconnects": 0, "clients": 1, "connected": 1, "workload": "insert"}
     return Interval(start_s, start_s + length_s, Histogram.of(values_us), **{**counts, **more})
+
+
+class FakeClientLogs:
+    """`ports.ClientLogs` of one run, whoever begins it."""
+
+    def __init__(self) -> None:
+        self.log = RunLog(1, {}, {})
+        """What its clients note."""
+        self._begun = False
+
+    async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
+        """See `ports.ClientLogs`."""
+        self._begun = True
+        return "run"
+
+    def newest(self) -> str | None:
+        """See `ports.ClientLogs`."""
+        return "run" if self._begun else None
+
+    async def read(self, run: str) -> RunLog:
+        """See `ports.ClientLogs`."""
+        return self.log
 
 
 class FakeLoadProcess:

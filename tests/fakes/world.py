@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.knobs.names import defaults
 from replexplorer.core.link import unkept
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.counters import CpuUsed
@@ -18,7 +19,6 @@ from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import (
     Ability,
-    ClientLogs,
     Credentials,
     HostView,
     NodeAddress,
@@ -27,7 +27,8 @@ from replexplorer.ports import (
     UpOptions,
 )
 from tests.fakes.clock import VirtualClock
-from tests.fakes.load import FakeLoadProcess
+from tests.fakes.journals import FakeShelf
+from tests.fakes.load import FakeClientLogs, FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.server import SWITCHES, FakeServer, Surroundings
 from tests.fakes.sidecar import (
@@ -66,8 +67,10 @@ class World:
         """Servers of a new stack never accept a login."""
         self.load_failure: ReplexplorerError | None = None
         """The next load's `start` fails so."""
-        self.client_logs: ClientLogs | None = None
-        """Where `ledger` loads keep account; None: nowhere."""
+        self.client_logs = FakeClientLogs()
+        """Where `ledger` loads keep account."""
+        self.journals = FakeShelf()
+        """What sweeps and matrices have found."""
         self.recorder: FakeRecorder | None = None
         """Where sessions are recorded; None: they are not."""
         self.sqls: list[FakeSql] = []
@@ -250,6 +253,27 @@ class World:
         read = {text: unkept(text, value, roster) for text, value in knobs.items() if value is not None}
         return {str(found[0]) if (found := read.get(text)) else text: knobs[text] for text in knobs}
 
+    @property
+    def taken(self) -> dict[str, Any]:
+        """Everything that an experiment may take, each by a name, to be compared before and after."""
+        kept, state = self.document.content, self.state()
+        there = {
+            f"{node} {key}": value
+            for node, variables in state["variables"].items()
+            for key, value in variables.items()
+            if key != "read_only"  # super_read_only says as much, and leaves it on
+        }
+        for node, server in self.servers.items():
+            there[f"{node} threads"] = server.io != "No", server.sql
+            there[f"{node} delays"] = {
+                peer: ms for peer, ms in state["delays"][node].items() if peer in self.node_names
+            }
+        asked = {str(name): value for name, value in defaults(self.node_names[1:]).items()} | self.requested
+        there |= {name: value for name, value in asked.items() if ":" not in name or value not in (0, "none")}
+        there |= {name: kept.get(name) or None for name in ("faults", "owed", "role_change")}
+        there |= {"source": self.source_name, "experiment": self.claims.first("experiment")}
+        return there | {"nodes": [*self.node_names], "loads": state["loads"]}
+
     # -- what happens to it
 
     def crash(self, node: str) -> None:
@@ -309,7 +333,14 @@ class World:
         recorder = self.recorder
         record = None if recorder is None else lambda: recorder
         return Outside(
-            FakeProvider(self), sql, agent, load, VirtualClock(), record, client_logs=self.client_logs
+            FakeProvider(self),
+            sql,
+            agent,
+            load,
+            VirtualClock(),
+            record,
+            self.journals,
+            client_logs=self.client_logs,
         )
 
     def session(self, holder: str = "tui", **options: Any) -> Session:
