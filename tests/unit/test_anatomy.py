@@ -335,4 +335,4 @@ def test_where_no_commit_statement_was_timed_nothing_is_taken_apart() -> None:
 def test_where_the_commit_s_stage_is_timed_autocommit_is_in_the_mean() -> None:
     totals = {**OF_ALL, Source.COMMIT_STAGE: Total(400, 550), Source.ACK_STAGE: Total(200, 400)}
     found = known(dissect_at_server(CommitGrowth(5.0, totals), DURABLE, commits=200))
-    assert (found.commits, found.mean_ms) == (200, pytest.approx(4.75))
+    assert (found.commits, found.mean_ms) == pytest.approx((200, 4.75))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.stats.measured import Lack, Spread, spread_of, spread_or_lack
+from tests.known import known
 
 
 def autoregressive(source: random.Random, count: int, phi: float) -> list[float]:
@@ -23,18 +24,16 @@ def autoregressive(source: random.Random, count: int, phi: float) -> list[float]
 
 def test_ten_batches_of_the_least_length() -> None:
     readings = autoregressive(random.Random(1), 200, 0.0)
-    assert spread_of(readings[:9], 1.0, 1.0) is None
-    assert spread_of(readings[:10], 1.0, 1.0) is not None
-    assert spread_of(readings[:39], 1.0, 4.0) is None
-    assert spread_of(readings[:40], 1.0, 4.0) is not None
+    for least_s, count in ((1.0, 10), (4.0, 40)):
+        assert spread_of(readings[: count - 1], 1.0, least_s) is None
+        assert spread_of(readings[:count], 1.0, least_s) is not None
     assert spread_of([], 1.0, 1.0) is None
 
 
 @pytest.mark.parametrize("constant", [0.0, 1 / 3, 100.1, 15_000.7])
 def test_equal_readings_have_no_variance(constant: float) -> None:
     """And no correlation: what rounding leaves of it would say that there are no independent batches."""
-    spread = spread_of([constant] * 30, 1.0, 1.0)
-    assert spread is not None
+    spread = known(spread_of([constant] * 30, 1.0, 1.0))
     assert spread.variance == pytest.approx(0, abs=1e-15)
     assert (spread.freedom, spread.memory_s, spread.length_s) == (29, 1, 30)
 
@@ -62,11 +61,9 @@ def test_the_variance_is_that_of_the_mean(phi: float) -> None:
 
 def test_too_few_independent_batches_say_nothing_and_how_many_seconds_more_are_needed() -> None:
     drift = [float(index) for index in range(12)]
-    assert spread_of(drift, 1.0, 1.0) is None
     found = spread_or_lack(drift, 1.0, 1.0)
     assert isinstance(found, Lack)
-    assert found.is_noise
-    assert found.more_s > 12
+    assert (found.is_noise, found.more_s > 12) == (True, True)
     assert spread_or_lack(drift[:7], 1.0, 1.0) == Lack(3.0, is_noise=False)
     assert spread_or_lack(drift, 1.0, 4.0) == Lack(28.0, is_noise=False)
 
@@ -80,8 +77,7 @@ def test_a_longer_memory_widens_and_a_shorter_one_does_not() -> None:
     assert (wider.worth, wider.variance, wider.freedom) == (4.0, 3.0, 3.0)
     lack = spread.remembering(11.0)
     assert isinstance(lack, Lack)
-    assert lack.is_noise
-    assert lack.more_s == pytest.approx(2.0)
+    assert (lack.more_s, lack.is_noise) == pytest.approx((2.0, True))
 
 
 @given(st.lists(st.floats(0, 1e5), min_size=0, max_size=170), st.floats(0.5, 40), st.floats(1, 80))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.server.counters import Sample, ServerStatus, rates, restarted
+from tests.known import known
 
 STATUS = ServerStatus(
     uptime_s=100, binlog_cache_use=1000, yes_tx=10, no_tx=5, no_times=1, tx_waits=8, tx_wait_time_us=80_000
@@ -22,32 +23,19 @@ def after(seconds: float = 2.0, uuid: str = "a", **changes: int | None) -> Sampl
 
 
 def test_rates_are_differences_over_time() -> None:
-    found = rates(
-        BEFORE,
-        after(binlog_cache_use=1500, yes_tx=30, no_tx=6, no_times=2, tx_waits=18, tx_wait_time_us=930_000),
-    )
-    assert found is not None
-    assert (found.commits, found.acks, found.unprotected) == (500, 20, 1)
-    assert found.tps == 250.0
+    later = after(binlog_cache_use=1500, yes_tx=30, no_tx=6, no_times=2, tx_waits=18, tx_wait_time_us=930_000)
+    found = known(rates(BEFORE, later))
+    assert (found.commits, found.acks, found.unprotected, found.tps) == (500, 20, 1, 250)
     assert found.ack_wait_ms == pytest.approx(85.0)
 
 
-def test_a_counter_that_fell_is_unknown_and_the_others_stand() -> None:
-    found = rates(BEFORE, after(binlog_cache_use=1100, yes_tx=1, no_tx=0))  # FLUSH STATUS
-    assert found is not None
-    assert (found.commits, found.acks, found.unprotected) == (100, None, None)
-
-
-def test_unknown_counters_stay_unknown() -> None:
-    found = rates(Sample(0.0, ServerStatus()), Sample(1.0, ServerStatus(binlog_cache_use=5)))
-    assert found is not None
-    assert (found.tps, found.acks, found.ack_wait_ms) == (None, None, None)
-
-
-def test_no_wait_has_no_mean() -> None:
-    found = rates(BEFORE, after())
-    assert found is not None
-    assert (found.tps, found.ack_wait_ms) == (0.0, None)
+def test_what_is_unknown_stays_so_and_a_counter_that_fell_is_unknown() -> None:
+    flushed = known(rates(BEFORE, after(binlog_cache_use=1100, yes_tx=1, no_tx=0)))  # FLUSH STATUS
+    assert (flushed.commits, flushed.acks, flushed.unprotected) == (100, None, None)
+    bare = known(rates(Sample(0.0, ServerStatus()), Sample(1.0, ServerStatus(binlog_cache_use=5))))
+    assert (bare.tps, bare.acks, bare.ack_wait_ms) == (None, None, None)
+    idle = known(rates(BEFORE, after()))
+    assert (idle.tps, idle.ack_wait_ms) == (0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +53,7 @@ def test_no_wait_has_no_mean() -> None:
 def test_a_restart_ends_the_comparison(later: Sample, anew: bool) -> None:
     assert restarted(BEFORE, later) is anew
     assert (rates(BEFORE, later) is None) is anew
+    assert rates(BEFORE, after(seconds=0.0)) is None
 
 
 def test_an_answer_that_came_late_is_no_restart() -> None:
@@ -85,16 +74,9 @@ def test_no_delay_makes_a_running_server_a_restarted_one(booted_s: float, moment
     assert not restarted(*samples)
 
 
-def test_no_time_has_no_rate() -> None:
-    assert rates(BEFORE, after(seconds=0.0)) is None
-
-
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0.01, 1e4))
 def test_a_rate_is_never_negative(first: int, second: int, seconds: float) -> None:
-    found = rates(
-        Sample(0.0, ServerStatus(binlog_cache_use=first)),
-        Sample(seconds, ServerStatus(binlog_cache_use=second)),
-    )
-    assert found is not None
-    assert (found.tps is None) == (second < first)
-    assert found.tps is None or found.tps >= 0
+    before, later = (ServerStatus(binlog_cache_use=count) for count in (first, second))
+    tps = known(rates(Sample(0.0, before), Sample(seconds, later))).tps
+    assert (tps is None) == (second < first)
+    assert tps is None or tps >= 0

@@ -27,35 +27,10 @@ CHANGE = Epoch(
 )
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.replace("\\|", "/").strip("|").split("|")]
-
-
-def test_a_change_is_two_rows() -> None:
-    lines = markdown([CHANGE], origin_s=15.0).splitlines()
-    assert cells(lines[0])[2:5] == ["change", "", "TPS"]
-    assert len({len(cells(line)) for line in lines[:4]}) == 1
-    assert cells(lines[2]) == [
-        "1", "00:01:00", "rtt 20 → 85 ms / both", "before", "619 [611, 627]", "25.2 [25.1, 25.3]",
-        "-", "-", "28500", "-", "-", "-", "", "",
-    ]  # fmt: skip
-    assert cells(lines[3]) == [
-        "", "", "", "after", "88.4 [88.1, 88.7]", "89.0 [88.8, 89.2]", "93.0", "98.0 [97.0, …]",
-        "7433", "0", "455 (0 to 912)", "?", "x0.143 [0.140, 0.146]", "7.0 times slower",
-    ]  # fmt: skip
-    assert "one test" in lines[-1]
-
-
-def test_the_baseline_is_one_row() -> None:
-    baseline = Epoch(0, 0.0, "baseline", None, 619.2, verdict="baseline", after=BEFORE)
-    lines = markdown([baseline]).splitlines()
-    assert cells(lines[2])[:5] == ["0", "00:00:00", "baseline", "after", "619 [611, 627]"]
-    assert lines[3] == ""
-
-
-def test_nothing_is_known_yet() -> None:
-    row = cells(markdown([Epoch(3, 0.0, "x", 100.0, None)]).splitlines()[2])
-    assert row[4:] == ["-", "-", "-", "-", "0", "-", "-", "-", "", "measuring"]
+def test_the_ledger_as_markdown(snapshot: object) -> None:
+    """The baseline is one row, a change is two, and of one that has just begun nothing is known."""
+    baseline = Epoch(0, 15.0, "baseline", None, 619.2, verdict="baseline", after=BEFORE)
+    assert markdown([baseline, CHANGE, Epoch(3, 90.0, "x", 100.0, None)], origin_s=15.0) == snapshot
 
 
 def test_figures() -> None:

@@ -53,6 +53,9 @@ def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
             {"wsrep_sync_wait@db4": 1},
             id="one member has a setting of its own",
         ),
+        pytest.param(
+            Roster(("db1", "db2", "db4"), "db1"), {"rtt@db2": 85}, {"rtt@db4": 85}, id="the only replica's"
+        ),
         pytest.param(REPLICAS, {"rtt@db2": 20, "rtt@db3": 85}, {}, id="one of two is no more than half"),
         pytest.param(GROUP, {"rtt@db2": 20, "rtt@db3": 20}, {}, id="one link was never asked for anything"),
         pytest.param(
@@ -83,14 +86,6 @@ def test_a_node_that_joins_takes_what_most_others_share(
     names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
     found = for_joined(asked, names, ("db4",), lambda name: nodes_of(name, roster))
     assert {str(name): value for name, value in found.items()} == joined
-
-
-def test_a_second_replica_takes_what_the_only_one_was_asked() -> None:
-    roster = Roster(("db1", "db2", "db3"), "db1")
-    names = expand((find("rtt"),), roster.others)
-    asked: dict[KnobName, Value] = {KnobName("rtt", "db2"): 85.0}
-    found = for_joined(asked, names, ("db3",), lambda name: nodes_of(name, roster))
-    assert found == {KnobName("rtt", "db3"): 85.0}
 
 
 def test_what_was_asked_of_nodes_that_are_gone_goes_with_them() -> None:

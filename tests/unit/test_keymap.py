@@ -41,16 +41,6 @@ def parse(tmp_path: Path) -> Callable[[str], tuple[dict[str, str], tuple[str, ..
 Parse = Callable[[str], tuple[dict[str, str], tuple[str, ...]]]
 
 
-def test_ids_may_be_written_quoted_or_bare(parse: Parse) -> None:
-    assert parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5, ?x"')[1] == (
-        "keys.toml:3: keys.load.toggle: `?x` is not a key",
-    )
-    assert parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"')[0] == {
-        "knob.undo": "z",
-        "load.toggle": "f5,ctrl+l",
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -64,6 +54,7 @@ def test_ids_may_be_written_quoted_or_bare(parse: Parse) -> None:
         ),
         ('[keys]\n"knob.undo" = "ctrl+"', "`ctrl+` is not a key"),
         ('[keys]\n"knob.undo" = "entr"', "`entr` is not a key"),
+        ('[keys]\nload.toggle = "F5, ?x"', "keys.load.toggle: `?x` is not a key"),
         ('[keys]\n"knob.undo" = "ctrl+F36"', "`ctrl+F36` is not a key"),
         ('[keys]\n"knob.undo" = "page_up"', "`page_up` is not a key"),
         ('[keys]\n"knob.undo" = "5"', "`5` cannot be given away: it types a value for the selected knob"),
@@ -75,24 +66,25 @@ def test_ids_may_be_written_quoted_or_bare(parse: Parse) -> None:
 def test_each_problem_names_file_and_key(parse: Parse, text: str, problem: str) -> None:
     keys, problems = parse(text)
     assert len(problems) == 1
-    place = re.match(r"keys\.toml:(\d+): ", problems[0])
-    assert place is not None
-    assert int(place[1]) == len(text.splitlines()), "the last line has the mistake"
+    assert problems[0].startswith(f"keys.toml:{len(text.splitlines())}: "), "the last line has the mistake"
     assert problem in problems[0]
     assert len(set(keys.values())) == len(keys)
 
 
-def test_two_actions_may_swap_their_keys(parse: Parse) -> None:
-    assert parse('[keys]\n"knob.undo" = "x"\n"load.toggle" = "u"') == (
-        {"knob.undo": "x", "load.toggle": "u"},
-        (),
-    )
-
-
-def test_giving_up_a_clash_gives_the_default_back_to_its_owner(parse: Parse) -> None:
-    keys, problems = parse('[keys]\n"load.toggle" = "u"\n"knob.undo" = "k"')
-    assert keys == {}
-    assert len(problems) == 2
+@pytest.mark.parametrize(
+    ("text", "keys", "problems"),
+    [
+        ('"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"', {"knob.undo": "z", "load.toggle": "f5,ctrl+l"}, 0),
+        ('"knob.undo" = "x"\n"load.toggle" = "u"', {"knob.undo": "x", "load.toggle": "u"}, 0),  # swapped
+        # giving up a clash gives the default back to its owner
+        ('"load.toggle" = "u"\n"knob.undo" = "k"', {}, 2),
+    ],
+)
+def test_ids_may_be_quoted_or_bare_and_keys_change_hands(
+    parse: Parse, text: str, keys: dict[str, str], problems: int
+) -> None:
+    found, told = parse(f"[keys]\n{text}")
+    assert (found, len(told)) == (keys, problems)
 
 
 @pytest.mark.parametrize(

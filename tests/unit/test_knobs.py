@@ -35,6 +35,7 @@ from replexplorer.core.knobs.names import (
     step,
 )
 from replexplorer.core.topology import SOURCE, new_roster
+from tests.known import known
 
 ONE = ("db2",)
 TWO = ("db2", "db3")
@@ -69,8 +70,7 @@ def test_each_row_is_sound(knob: Knob) -> None:
     if knob.kind is not Kind.CHOICE:
         plain = [rung for rung in knob.ladder if rung not in dict(knob.words).values()]
         assert plain == sorted(plain, key=float)
-        assert knob.minimum is not None
-        assert knob.maximum is not None
+        assert None not in (knob.minimum, knob.maximum)
 
 
 def test_no_input_name_stands_for_two_knobs() -> None:
@@ -83,11 +83,7 @@ def test_no_input_name_stands_for_two_knobs() -> None:
     [
         ("semi_sync", "semi_sync"),
         ("SEMI-SYNC", "semi_sync"),
-        ("rpl_semi_sync_source_enabled", "semi_sync"),
         ("rpl_semi_sync_master_enabled", "semi_sync"),
-        ("rpl_semi_sync_master_timeout", "semi_sync_timeout"),
-        ("rpl_semi_sync_source_wait_for_replica_count", "semi_sync_replicas"),
-        ("rpl_semi_sync_master_wait_for_slave_count", "semi_sync_replicas"),
         ("rpl_semi_sync_master_wait_no_slave", "wait_no_replica"),
         ("binlog_commit_wait_usec", "binlog_commit_wait_usec"),
         ("slave_parallel_threads", "replica_parallel_workers"),
@@ -101,9 +97,7 @@ def test_find_knows_every_generation(text: str, key: str) -> None:
     ("text", "hint"),
     [
         ("sync_binlg", "sync_binlog"),
-        ("rt", "rtt"),
         ("zzz", "get"),
-        ("", "get"),
         ("power_cut", "replexplorer get"),
     ],
 )
@@ -122,11 +116,9 @@ def test_an_unknown_knob_is_refused_with_the_nearest_name(text: str, hint: str) 
         ("rtt", "0.5s", 500.0),
         ("rtt", "250us", 0.25),
         ("rtt", "250µs", 0.25),
-        ("rtt", "250μs", 0.25),
         ("rtt", ".5", 0.5),
         ("rtt", "-0", 0.0),
         ("semi_sync_timeout", "10s", 10_000),
-        ("semi_sync_timeout", "1000000000000000000", 10**18),
         ("binlog_group_commit_sync_delay", "1ms", 1_000),
         ("innodb_flush_log_at_timeout", "5000ms", 5),
         ("sync_binlog", "4294967295", 2**32 - 1),
@@ -135,16 +127,16 @@ def test_an_unknown_knob_is_refused_with_the_nearest_name(text: str, hint: str) 
         ("semi_sync", "TRUE", "on"),
         ("semi_sync", "OFF", "off"),
         ("wait_point", "AFTER_COMMIT", "after_commit"),
-        ("wait_point", "after-sync", "after_sync"),
-        ("innodb_doublewrite", "1", "on"),
         ("innodb_doublewrite", "Detect_Only", "detect_only"),
         ("innodb_doublewrite", "DETECT_AND_RECOVER", "on"),
         ("clients", "32clients", 32),
+        ("clients", "1k", 1000),
+        ("rate", "1.5k", 1500.0),
+        ("sync_binlog", "1m", 1_000_000),
         ("innodb_buffer_pool_size", "16M", 16 << 20),
         ("innodb_buffer_pool_size", "1gib", 1 << 30),
         ("innodb_redo_log_capacity", "8388608", 8 << 20),
         ("fsync_delay_redo", "auto", "auto"),
-        ("fsync_delay_redo", "5ms", 5.0),
     ],
 )
 def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value) -> None:
@@ -158,30 +150,20 @@ def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value
     [
         ("rtt", "abc", "rtt=abc is not a number", "give 0 to 5000 ms"),
         ("rtt", "nan", "not a number", "0 to 5000 ms"),
-        ("rtt", "inf", "not a number", "0 to 5000 ms"),
-        ("rtt", "1e3", "not a number", "0 to 5000 ms"),
         ("rtt", "1e999999999", "not a number", "0 to 5000 ms"),
         ("rtt", "2,5", "rtt=2,5", "0 to 5000 ms"),
         ("rtt", "85 %", "wrong unit", "0 to 5000 ms"),
-        ("rtt", "1 2", "not a number", "0 to 5000 ms"),
         ("rtt", "٣", "not a number", "0 to 5000 ms"),
         ("rtt", "6s", "rtt=6s is out of range", "give 0 to 5000 ms"),
-        ("rtt", "-1", "out of range", "0 to 5000 ms"),
         ("rtt", "", "rtt has no value", "0 to 5000 ms"),
         ("clients", "-1", "clients=-1 is out of range", "give 0 to 1024 clients"),
         ("clients", "2.5", "not a whole number", "0 to 1024 clients"),
         ("clients", "5ms", "wrong unit", "0 to 1024 clients (units: k, m)"),
         ("rtt", "1k", "wrong unit", "0 to 5000 ms (units: us, ms, s)"),
-        ("rtt", "1m", "wrong unit", "0 to 5000 ms (units: us, ms, s)"),
         ("bandwidth", "1m", "wrong unit", "(units: bit, kbit, mbit, gbit)"),
-        ("loss", "1k", "wrong unit", "(units: %)"),
         ("semi_sync_timeout", "0", "out of range", "never wait"),
-        ("semi_sync_timeout", "-5", "out of range", "1 ms or more"),
-        ("semi_sync_timeout", "2.5ms", "not a whole number", "ms"),
         ("wait_point", "sometimes", "wait_point=sometimes is not known", "after_sync or after_commit"),
         ("wait_point", "after_sink", "not known", "did you mean after_sync?"),
-        ("wait_point", "1", "not known", "after_sync or after_commit"),
-        ("semi_sync", "maybe", "not known", "off or on"),
         ("innodb_flush_log_at_trx_commit", "4", "out of range", "0 to 2; MariaDB also 3"),
         ("sync_binlog", "9" * 5000, "out of range", "0 to 4294967295 groups"),
         ("sync_binlog", "1\n\x1b[31m", "sync_binlog=1", "groups"),
@@ -208,9 +190,7 @@ def test_reading_answers_a_value_in_range_or_refuses(knob: Knob, text: str) -> N
     if isinstance(value, str):
         assert value in knob.choices
     else:
-        assert knob.minimum is not None
-        assert knob.maximum is not None
-        assert knob.minimum <= value <= knob.maximum
+        assert known(knob.minimum) <= value <= known(knob.maximum)
 
 
 @given(knobs_with_values)
@@ -228,10 +208,7 @@ def test_what_is_written_reads_back(case: tuple[Knob, Value]) -> None:
         ("rtt", 1000.0, "1 s", "1000"),
         ("semi_sync_timeout", 10_000, "10 s", "10000"),
         ("semi_sync_timeout", 1_500, "1500 ms", "1500"),
-        ("binlog_group_commit_sync_delay", 500, "500 us", "500"),
-        ("sync_binlog", 1, "1", "1"),
         ("clients", 8, "8", "8"),
-        ("semi_sync", "on", "on", "on"),
         ("wait_point", "after_sync", "AFTER_SYNC", "AFTER_SYNC"),
         ("workload", "update_index", "update_index", "update_index"),
     ],
@@ -244,14 +221,13 @@ def test_values_are_written_short(key: str, value: Value, text: str, bare: str) 
 @pytest.mark.parametrize(
     ("name", "before", "after", "text"),
     [
-        (KnobName("rtt", "db2"), 20.0, 85.0, "rtt@db2 20 → 85 ms"),
-        (KnobName("semi_sync_timeout", SOURCE), 500, 10_000, "semi_sync_timeout 500 ms → 10 s"),
-        (KnobName("clients", "load"), 8, 32, "clients 8 → 32"),
-        (KnobName("semi_sync", SOURCE), None, "on", "semi_sync on"),
+        ("rtt@db2", 20.0, 85.0, "rtt@db2 20 → 85 ms"),
+        ("semi_sync_timeout", 500, 10_000, "semi_sync_timeout 500 ms → 10 s"),
+        ("semi_sync", None, "on", "semi_sync on"),
     ],
 )
-def test_a_change_has_a_title(name: KnobName, before: Value | None, after: Value, text: str) -> None:
-    assert format_change(name, before, after) == text
+def test_a_change_has_a_title(name: str, before: Value | None, after: Value, text: str) -> None:
+    assert format_change(parse_name(name), before, after) == text
 
 
 @pytest.mark.parametrize(
@@ -297,10 +273,9 @@ def test_a_wrong_assignment_says_what_is_wrong(text: str, what: str, hint: str) 
 
 
 def test_a_stack_without_replicas_has_no_links() -> None:
-    with pytest.raises(UsageError, match="this stack has none"):
-        addressed("rtt", new_roster(0))
-    with pytest.raises(UsageError, match="this stack has none"):
-        addressed("rtt@primary", new_roster(0))
+    for text in ("rtt", "rtt@primary"):
+        with pytest.raises(UsageError, match="this stack has none"):
+            addressed(text, new_roster(0))
 
 
 def test_the_later_assignment_holds() -> None:
@@ -332,22 +307,26 @@ def test_places_decide_the_nodes() -> None:
     ("key", "value", "up", "coarse", "expected"),
     [
         ("rtt", 0.0, True, False, 1.0),
-        ("rtt", 85.0, False, False, 50.0),
         ("rtt", 60.0, True, False, 85.0),
         ("rtt", 60.0, False, False, 50.0),
         ("rtt", 60.0, True, True, 150.0),
         ("rtt", 0.0, False, False, 0.0),
         ("rtt", 4000.0, True, False, 4000.0),
-        ("rtt", 4000.0, False, False, 1000.0),
         ("rtt", 1.0, False, True, 0.0),
         ("sync_binlog", 0, True, False, 1),
-        ("sync_binlog", 5, False, False, 1),
         ("sync_binlog", 10**6, True, True, 10**6),
         ("semi_sync", "off", True, False, "on"),
         ("semi_sync", "on", True, False, "on"),
-        ("semi_sync", "on", False, True, "off"),
         ("innodb_doublewrite", "on", False, False, "detect_only"),
         ("innodb_doublewrite", "off", True, False, "on"),
+        # a word has its place on the ladder
+        ("bandwidth", 0, False, False, 1_000_000_000),
+        ("bandwidth", 0, True, False, 0),
+        ("bandwidth", 3_000_000, False, False, 2_000_000),
+        ("bandwidth", 2_000_000_000, True, False, 0),
+        ("delay_to_replica", "auto", True, False, 0.0),
+        ("delay_to_replica", 0.0, False, False, "auto"),
+        ("delay_to_replica", 3.0, True, False, 5.0),
     ],
 )
 def test_the_arrow_keys_walk_the_ladder(
@@ -376,23 +355,6 @@ def test_a_step_never_goes_the_other_way_and_stays_in_range(
     assert stepped >= value if up else stepped <= value
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "up", "stepped"),
-    [
-        ("bandwidth", 0, False, 1_000_000_000),
-        ("bandwidth", 0, True, 0),
-        ("bandwidth", 3_000_000, False, 2_000_000),
-        ("bandwidth", 2_000_000_000, True, 0),
-        ("bandwidth", 500_000, False, 500_000),
-        ("delay_to_replica", "auto", True, 0.0),
-        ("delay_to_replica", 0.0, False, "auto"),
-        ("delay_to_replica", 3.0, True, 5.0),
-    ],
-)
-def test_a_word_has_its_place_on_the_ladder(key: str, value: Value, up: bool, stepped: Value) -> None:
-    assert step(BY_KEY[key], value, up) == stepped
-
-
 def test_same_value_never_takes_the_unknown_for_known() -> None:
     rtt, words = BY_KEY["rtt"], BY_KEY["semi_sync"]
     assert not same_value(rtt, None, None)
@@ -402,19 +364,6 @@ def test_same_value_never_takes_the_unknown_for_known() -> None:
     assert same_value(words, "on", "on")
     assert not same_value(words, "on", ON_OFF[0])
     assert describe_range(words) == "off or on"
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "value"),
-    [
-        ("clients", "1k", 1000),
-        ("rate", "1.5k", 1500.0),
-        ("sync_binlog", "1m", 1_000_000),
-        ("payload", "2K", 2000),
-    ],
-)
-def test_a_count_may_be_written_in_thousands_and_millions(key: str, text: str, value: Value) -> None:
-    assert parse_value(BY_KEY[key], text) == value
 
 
 def test_the_workload_takes_a_file_of_sql_as_well() -> None:
