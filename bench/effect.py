@@ -9,8 +9,8 @@ from bench.figure import Figure, spread
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, wanted
 from replexplorer.core.wire import SetDisk
-from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.session import Session
+from replexplorer.ports import ask, execute
 from tests.turning import turn
 
 

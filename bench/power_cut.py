@@ -21,9 +21,9 @@ from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.server.gtid import Spans, gtid_count, subtract_gtids
-from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session
+from replexplorer.ports import ask
 from tests.turning import turn
 
 CLIENTS: Final = 8

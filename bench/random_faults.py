@@ -24,8 +24,8 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.topology import link_between
-from replexplorer.engine.asking import execute
 from replexplorer.engine.session import Session
+from replexplorer.ports import execute
 from tests.turning import turn
 from tests.waiting import until
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from replexplorer.core import wire
 from replexplorer.core.dialect.question import Question, Row
@@ -25,7 +25,6 @@ from replexplorer.core.machine import ServerLimits
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.system import DEFAULT
-from replexplorer.core.tick import Tick
 from replexplorer.core.wire import (
     DiskState,
     Document,
@@ -38,6 +37,9 @@ from replexplorer.core.wire import (
     SetDisk,
     Shape,
 )
+
+if TYPE_CHECKING:
+    from replexplorer.core.tick import Tick
 
 Answered = TypeVar("Answered")
 T = TypeVar("T")
@@ -104,6 +106,12 @@ async def ask_if_known(sql: Sql, question: Question[T], *, deadline_s: float = D
         return await ask(sql, question, deadline_s=deadline_s)
     except ServerRefused:
         return None
+
+
+async def execute(sql: Sql, statements: Iterable[str], *, deadline_s: float = DEADLINE_S) -> None:
+    """Run statements in order, each within the deadline; raises at the first that fails."""
+    for statement in statements:
+        await sql.query(statement, deadline_s=deadline_s)
 
 
 class Ability(Enum):

@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of
 from replexplorer.core.role_change import RoleChange
-from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.faults import Faults
-from replexplorer.engine.change.restore import Restorer
-from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.experiment.restore_guard import finish_killed
-from replexplorer.engine.experiment.stack_api import Procedure, StackApi
-from replexplorer.engine.load import Driving
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
 from replexplorer.ports import Reporter
 
+if TYPE_CHECKING:
+    from replexplorer.engine.change.controls import Controls
+    from replexplorer.engine.change.faults import Faults
+    from replexplorer.engine.change.promotion import Consent
+    from replexplorer.engine.change.restore import Restorer
+    from replexplorer.engine.change.roles import RoleChanges
+    from replexplorer.engine.experiment.stack_api import Procedure, StackApi
+    from replexplorer.engine.load import Driving
+
 R = TypeVar("R")
-Consent = Callable[[str, str], Awaitable[bool]]
-"""Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
 @dataclass(eq=False)

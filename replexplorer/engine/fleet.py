@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.dialect.dialect import Capabilities, Threads
-from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import (
     MissingPiece,
     NoSuchStack,
@@ -23,9 +22,9 @@ from replexplorer.core.errors import (
 from replexplorer.core.knobs.catalogue import Backing, Knob, Restart
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
-from replexplorer.engine.asking import DEADLINE_S, ask, execute
 from replexplorer.engine.shared_state import SharedState
 from replexplorer.ports import (
+    DEADLINE_S,
     Ability,
     Agent,
     ClientLogs,
@@ -39,7 +38,12 @@ from replexplorer.ports import (
     Reporter,
     ServerProcess,
     Sql,
+    ask,
+    execute,
 )
+
+if TYPE_CHECKING:
+    from replexplorer.core.dialect.flavours import Dialect
 
 STARTS_WITHIN_S: Final = 90.0
 """How long a server may take until it accepts logins."""

@@ -31,12 +31,11 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.wire import Lease
-from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.state import ACKNOWLEDGED, StackState
 from replexplorer.engine.record import EventLog
 from replexplorer.engine.tasks import to_the_end
-from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Reporter, Sql
+from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Reporter, Sql, ask, execute
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     keys.CLIENTS: ("clients", int),

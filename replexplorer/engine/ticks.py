@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
@@ -13,13 +14,15 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
-from replexplorer.engine.load import Driving, LoadDriver
-from replexplorer.engine.monitor import Monitor
-from replexplorer.engine.observe.predictor import Predictor
-from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import state_word
 from replexplorer.engine.record import EventLog
 from replexplorer.ports import Ability
+
+if TYPE_CHECKING:
+    from replexplorer.engine.load import Driving, LoadDriver
+    from replexplorer.engine.monitor import Monitor
+    from replexplorer.engine.observe.predictor import Predictor
+    from replexplorer.engine.observe.state import StackState
 
 
 @dataclass(slots=True)
@@ -50,9 +53,10 @@ class TickMaker:
         nodes = tuple(map(self.event_log.with_restart, self.state.node_views()))
         load = self._load_view()
         ceiling = self._compared(self.predictor.ceiling(protection, load), intervals, protection)
-        anatomy = window.anatomy(since_s) if self.load.is_running else None
-        if load.is_by_server:
-            anatomy = window.anatomy_at_server(since_s)
+        stretch = window.stretch(since_s)
+        anatomy = stretch.anatomy() if stretch and self.load.is_running else None
+        if stretch and load.is_by_server:
+            anatomy = stretch.anatomy_at_server()
         exposure = self.state.exposures.exposure()
         if exposure is not None:
             self.event_log.epochs.expose(self.state.fleet.outside.clock.monotonic(), exposure)

@@ -15,27 +15,25 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss
 from replexplorer.core.stats.histogram import Histogram, slot_middle_us
 from replexplorer.core.text import one_line, printable, utc_ms
 from replexplorer.core.tick import Tick
+from replexplorer.formats.session_rows import HISTOGRAMS, LOAD_COLUMNS, leb128
 
-_HISTOGRAMS: Final = ("service", "response")
-_LOAD: Final = tuple(each.name for each in fields(LoadView) if each.name not in _HISTOGRAMS)
 _PARTS: Final = {"": "commits", "_low": "low", "_high": "high", "_age_ms": "age_ms"}
 """What is told of a loss: the end of a column's name, and the field of `Loss`."""
 _LOSSES: Final = tuple(f"{kind}{part}" for kind in FAILURES for part in _PARTS)
 
 CSV_COLUMNS: Final = (
     "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
-    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOSSES, *_LOAD, "mark", "event",
+    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOSSES, *LOAD_COLUMNS, "mark", "event",
 )  # fmt: skip
 """What a row of the CSV holds; `at_s` counts from the first row, `unprotected` from the session's beginning;
 `process_dies`, `power_cut` and `source_lost` are commits that such a failure would have lost, each with its
@@ -77,7 +75,6 @@ def _cell(value: Any) -> Any:
 
 def _figures(tick: Tick, zero_s: float) -> dict[str, Any]:
     link, disk = tick.rtt, tick.source_disk
-    lags_ms = [each.lag_ms for each in tick.truth.replicas if each.lag_ms is not None] if tick.truth else []
     row: dict[str, Any] = {
         "at_s": round(tick.at_s - zero_s, 3),
         "time_utc": utc_ms(tick.wall_s),
@@ -89,11 +86,11 @@ def _figures(tick: Tick, zero_s: float) -> dict[str, Any]:
         "fsync_measured_ms": disk.measured_ms if disk else None,
         "ceiling_tps": tick.ceiling.tps if tick.ceiling else None,
         "predicted_tps": tick.predicted.tps if tick.predicted else None,
-        "lag_ms": max(lags_ms, default=None),
+        "lag_ms": tick.truth.lag_ms if tick.truth else None,
     }
     row |= _losses(tick.exposure)
     if tick.load is not None:
-        row |= {name: getattr(tick.load, name) for name in _LOAD}
+        row |= {name: getattr(tick.load, name) for name in LOAD_COLUMNS}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
 
 
@@ -126,7 +123,7 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
                 "kind": "event", "at_s": round(event.at_s - zero_s, 3), "time_utc": utc_ms(event.wall_s),
                 "severity": event.severity.value, "text": event.text, "mark": event.mark,
             }  # fmt: skip
-        histograms = {kind: getattr(tick.load, kind, None) for kind in _HISTOGRAMS}
+        histograms = {kind: getattr(tick.load, kind, None) for kind in HISTOGRAMS}
         shapes = {kind: None if each is None else each.to_wire() for kind, each in histograms.items()}
         yield {"kind": "tick", **_figures(tick, zero_s), **shapes}
         epochs = tick.epochs
@@ -236,11 +233,5 @@ def _payload(counts: Mapping[int, int]) -> bytes:
 
 
 def _zigzag(value: int) -> bytes:
-    """ZigZag LEB128 of 64 bits, whose ninth byte has eight of them."""
-    left = (value << 1) ^ (value >> 63)
-    found = bytearray()
-    while left > 0x7F and len(found) < 8:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    found.append(left)
-    return bytes(found)
+    """ZigZag LEB128: small negative numbers are short, too; of 64 bits at most 56 are needed."""
+    return leb128(value << 1 ^ value >> 63)

@@ -115,17 +115,11 @@ def _loss(name: str, moment: PlayMoment) -> float | None:
     return float(loss.commits) if isinstance(loss, Loss) else None
 
 
-def _lag_ms(moment: PlayMoment) -> float | None:
-    truth = moment.tick.truth
-    lags_ms = [each.lag_ms for each in truth.replicas if each.lag_ms is not None] if truth else []
-    return max(lags_ms, default=None)
-
-
 _IN_MS: Final = (*ENOUGH, "max", keys.RTT, "lag")
 FIGURES: Final[Mapping[str, Callable[[PlayMoment], float | None]]] = {
     **{name: partial(_load_figure, name) for name in ("tps", *ENOUGH, "max")},
     keys.RTT: lambda moment: None if moment.tick.rtt is None else moment.tick.rtt.rtt_measured_ms,
-    "lag": _lag_ms,
+    "lag": lambda moment: None if moment.tick.truth is None else moment.tick.truth.lag_ms,
     **{name: partial(_loss, name) for name in FAILURES},
     "faults": lambda moment: float(len(moment.tick.faults)),
 }

@@ -12,7 +12,8 @@ from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.engine.asking import ask, ask_if_known, execute, probe
+from replexplorer.engine.observe.samples import probe
+from replexplorer.ports import ask, ask_if_known, execute
 from tests.fakes.servers import MARIADB, MYSQL_9, RANGES_9, mysql_9, rows
 
 REFUSED = ServerRefused(1146, "no such table")

@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.server.anatomy import Part
+from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.counters import CommitSample, Sent, ServerStatus, Source, Total
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import ApplierSample, Behind, CrossCheck, ServerTruth
@@ -56,13 +56,18 @@ def lookback(seconds: float, *, tps: float = TPS) -> SampleWindow:
     return seen
 
 
+def anatomy(seen: SampleWindow, since_s: float) -> Anatomy | None:
+    found = seen.stretch(since_s)
+    return found.anatomy() if found else None
+
+
 def checks(truth: ServerTruth | None) -> dict[str, CrossCheck]:
     assert truth is not None
     return {check.name: check for check in truth.checks}
 
 
 def test_five_seconds_are_merged() -> None:
-    found = lookback(20).anatomy(0.0)
+    found = anatomy(lookback(20), 0.0)
     assert found is not None
     assert found.duration_s == pytest.approx(5.0)
     assert found.mean_ms == pytest.approx(10.0)
@@ -80,7 +85,7 @@ def test_for_want_of_commits_it_reaches_further_back_but_not_without_end() -> No
 
 
 def _seconds(seen: SampleWindow, since_s: float = 0.0) -> float:
-    found = seen.anatomy(since_s)
+    found = anatomy(seen, since_s)
     assert found is not None
     return found.duration_s
 
@@ -88,8 +93,8 @@ def _seconds(seen: SampleWindow, since_s: float = 0.0) -> float:
 def test_it_does_not_reach_across_a_change() -> None:
     seen = lookback(20)
     assert _seconds(seen, since_s=17.3) == pytest.approx(2.0)
-    assert seen.anatomy(since_s=19.4) is None
-    assert seen.anatomy(since_s=float("inf")) is None
+    assert anatomy(seen, 19.4) is None
+    assert anatomy(seen, float("inf")) is None
     truth = seen.truth(17.3)
     assert truth is not None
     assert (truth.duration_s, truth.commits, truth.checks) == (2.0, 200, ())
@@ -105,7 +110,7 @@ def test_what_began_before_a_change_is_of_before_though_it_ended_after() -> None
     for at in range(41, 45):
         seen.add_sample(sample(at / 2))
     assert _seconds(seen, since_s=20.0) == pytest.approx(1.0)
-    found = seen.anatomy(20.0)
+    found = anatomy(seen, 20.0)
     assert found is not None
     assert found.mean_ms == pytest.approx(10.0)
 
@@ -130,14 +135,14 @@ def test_a_load_that_stopped_right_after_a_change_leaves_the_truth() -> None:
     truth = seen.truth(20.1)
     assert truth is not None
     assert truth.duration_s == 2.0
-    assert seen.anatomy(20.1) is None
+    assert anatomy(seen, 20.1) is None
 
 
 @pytest.mark.parametrize("anew", [{"uuid": "v"}, {"booted_s": 20.0}])
 def test_a_restarted_server_begins_anew(anew: dict[str, object]) -> None:
     seen = lookback(20)
     seen.add_sample(sample(20.5, **anew))  # type: ignore[arg-type]
-    assert seen.anatomy(0.0) is None
+    assert anatomy(seen, 0.0) is None
     assert seen.truth(0.0) is None
 
 
@@ -152,7 +157,7 @@ def test_without_a_load_there_is_truth_and_no_anatomy() -> None:
     seen = SampleWindow()
     for at in range(10):
         seen.add_sample(sample(at / 2))
-    assert seen.anatomy(0.0) is None
+    assert anatomy(seen, 0.0) is None
     truth = seen.truth(0.0)
     assert truth is not None
     assert (truth.commits, truth.group_size, truth.binlog_fsyncs) == (450, 1.0, 1.0)
@@ -163,7 +168,7 @@ def test_a_server_that_does_not_count_waits_still_tells_its_commits() -> None:
     seen.add_intervals(interval(at / 2) for at in range(40))
     for at in range(41):
         seen.add_sample(replace(sample(at / 2), commits=None))
-    assert seen.anatomy(0.0) is None
+    assert anatomy(seen, 0.0) is None
     truth = seen.truth(0.0)
     assert truth is not None
     assert (truth.commits, truth.group_size) == (500, None)

@@ -47,7 +47,8 @@ from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
-from replexplorer.engine.console import Consent, Console
+from replexplorer.engine.change.promotion import Consent
+from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.matrix import MatrixRun

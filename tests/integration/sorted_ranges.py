@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from replexplorer.core.dialect.schema import counted_digests
-from replexplorer.engine.asking import ask
 from replexplorer.engine.session import Session
+from replexplorer.ports import ask
 from tests.integration.conftest import LiveStack
 from tests.waiting import until
 

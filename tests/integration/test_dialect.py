@@ -8,9 +8,8 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.server.gtid import subtract_gtids
-from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import UpOptions
+from replexplorer.ports import UpOptions, ask, execute
 from tests.integration.conftest import LiveStack, bring_up
 from tests.integration.sessions import attached, connected
 from tests.waiting import until

@@ -19,9 +19,8 @@ from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.node_view import conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
-from replexplorer.engine.asking import execute
 from replexplorer.engine.session import Session
-from replexplorer.ports import Sql
+from replexplorer.ports import Sql, execute
 from tests.integration.conftest import LiveStack
 from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected

@@ -16,9 +16,8 @@ from replexplorer.core.experiment.lab import REFUSED, RETRIED
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
-from replexplorer.engine.asking import execute
 from replexplorer.engine.session import Session
-from replexplorer.ports import LoadSettings
+from replexplorer.ports import LoadSettings, execute
 from tests.integration.attaching import TLS, outsider
 from tests.integration.conftest import LiveStack
 from tests.integration.groups import THREE, on_hot_rows, three_members, until_so

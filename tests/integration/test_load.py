@@ -28,8 +28,8 @@ from replexplorer.core.loss.client_log import CLIENTS_A_FILE, Rows, RunLog, read
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.server.gtid import without
 from replexplorer.core.stats.histogram import slot_middle_us
-from replexplorer.engine.asking import ask, probe
-from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions
+from replexplorer.engine.observe.samples import probe
+from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions, ask
 from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker

@@ -18,10 +18,9 @@ from replexplorer.core.knobs.names import SOURCE, Backing, KnobName
 from replexplorer.core.server.counters import Source
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import LoadSettings, UpOptions
+from replexplorer.ports import LoadSettings, UpOptions, ask, execute
 from tests.integration.attaching import (
     change_kill_and_revert,
     outsider,

@@ -15,10 +15,9 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.role_change import ChangeKind, RoleChange
 from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids
-from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.role_run import RoleRun, Statements
 from replexplorer.engine.session import Session
-from replexplorer.ports import LoadSettings, UpOptions
+from replexplorer.ports import LoadSettings, UpOptions, ask, execute
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
 from tests.integration.sessions import connected
 from tests.turning import turn

@@ -16,15 +16,13 @@ from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format
 from replexplorer.core.link import LinkView
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import Loss
-from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.protection import WAITING, ProtectionState
 from replexplorer.core.tick import Tick
 
 MOST_CHARACTERS: Final = 120
 _NEAR_MS: Final = 1.0
 """Below it, a distance is not a figure that matters."""
 _STOPPED: Final = (ProtectionState.DOWN, ProtectionState.BLOCKED)
-_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
-"""States in which a commit waits for a replica."""
 
 
 class Matters(StrEnum):
@@ -209,7 +207,7 @@ def _knob_words(name: KnobName, before: Tick, now: Tick) -> str:
         raw=new,
         value=format_value(knob, new or 0),
         waits_for=_waits_for(now),
-        pays="pays that round trip" if now.protection.state in _WAITING else "does not wait for it",
+        pays="pays that round trip" if now.protection.state in WAITING else "does not wait for it",
         leaves="leaves commits in InnoDB that the binlog lacks" if is_redo_kept else "takes the rest of it",
     )
 

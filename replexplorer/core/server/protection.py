@@ -39,7 +39,7 @@ class ProtectionState(StrEnum):
     DOWN = "down"
 
 
-_WAITING: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED})
+WAITING: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED})
 """In these a commit waits for an acknowledgement."""
 
 
@@ -153,9 +153,7 @@ def judge(evidence: Evidence) -> Protection:
         wait_point=evidence.wait_point,
         timeout_ms=evidence.timeout_ms,
         no_ack_can_come=(
-            state in _WAITING
-            and evidence.links_open is not None
-            and evidence.links_open < _required(evidence)
+            state in WAITING and evidence.links_open is not None and evidence.links_open < _required(evidence)
         ),
         fallbacks=_fallbacks(evidence),
         oldest_wait_s=evidence.oldest_wait_s if is_blocked else None,

@@ -70,6 +70,11 @@ class ServerTruth:
     replicas: tuple[ReplicaTruth, ...] = ()
     checks: tuple[CrossCheck, ...] = ()
 
+    @property
+    def lag_ms(self) -> float | None:
+        """Of the replica that is farthest behind; None where none says."""
+        return max((each.lag_ms for each in self.replicas if each.lag_ms is not None), default=None)
+
 
 def server_truth(
     rates: Rates,

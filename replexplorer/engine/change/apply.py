@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.core.change.planner import (
     DiskStep,
@@ -34,14 +34,16 @@ from replexplorer.core.link import DELAYS, LinkSettings, directions, installed, 
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState, Flap, LinkState, Shape
-from replexplorer.engine.asking import ask
 from replexplorer.engine.change.joining import is_cut
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.observe.samples import watch_link
-from replexplorer.engine.observe.state import OwnDoing
 from replexplorer.engine.outcome import Changed, RolledBack
 from replexplorer.engine.tasks import Patience, to_the_end
+from replexplorer.ports import ask
+
+if TYPE_CHECKING:
+    from replexplorer.engine.load import LoadDriver
+    from replexplorer.engine.observe.state import OwnDoing
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
@@ -79,12 +81,12 @@ class Applier:
     _load: LoadDriver
     _own: OwnDoing
     _report: Callable[[str], None]
+    _links: LinkChange
     _undone: Seal
     """Told of a rollback, because it may have enabled semi-sync again."""
 
     def __post_init__(self) -> None:
-        """Make what changes links."""
-        self._links = LinkChange(self._fleet, self._own.healing, self._report)
+        """Take the clock."""
         self._clock = self._fleet.outside.clock
 
     async def run(self, plan: Plan, seal: Seal) -> Applied:

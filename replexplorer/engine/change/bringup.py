@@ -21,13 +21,12 @@ from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.topology import Role, role_of
-from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.samples import hole_of, sample_node, standing_of, watch_links
+from replexplorer.engine.observe.samples import hole_of, probe, sample_node, standing_of, watch_links
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import all_of, to_the_end
-from replexplorer.ports import Ability, NodeAddress, Reporter, UpOptions
+from replexplorer.ports import Ability, NodeAddress, Reporter, UpOptions, ask
 
 _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2

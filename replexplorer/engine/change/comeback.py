@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Had
@@ -14,11 +14,13 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.server.comeback import Comeback, compare, loses_rows
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
-from replexplorer.engine.asking import ask, probe
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.observe.samples import errant_gtids
-from replexplorer.engine.observe.state import StackState
+from replexplorer.engine.observe.samples import errant_gtids, probe
 from replexplorer.engine.tasks import Patience
+from replexplorer.ports import ask
+
+if TYPE_CHECKING:
+    from replexplorer.engine.observe.state import StackState
 
 _WITHIN_S: Final = 2.0
 _DRAINED_WITHIN_S: Final = 10.0

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -30,13 +30,15 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import DELAYS, NO_PARTITION, falls_short
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
-from replexplorer.engine.change.apply import Applied, Applier
+from replexplorer.engine.change.apply import Applied, Applier, LinkChange
 from replexplorer.engine.change.change_lock import ChangeLock, DriftDetector
-from replexplorer.engine.load import LoadDriver
-from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
 from replexplorer.engine.record import EventLog
 from replexplorer.engine.requested import Requested
+
+if TYPE_CHECKING:
+    from replexplorer.engine.load import LoadDriver
+    from replexplorer.engine.observe.state import StackState
 
 SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
@@ -56,7 +58,10 @@ class Controls:
         """Make what carries plans out, and what notices drift."""
         self.fleet, self.clock = self.state.fleet, self.state.fleet.outside.clock
         self.drift = DriftDetector(self.state, self.turns)
-        self._applier = Applier(self.fleet, self._load, self.state.own, self.report, self._keep_enabling)
+        self.links = LinkChange(self.fleet, self.state.own.healing, self.report)
+        self._applier = Applier(
+            self.fleet, self._load, self.state.own, self.report, self.links, self._keep_enabling
+        )
 
     # -- planning
 

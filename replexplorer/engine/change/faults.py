@@ -35,8 +35,6 @@ from replexplorer.core.server.comeback import Comeback, binlog_bytes
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
-from replexplorer.engine.asking import ask
-from replexplorer.engine.change.apply import LinkChange
 from replexplorer.engine.change.bringup import until_it_answers
 from replexplorer.engine.change.comeback import Return, had_before, seen_last
 from replexplorer.engine.change.controls import Controls
@@ -47,6 +45,7 @@ from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
 from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience, to_the_end
+from replexplorer.ports import ask
 
 _WRITES_WITHIN_S: Final = 75.0
 """A server that found its disk full tries again after 60 s (manual, "How MySQL Handles a Full Disk")."""
@@ -68,7 +67,6 @@ class Faults:
         """Nodes whose servers were started here, and not seen to have restarted yet."""
         self._fleet = controls.fleet
         self._news = TransferNews(controls.fleet, controls.report)
-        self._links = LinkChange(controls.fleet, self._state.own.healing, self._report)
 
     # -- what it would do
 
@@ -277,7 +275,7 @@ class Faults:
         for link in fault.links:
             if all(end in self._fleet.members for end in ends_of(link)):
                 placed = self._fleet.roster.placed(link)
-                await self._links.flap(placed, flap, self._state.asked_of_link(placed), warnings)
+                await self._controls.links.flap(placed, flap, self._state.asked_of_link(placed), warnings)
         for warning in warnings:
             self._event_log.tell(Severity.WARN, warning)
 

@@ -18,10 +18,10 @@ from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import to_the_end
+from replexplorer.ports import ask
 
 JOINS_WITHIN_S: Final = 90.0
 """How long all members together may take."""

@@ -11,8 +11,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from replexplorer.core.change.planner import kick_deadline_s
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
@@ -30,15 +31,16 @@ from replexplorer.core.role_change import (
 from replexplorer.core.server.comeback import NOT_KNOWN
 from replexplorer.core.server.gtid import gtid_count, numbered_by, subtract_gtids, transactions
 from replexplorer.core.topology import Belonging, Standing
-from replexplorer.engine.asking import ask
 from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun, Statements
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import hole_of
-from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience, to_the_end
-from replexplorer.ports import Ability
+from replexplorer.ports import Ability, ask
+
+if TYPE_CHECKING:
+    from replexplorer.engine.observe.state import StackState
 
 _WAIT_EACH_S: Final = 4.0
 _ARRIVES_EVERY_S: Final = 0.05
@@ -267,7 +269,7 @@ async def hand_over(run: RoleRun) -> None:
 
 async def _first_write(run: RoleRun, new: Member) -> None:
     """One commit at the new source."""
-    deadline_s = max(2.0, 3 * max(run.state.asked_rtts_ms(), default=0.0) / 1000)
+    deadline_s = kick_deadline_s(run.state.asked_rtts_ms())
     failure, kick = f"the first commit at {new.name} was not answered", new.dialect.kick
     async with run.step("first write", new.name, failure) as sql:
         await new.kick.query(kick, deadline_s=deadline_s)

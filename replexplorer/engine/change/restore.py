@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubts, switched_off
-from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
-from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.ports import Reporter, UpOptions
+
+if TYPE_CHECKING:
+    from replexplorer.engine.change.faults import Faults
+    from replexplorer.engine.change.roles import RoleChanges
 
 _AGAIN: Final = "re-applied: "
 """How the mark of what is restored begins."""

@@ -12,16 +12,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
-from replexplorer.engine.asking import ask, ledger_rows
 from replexplorer.engine.change.bringup import until_replicating
-from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.promotion import (
     Consent,
     block,
@@ -36,10 +34,13 @@ from replexplorer.engine.change.promotion import (
     take_the_place,
 )
 from replexplorer.engine.change.role_run import RoleRun, Statements
-from replexplorer.engine.load import Driving
-from replexplorer.engine.observe.samples import watch_links
+from replexplorer.engine.observe.samples import ledger_rows, watch_links
 from replexplorer.engine.tasks import to_the_end
-from replexplorer.ports import Ability
+from replexplorer.ports import Ability, ask
+
+if TYPE_CHECKING:
+    from replexplorer.engine.change.controls import Controls
+    from replexplorer.engine.load import Driving
 
 _REPLICATES_WITHIN_S: Final = 30.0
 _US_PER_S: Final = 1_000_000
@@ -187,10 +188,10 @@ class RoleChanges:
 
     def _follows(self, node: str) -> bool:
         """Whether a node replicates from the source as it should."""
-        sample = self._state.samples.get(node)
-        if sample is None or not sample.view.reachable:
+        if not self._state.reachable(node):
             return False
-        runs = sample.view.io_thread in ("on", "connecting") and sample.view.sql_thread == "on"
+        view = self._state.samples[node].view
+        runs = view.io_thread in ("on", "connecting") and view.sql_thread == "on"
         return runs and self._fleet.standing(node).follows == self._fleet.source_name
 
     # -- how it ends

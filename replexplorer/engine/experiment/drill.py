@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -43,8 +43,10 @@ from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
-from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.tasks import to_the_end
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.stack_api import StackApi
 
 _LOOK_EVERY_S: Final = 0.25
 _POLL_S: Final = 0.1

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -49,7 +49,9 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.phase import PhaseRun
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
-from replexplorer.engine.experiment.stack_api import StackApi
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.stack_api import StackApi
 
 
 def fitting(lab: Lab, server: Capabilities) -> Lab:

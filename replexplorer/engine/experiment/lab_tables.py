@@ -14,17 +14,18 @@ from functools import partial
 from itertools import islice
 from math import inf
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.dialect.schema import added_key
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.lab import Lab, PhaseResult
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.asking import ask
 from replexplorer.engine.experiment.phase import Act
-from replexplorer.engine.experiment.stack_api import StackApi
-from replexplorer.ports import Reporter, Sql
+from replexplorer.ports import Reporter, Sql, ask
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.stack_api import StackApi
 
 
 @dataclass(slots=True)

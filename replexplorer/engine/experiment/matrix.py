@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.experiment.drill import DEFAULT_CLIENTS, Drill
@@ -33,7 +34,9 @@ from replexplorer.core.experiment.matrix import (
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
-from replexplorer.engine.experiment.stack_api import Procedure, StackApi
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED, RETRIED, Figures, Phase, PhaseResult, Rtt
@@ -15,10 +15,12 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.machine import short_of_cpu
 from replexplorer.core.model.ceiling import beaten, beaten_words, bound, local_cost_ms
 from replexplorer.core.server.node_view import Conflicts, conflicts_of
-from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.protection import WAITING, ProtectionState
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard
-from replexplorer.engine.experiment.stack_api import Findings, StackApi
 from replexplorer.ports import Reporter
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.stack_api import Findings, StackApi
 
 
 @dataclass(slots=True)
@@ -84,7 +86,6 @@ _WARMUP_LATENCIES: Final = 4
 _RTT_LOOKS: Final = 8
 _QUICK_RTT_LOOKS: Final = 4
 _RTT_LOOK_S: Final = 0.25
-_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 
 
 @dataclass(slots=True)
@@ -180,7 +181,7 @@ class PhaseRun(Act):
         clients = found.clients or (stack.load.settings.clients if stack.load.settings else 0)
         alone = [each for each in self.before if each.protection.state is ProtectionState.OFF]
         local_ms = local_cost_ms(alone[0].clients, alone[0].service) if alone else None
-        limits = self.phase.play is None and protection.state in _WAITING
+        limits = self.phase.play is None and protection.state in WAITING
         ceiling = bound(clients, rtt_ms, local_ms) if limits else None
         if ceiling is not None and (readings := found.readings_tps):
             beaten_tps = beaten(ceiling, readings, each_s=found.duration_s / len(readings))

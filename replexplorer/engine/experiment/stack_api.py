@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.flavours import Dialect
@@ -29,16 +29,10 @@ from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.engine.asking import ask, execute, ledger_rows
 from replexplorer.engine.change.bringup import bring_up
-from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
-from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.load import Driving, LoadDriver, measure
-from replexplorer.engine.observe.predictor import Predictor
-from replexplorer.engine.observe.samples import NodeSample, sample_cost
-from replexplorer.engine.observe.state import StackState
+from replexplorer.engine.observe.samples import NodeSample, ledger_rows, sample_cost
 from replexplorer.engine.observe.window import SamplePair
 from replexplorer.engine.outcome import Cleared
 from replexplorer.ports import (
@@ -49,7 +43,16 @@ from replexplorer.ports import (
     Reporter,
     Sql,
     UpOptions,
+    ask,
+    execute,
 )
+
+if TYPE_CHECKING:
+    from replexplorer.engine.change.controls import Controls
+    from replexplorer.engine.change.faults import Faults
+    from replexplorer.engine.change.roles import RoleChanges
+    from replexplorer.engine.observe.predictor import Predictor
+    from replexplorer.engine.observe.state import StackState
 
 _LOOK_EVERY_S: Final = 0.1
 _ATTACHED_WITHIN_S: Final = 30.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import Stage, Watch
@@ -25,7 +25,9 @@ from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard, restore_guard
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
-from replexplorer.engine.experiment.stack_api import StackApi
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.stack_api import StackApi
 
 _STATE_WITHIN_S: Final = 5.0
 _CPU_LIMIT_PERCENT: Final = 80.0

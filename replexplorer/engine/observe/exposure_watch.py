@@ -25,8 +25,8 @@ from replexplorer.core.server.exposure import (
 )
 from replexplorer.core.system import WaitsFor
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.ports import ask
 
 EVERY_S: Final = 0.2
 """Between two looks: what lies between two looks is what `low` and `high` are apart."""

@@ -16,11 +16,9 @@ from replexplorer.core.model.fitted import Calibration, OperatingPoint, Predicti
 from replexplorer.core.model.operating_point import operating_point_of
 from replexplorer.core.model.prediction import measured, predict
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.protection import WAITING, Protection, ProtectionState
 from replexplorer.engine.observe.state import StackState
 
-_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
-"""States in which a commit waits for a replica."""
 _KEY_SPREAD: Final = KnobName(keys.KEY_SPREAD, Place.LOAD)
 _ROWS_A_CLIENT: Final = 10
 """With fewer, a commit often finds its row locked by another."""
@@ -139,7 +137,7 @@ class Predictor:
 
 def _waiting(setting: OperatingPoint, protection: Protection) -> OperatingPoint:
     """The setting as commits wait now: fallen back, or not switched yet, they do not."""
-    return setting if protection.state in _WAITING else replace(setting, semi_sync=False)
+    return setting if protection.state in WAITING else replace(setting, semi_sync=False)
 
 
 def _is_whole(link: LinkView) -> bool:

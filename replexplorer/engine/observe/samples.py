@@ -15,12 +15,13 @@ from functools import partial
 from typing import Final, TypeVar
 
 from replexplorer.core.dialect.dialect import Threads
-from replexplorer.core.dialect.flavours import ALIVE, Dialect
+from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect, flavour_of
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, LinkView, contradiction, installed
+from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.machine import Machine
 from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed, Sample, Sent, ServerStatus
 from replexplorer.core.server.disk import DiskView
@@ -29,9 +30,8 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import acks_between
 from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Belonging, Role, Standing
-from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import Ability, Clock, Sql
+from replexplorer.ports import Ability, Clock, Sql, ask, ask_if_known
 
 _POLL_DEADLINE_S: Final = 2.0
 _LOGIN_WITHIN_S: Final = 5.0
@@ -92,6 +92,29 @@ def standing_of(fleet: Fleet, sample: NodeSample) -> Standing:
     follows = None if sample.follows is None else fleet.node_at(sample.follows)
     member = sample.view.member
     return Standing(name, reachable, follows, sample.refuses_writes, member.belongs if member else None)
+
+
+async def probe(sql: Sql) -> Dialect:
+    """Ask a server what it is; raises ServerUnreachable."""
+    variables = await ask(sql, IDENTITY)
+    flavour = flavour_of(variables)
+    return flavour.of(variables, await ask_if_known(sql, flavour.ranges) or {})
+
+
+_ROWS_WITHIN_S: Final = 120.0
+_NO_SUCH: Final = frozenset({1049, 1146})
+"""Unknown database, unknown table."""
+
+
+async def ledger_rows(sql: Sql, dialect: Dialect, run: int) -> Rows:
+    """The rows of a run of the `ledger` load that a server has, by client; none where it has no table of
+    them. Raises as `ask`."""
+    try:
+        return await ask(sql, dialect.ledger_rows(run), deadline_s=_ROWS_WITHIN_S)
+    except ServerRefused as refused:
+        if refused.number not in _NO_SUCH:
+            raise
+        return {}
 
 
 async def asked(member: Member, question: Callable[[Dialect], Question[T] | None]) -> T | None:

@@ -224,10 +224,10 @@ class StackState:
         self.samples[node] = sample
         return sample
 
-    def miss(self, node: str, *, reachable: bool = False) -> None:
-        """Take a server for down without a look, because its process does not run or nothing was heard."""
+    def miss(self, node: str) -> None:
+        """Take a server for down without a look, because its process does not run."""
         now_s = self.fleet.outside.clock.monotonic()
-        sample = NodeSample(now_s, bare_view(self.fleet.members[node], reachable=reachable))
+        sample = NodeSample(now_s, bare_view(self.fleet.members[node], reachable=False))
         self.fleet.saw(standing_of(self.fleet, sample))
         self.samples[node] = replace(sample, view=self._with_role(sample.view))
 

@@ -8,9 +8,8 @@ from typing import Final
 from replexplorer.core.dialect.schema import SchemaFinding, described, description
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tables import TableShape
-from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Member
-from replexplorer.ports import Sql
+from replexplorer.ports import Sql, ask
 
 OWN_DATABASE: Final = "replexplorer"
 """The program's own tables; they are looked at where somebody names them."""

@@ -13,10 +13,9 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import asked
-from replexplorer.ports import Ability, Reporter
+from replexplorer.ports import Ability, Reporter, ask
 
 _LOOK_EVERY_S: Final = 1.0
 _DEADLINE_S: Final = 2.0

@@ -203,11 +203,6 @@ class SampleWindow:
         )
         return next(settled, later[-1].end_s) if later else since_s
 
-    def anatomy(self, since_s: float) -> Anatomy | None:
-        """The mean commit taken apart; None while no load of this app commits or nothing is counted."""
-        found = self.stretch(since_s)
-        return found.anatomy() if found else None
-
     @property
     def commit_ms(self) -> float | None:
         """The server's mean time for the commit between the primary's last two samples; None where it timed
@@ -215,12 +210,6 @@ class SampleWindow:
         if len(self._samples) < 2:
             return None
         return SamplePair(self._samples[-2], self._samples[-1], ()).commit_at_server_ms()
-
-    def anatomy_at_server(self, since_s: float) -> Anatomy | None:
-        """The mean commit of all clients taken apart by the server's counters alone; None where it timed
-        none."""
-        found = self.stretch(since_s)
-        return found.anatomy_at_server() if found else None
 
     def truth(self, since_s: float) -> ServerTruth | None:
         """What the servers' counters say; None while the primary is not known for long enough."""

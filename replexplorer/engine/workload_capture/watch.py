@@ -19,10 +19,10 @@ from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
 from replexplorer.core.errors import MissingPiece, ServerRefused, UsageError
 from replexplorer.core.tables import TableName, TableShape
-from replexplorer.engine.asking import ask, probe
+from replexplorer.engine.observe.samples import probe
 from replexplorer.engine.observe.tables import OWN_DATABASE, shapes_of
 from replexplorer.engine.workload_capture.digest import NotImitated, tables_of
-from replexplorer.ports import Sql
+from replexplorer.ports import Sql, ask
 
 _LOOKS_A_BURST: Final = 12
 """At a session's history in a row, so that transactions longer than it are put together."""

@@ -159,8 +159,8 @@ def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[
         if truth.ack_wait_ms is not None and (anatomy is None or Part.ACK not in anatomy.parts):
             runs += pair(" of", f"{truth.ack_wait_ms:.1f} ms")
         facts.append((4, runs))
-    if lags := [replica.lag_ms for replica in truth.replicas if replica.lag_ms is not None]:
-        facts.append((1, lag_runs(max(lags))))
+    if truth.lag_ms is not None:
+        facts.append((1, lag_runs(truth.lag_ms)))
     shipped = [one.shipped_bytes_per_s for one in truth.replicas if one.shipped_bytes_per_s is not None]
     if shipped:
         facts.append((5, pair("to replicas", f"{sum(shipped) / 1000:.0f} KB/s")))
