@@ -21,6 +21,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats.documents import plain
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.load import load_report, render
+from tests.known import known
 from tests.unit.test_cli_load import measured
 
 
@@ -138,8 +139,7 @@ def test_the_limit_is_the_first_that_shows(
     by: str,
     words: str,
 ) -> None:
-    found = limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
-    assert found is not None
+    found = known(limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy))
     assert found.by == by
     assert words in found.words
 

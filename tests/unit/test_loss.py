@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -166,3 +167,8 @@ def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) 
         node = ledger.nodes[name]
         assert (node.rows, node.missing) == (len(found), len(history.acknowledged - found))
         assert node.extra == len(found - there)
+
+
+def test_a_million_rows_are_a_few_pairs() -> None:
+    acknowledged = ((f"i 1 {seq}", f"a 1 {seq} {seq}") for seq in range(1, 2501))
+    assert log_of("t 1", *chain(*acknowledged)).clients[1].attempted == ((1, 2500),)

@@ -19,6 +19,7 @@ from replexplorer.core.stats.measured import (
     estimate,
     spreads_of,
 )
+from tests.known import known
 
 NORMAL = {50: 0.0, 95: 1.644854, 99: 2.326348}
 MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08
@@ -63,11 +64,8 @@ def test_the_interval_holds_the_true_percentile(phi: float, a_second: int) -> No
 
 def test_latencies_that_move_together_are_worth_less() -> None:
     """The interval of independent commits would be far too narrow here."""
-    found = measured(random.Random(3), 60, 60, 0.6)[50]
-    assert found is not None
-    low, high = found.bounds(1.0)
-    assert low is not None
-    assert high is not None
+    found = known(measured(random.Random(3), 60, 60, 0.6)[50])
+    low, high = map(known, found.bounds(1.0))
     independent = WITHIN * found.value * 1.2533 / 3600**0.5
     assert (high - low) / 2 > 3 * independent
 
@@ -75,12 +73,8 @@ def test_latencies_that_move_together_are_worth_less() -> None:
 def test_a_percentile_without_commits_above_it_has_no_upper_bound() -> None:
     """200 commits have two above their p99: how far it may reach is not known."""
     found = measured(random.Random(4), 20, 10, 0.0)
-    p99, p50 = found[99], found[50]
-    assert p99 is not None
-    assert p50 is not None
-    assert p99.bounds(1.96)[1] is None
-    assert p99.bounds(1.96)[0] is not None
-    assert None not in p50.bounds(1.96)
+    p99, p50 = known(found[99]), known(found[50])
+    assert [bound is None for bound in (*p99.bounds(1.96), *p50.bounds(1.96))] == [False, True, False, False]
     assert p99.bounds(0.0) == (p99.value, p99.value)
 
 
@@ -103,24 +97,17 @@ def test_a_hairs_breadth_is_no_step_of_a_slot() -> None:
     found = []
     for shift in (-60, 60):
         total = Histogram.of(int(edge_us + shift + source.gauss(-1645, 1000)) for _ in range(40_000))
-        found.append((total.percentile_ms(95), Ranks.of(total).between_ms(0.95)))
+        found.append((known(total.percentile_ms(95)), known(Ranks.of(total).between_ms(0.95))))
     (low, fine_low), (high, fine_high) = found
-    assert low is not None
-    assert high is not None
-    assert fine_low is not None
-    assert fine_high is not None
     assert high - low > 0.9
     assert 0 < fine_high - fine_low < 0.4
 
 
 def test_the_shown_middle_of_a_slot_lies_within_the_interval() -> None:
-    found = measured(random.Random(3), 60, 60, 0.0)[50]
-    assert found is not None
+    found = known(measured(random.Random(3), 60, 60, 0.0)[50])
     for shown in (found.value * 0.9, found.value, found.value * 1.1):
         bounds = estimate(shown, found)
-        assert bounds.low is not None
-        assert bounds.high is not None
-        assert bounds.low <= shown <= bounds.high
+        assert known(bounds.low) <= shown <= known(bounds.high)
 
 
 def test_without_batches_there_is_a_value_and_no_interval() -> None:

@@ -15,7 +15,6 @@ from replexplorer.core.knobs.names import SOURCE, KnobName, Value, parse_name
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import (
     Calibration,
-    CostTerm,
     LocalCost,
     OperatingPoint,
     Validation,
@@ -30,6 +29,7 @@ from replexplorer.core.model.operating_point import beyond, check_known, operati
 from replexplorer.core.model.prediction import local_cost, measured, predict
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.formats.calibration import shipped_calibration
+from tests.known import known
 
 CALIBRATION = Calibration(
     day="2026-01-31",
@@ -245,8 +245,7 @@ def test_semi_sync_and_fsyncs_never_predict_more(setting: OperatingPoint, calibr
 def test_the_terms_are_the_latency_and_littles_law_holds(
     setting: OperatingPoint, calibration: Calibration
 ) -> None:
-    predicted = predict(setting, calibration)
-    assert predicted is not None
+    predicted = known(predict(setting, calibration))
     assert sum(predicted.terms.values()) == pytest.approx(predicted.latency_ms)
     assert predicted.tps * predicted.latency_ms == pytest.approx(1000 * setting.clients)
     assert all(ms > 0 for ms in predicted.terms.values())
@@ -256,14 +255,12 @@ def test_the_terms_are_the_latency_and_littles_law_holds(
 @given(settings.filter(lambda setting: setting.semi_sync), calibrations)
 def test_the_bound_holds_without_being_asked(setting: OperatingPoint, calibration: Calibration) -> None:
     local = calibration.local["update_index"]
-    ceiling = bound(setting.clients, setting.rtt_ms, local.delay_ms + local.cpu_ms)
-    assert ceiling is not None
+    ceiling = known(bound(setting.clients, setting.rtt_ms, local.delay_ms + local.cpu_ms))
     assert tps(setting, calibration) <= ceiling.tps * (1 + 1e-9)
 
 
 def test_the_ceiling_holds_whatever_the_model_says() -> None:
-    predicted = predict(replace(FAR, clients=8), CALIBRATION, at_most_tps=50.0)
-    assert predicted is not None
+    predicted = known(predict(replace(FAR, clients=8), CALIBRATION, at_most_tps=50.0))
     assert (predicted.tps, predicted.latency_ms) == (50.0, 160.0)
 
 
@@ -300,9 +297,7 @@ FSYNC = OperatingPoint(1, "update_index", fsync_delay_ms=2.0)
     ],
 )
 def test_the_limit_in_words(setting: OperatingPoint, words: str) -> None:
-    predicted = predict(setting, CALIBRATION)
-    assert predicted is not None
-    assert predicted.limit.startswith(words)
+    assert known(predict(setting, CALIBRATION)).limit.startswith(words)
 
 
 def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows() -> None:
@@ -312,22 +307,18 @@ def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows() -> No
         Part.WIRE: 6.0, Part.EXECUTE: 16.0, Part.FSYNC_QUEUE: 36.0, Part.REDO: 18.0, Part.BINLOG: 25.0,
         Part.ENGINE: 1.0,
     }  # fmt: skip
-    found = predict(setting, CALIBRATION, anatomy=Anatomy(5.0, 1344, 102.0, seen))
-    assert found is not None
+    found = known(predict(setting, CALIBRATION, anatomy=Anatomy(5.0, 1344, 102.0, seen)))
     assert found.limit.startswith("redo and binlog fsync and their queue: 77 % of a commit; ")
     far = replace(setting, rtt_ms=25.0, semi_sync=True, fsync_delay_ms=0.0)
     seen = {**seen, Part.FSYNC_QUEUE: 2.0, Part.ACK_QUEUE: 40.0, Part.ACK: 20.0}
-    found = predict(far, CALIBRATION, anatomy=Anatomy(5.0, 1344, 128.0, seen))
-    assert found is not None
+    found = known(predict(far, CALIBRATION, anatomy=Anatomy(5.0, 1344, 128.0, seen)))
     assert found.limit.startswith("network wait: 47 % of a commit; ")
 
 
 def test_arrivals_that_the_clients_can_take_are_all_answered() -> None:
     far = replace(FAR, clients=64, workload="insert")
     most = tps(far)
-    slow, fast = (predict(far, CALIBRATION, rate_tps=rate) for rate in (100.0, 2 * most))
-    assert slow is not None
-    assert fast is not None
+    slow, fast = (known(predict(far, CALIBRATION, rate_tps=rate)) for rate in (100.0, 2 * most))
     assert slow.tps == 100.0
     assert slow.latency_ms == pytest.approx(95.1, abs=0.1)
     assert slow.limit.startswith("the arrival rate: it keeps about 10 of 64 clients busy")
@@ -346,8 +337,9 @@ def test_the_measured_local_cost_is_scaled_until_the_model_has_it(clients: int, 
     answer = solve(setting, CALIBRATION, slower)
     seen = anatomy(execute=answer.latency_ms)
     _, local = measured(setting, CALIBRATION, seen)
-    assert local is not None
-    assert (local.delay_ms, local.cpu_ms) == pytest.approx((slower.delay_ms, slower.cpu_ms), rel=0.01)
+    assert (known(local).delay_ms, known(local).cpu_ms) == pytest.approx(
+        (slower.delay_ms, slower.cpu_ms), rel=0.01
+    )
 
 
 def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration() -> None:
@@ -436,19 +428,6 @@ def test_a_knob_that_the_model_leaves_out_is_refused_where_it_is_turned(
     with pytest.raises(UsageError, match=f"the model does not know {key}") as refused:
         check_known(values, [name])
     assert "the model knows binlog_commit_wait_count, " in refused.value.hint
-
-
-def test_terms_come_in_the_order_of_a_commit() -> None:
-    predicted = predict(replace(FAR, redo_fsyncs=1.0, binlog_fsyncs=1.0), CALIBRATION)
-    assert predicted is not None
-    assert list(predicted.terms) == [
-        CostTerm.EXECUTE,
-        CostTerm.CPU,
-        CostTerm.REDO,
-        CostTerm.BINLOG,
-        CostTerm.ASLEEP,
-        CostTerm.NETWORK,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from replexplorer.core.epochs.epochs import Epoch, Epochs
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
+from tests.known import known
 from tests.unit.test_epochs import closed, noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
@@ -53,8 +54,7 @@ def test_words(outage: Outage, words: tuple[str, ...]) -> None:
 
 def told(row: Epoch) -> tuple[str, ...]:
     """The words of an epoch's outage."""
-    assert row.after is not None
-    return outage_words(row.after.outage)
+    return outage_words(known(row.after).outage)
 
 
 def cable_out_and_in() -> Epochs:
@@ -81,17 +81,17 @@ def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> N
     """Ten seconds at zero and then unprotected commits stood there as +3144 % in green."""
     baseline, out, back = cable_out_and_in().rows()
     assert baseline.verdict == "baseline"
-    assert baseline.after is not None
-    assert not baseline.after.outage, "what was under way when the cable went is the cable's"
+    assert told(baseline) == (), "what was under way when the cable went is the cable's"
     for row in (out, back):
         claims = (row.delta_percent, row.ci_percent, row.low_percent)
         assert (row.verdict, *claims) == ("outage", None, None, None)
-    assert out.after is not None
     assert told(out)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
-    assert out.after.tps.low is None, "of two states together no interval says how far they would repeat"
-    assert back.after is not None
-    assert back.after.outage.again_s == pytest.approx(20.5), "as the log has it: since the cable went"
-    assert back.after.outage.unprotected == 400, "a look's commits are shared out by the time in each epoch"
+    assert known(out.after).tps.low is None, (
+        "of two states together no interval says how far they would repeat"
+    )
+    outage = known(back.after).outage
+    assert outage.again_s == pytest.approx(20.5), "as the log has it: since the cable went"
+    assert outage.unprotected == 400, "a look's commits are shared out by the time in each epoch"
 
 
 def test_a_measured_epoch_has_its_outage_whole_as_the_charts_and_the_log_have_it() -> None:

@@ -116,22 +116,29 @@ def test_what_a_terminal_obeys_is_shown_and_not_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("end", 2), ("not end", 2), ("protected and end", 2), ("off", None)]
+    ("line", "live", "recorded"),
+    [
+        *((f"until {each}", False, True) for each in ("end", "not end", "protected and end")),
+        ("until off", True, True),
+        *(
+            (each, True, False)
+            for each in (
+                "set rtt=1ms",
+                "fault kill",
+                "clear",
+                "reset",
+                "lab wan-insert quick",
+                "drill kill-primary",
+            )
+        ),
+    ],
 )
-def test_the_line_that_only_a_recording_can_do_is_known(text: str, line: int | None) -> None:
-    script = read_play(f"key s\nuntil {text}\n", "x.play")
-    found = script.unfit(live=True)
-    assert (None if found is None else found.number) == line
-    assert script.unfit(live=False) is None
-
-
-@pytest.mark.parametrize(
-    "line", ["set rtt=1ms", "fault kill", "clear", "reset", "lab wan-insert quick", "drill kill-primary"]
-)
-def test_a_line_that_only_live_servers_can_do_is_known(line: str) -> None:
+def test_the_line_that_only_a_recording_or_only_live_servers_can_do_is_known(
+    line: str, live: bool, recorded: bool
+) -> None:
     script = read_play(f"wait 1s\n{line}\n", "x.play")
-    assert script.unfit(live=True) is None
-    assert script.unfit(live=False) == script.lines[1]
+    for fits, is_live in ((live, True), (recorded, False)):
+        assert script.unfit(live=is_live) == (None if fits else script.lines[1])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from replexplorer.core.stats.ratio import (
     ratio_text,
     times_text,
 )
+from tests.known import known
 
 RATES = st.floats(0.1, 1e5)
 SHORT = Lack(3.0, is_noise=False)
@@ -32,10 +33,8 @@ def side(
 def test_no_bound_is_below_zero_and_the_other_way_round_is_the_inverse(
     one: float, other: float, first: float, second: float
 ) -> None:
-    found = ratio_of(side(one, first), side(other, second))
-    back = ratio_of(side(other, second), side(one, first))
-    assert found is not None
-    assert back is not None
+    found = known(ratio_of(side(one, first), side(other, second)))
+    back = known(ratio_of(side(other, second), side(one, first)))
     assert found.value == pytest.approx(other / one)
     assert found.low is None or 0 <= found.low <= other / one
     assert found.high is None or found.high >= other / one
@@ -43,9 +42,7 @@ def test_no_bound_is_below_zero_and_the_other_way_round_is_the_inverse(
 
 
 def test_a_ratio_does_not_depend_on_how_fast_the_load_is() -> None:
-    slow, fast = (ratio_of(side(tps, 0.1), side(tps / 8, 0.1)) for tps in (10.0, 10_000.0))
-    assert slow is not None
-    assert fast is not None
+    slow, fast = (known(ratio_of(side(tps, 0.1), side(tps / 8, 0.1))) for tps in (10.0, 10_000.0))
     assert (slow.value, slow.low, slow.high) == pytest.approx((fast.value, fast.low, fast.high))
 
 
@@ -65,8 +62,7 @@ def test_the_range_bounds_what_correlated_seconds_leave_open() -> None:
     """Two independent batches on each side have a Student interval of a factor of millions."""
     wild = Spread(400.0, 2.0, 12.0, 6.0)
     sides = [ComparedSide(tps, MeanTps(tps, wild), Extremes(tps / 2, tps * 2, 12)) for tps in (100.0, 90.0)]
-    found = ratio_of(*sides)
-    assert found is not None
+    found = known(ratio_of(*sides))
     assert found.low == pytest.approx(45 / 200 / (1 + 4 / 11))
     assert found.high == pytest.approx(180 / 50 * (1 + 4 / 11))
 
@@ -90,16 +86,13 @@ def test_sides_whose_seconds_lie_apart_have_a_verdict_whatever_they_remember_and
         ComparedSide(sum(each) / len(each), Lack(99.0, is_noise=True), Extremes.of(each, len(each)))
         for each in (before, after)
     ]
-    found = ratio_of(*sides)
-    assert found is not None
+    found = known(ratio_of(*sides))
     assert found.sign == (-1 if slower else 1)
 
 
 def test_from_nothing_there_is_a_direction_and_no_ratio() -> None:
-    found = ratio_of(
-        ComparedSide(0.0, SHORT, Extremes(0.0, 0.2, 15)), ComparedSide(50.0, SHORT, Extremes(40.0, 60.0, 15))
-    )
-    assert found is not None
+    before = ComparedSide(0.0, SHORT, Extremes(0.0, 0.2, 15))
+    found = known(ratio_of(before, ComparedSide(50.0, SHORT, Extremes(40.0, 60.0, 15))))
     assert (found.value, found.sign) == (None, 1)
 
 

@@ -17,6 +17,7 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import repeated
 from replexplorer.engine.experiment.lab import judged, merged
+from tests.known import known
 
 PHASE = Phase("semi-sync", (), Length(1), Length(1), ProtectionState.PROTECTED, "")
 RATES = st.lists(st.floats(0.1, 1e6), min_size=2, max_size=8)
@@ -140,26 +141,23 @@ def test_seconds_stand_beside_seconds_of_as_many_rows(
     phase = replace(PHASE, published=Published(27.997, "s", rows=published_rows))
     once = replace(run_of([1.0], 50.0), phase=phase, rows=rows)
     for result in (once, merged([once, once, once])):
-        assert result.measured is not None
-        assert result.measured.value == pytest.approx(value_s)
-        assert result.measured.rows == scaled
+        measured = known(result.measured)
+        assert measured.value == pytest.approx(value_s)
+        assert measured.rows == scaled
 
 
 @given(RATES)
 def test_the_interval_of_repeats_is_around_their_geometric_mean(values: Sequence[float]) -> None:
-    found = repeated(values)
-    assert found is not None
-    assert found.value is not None
-    assert min(values) * 0.999 <= found.value <= max(values) * 1.001
-    assert found.low is None or 0 < found.low <= found.value * 1.001
-    assert found.high is None or found.high >= found.value * 0.999
+    found = known(repeated(values))
+    value = known(found.value)
+    assert min(values) * 0.999 <= value <= max(values) * 1.001
+    assert found.low is None or 0 < found.low <= value * 1.001
+    assert found.high is None or found.high >= value * 0.999
 
 
 @given(RATES, st.floats(0.01, 100))
 def test_another_unit_moves_the_whole_interval(values: Sequence[float], factor: float) -> None:
-    one, other = repeated(values), repeated([factor * each for each in values])
-    assert one is not None
-    assert other is not None
+    one, other = known(repeated(values)), known(repeated([factor * each for each in values]))
     for a, b in ((one.value, other.value), (one.low, other.low), (one.high, other.high)):
         assert (a is None) == (b is None)
         assert a is None or b == pytest.approx(a * factor, rel=1e-6)

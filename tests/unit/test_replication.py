@@ -95,32 +95,28 @@ def node(io: str, sql: str = "on", fault: str | None = None) -> NodeView:
     )
 
 
-def test_a_thread_that_stops_and_runs_again_is_told_once_each() -> None:
+FINE, STOPPED, FAILED = node("on"), node("on", "off"), node("on", "error", "Duplicate entry")
+GONE = replace(node("off", "off"), reachable=False)
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        (
+            [FINE, FINE, STOPPED, STOPPED, STOPPED, FINE, FINE],
+            {
+                3: (Severity.WARN, "db2: SQL thread stopped"),
+                6: (Severity.GOOD, "db2: both threads run again"),
+            },
+        ),
+        ([node(io) for io in ("on", "off", "connecting", "on", "connecting", "on", "on")], {}),
+        ([FAILED, FAILED], {1: (Severity.BAD, "db2: SQL thread error: Duplicate entry")}),
+        ([FINE, FINE, GONE, GONE, FINE, FINE], {}),
+    ],
+    ids=["once each", "for a moment", "in the server's words", "away"],
+)
+def test_threads_are_told_of_when_two_looks_agree(
+    looks: list[NodeView], told: dict[int, tuple[Severity, str]]
+) -> None:
     watch = ThreadWatch()
-    looks = [*[node("on")] * 2, *[node("on", "off")] * 3, *[node("on")] * 2]
-    told = [watch.seen(look) for look in looks]
-    assert [one for one in told if one] == [
-        (Severity.WARN, "db2: SQL thread stopped"),
-        (Severity.GOOD, "db2: both threads run again"),
-    ]
-
-
-def test_what_is_seen_for_a_moment_is_not_told() -> None:
-    watch = ThreadWatch()
-    looks = [node(io) for io in ("on", "off", "connecting", "on", "connecting", "on", "on")]
-    assert [watch.seen(look) for look in looks] == [None] * 7
-
-
-def test_an_error_is_told_with_the_servers_words() -> None:
-    watch = ThreadWatch()
-    assert watch.seen(node("on", "error", "Duplicate entry")) is None
-    assert watch.seen(node("on", "error", "Duplicate entry")) == (
-        Severity.BAD, "db2: SQL thread error: Duplicate entry"
-    )  # fmt: skip
-
-
-def test_a_server_that_went_away_says_nothing_of_its_threads() -> None:
-    watch = ThreadWatch()
-    gone = replace(node("off", "off"), reachable=False)
-    looks = [node("on"), node("on"), gone, gone, node("on"), node("on")]
-    assert [watch.seen(look) for look in looks] == [None] * 6
+    assert {at: one for at, look in enumerate(looks) if (one := watch.seen(look))} == told

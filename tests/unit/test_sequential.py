@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
 import pytest
 
 from replexplorer.core.stats.measured import t_quantile_975
 from replexplorer.core.stats.ratio import boundary, difference, in_small_samples
+from tests.known import known
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ def test_brownian_motion_crosses_the_boundary_in_five_percent(growth: float) -> 
 
 
 def test_symmetric_bounds_give_welchs_interval() -> None:
-    found = difference(Known(100.0, 4.0, freedom=9), Known(110.0, 9.0, freedom=29))
-    assert found is not None
+    found = known(difference(Known(100.0, 4.0, freedom=9), Known(110.0, 9.0, freedom=29)))
     freedom = 13**2 / (16 / 9 + 81 / 29)
     growth = (4 + 9 * 6) / (4 + 9 * 60 / 86_400)
     half = in_small_samples(boundary(growth), freedom) * 13**0.5
@@ -81,22 +81,18 @@ def test_symmetric_bounds_give_welchs_interval() -> None:
 
 
 def test_signs_and_missing_bounds() -> None:
-    better = difference(Known(100.0, 1.0), Known(130.0, 1.0))
-    worse = difference(Known(100.0, 1.0), Known(70.0, 1.0))
-    assert better is not None
-    assert worse is not None
+    before = Known(100.0, 1.0)
+    better, worse, open_ended = (
+        known(difference(before, after))
+        for after in (Known(130.0, 1.0), Known(70.0, 1.0), Known(130.0, 1.0, is_bounded=False))
+    )
     assert (better.sign, worse.sign) == (1, -1)
-    open_ended = difference(Known(100.0, 1.0), Known(130.0, 1.0, is_bounded=False))
-    assert open_ended is not None
-    assert open_ended.high is None
-    assert open_ended.sign == 1
-    unknown = difference(Known(100.0, 1.0, is_bounded=False), Known(130.0, 1.0))
-    assert unknown is not None
+    assert (open_ended.high, open_ended.sign) == (None, 1)
+    unknown = known(difference(replace(before, is_bounded=False), Known(130.0, 1.0)))
     assert (unknown.low, unknown.sign) == (None, 0)
-    assert difference(Known(100.0, None), Known(130.0, 1.0)) is None
+    assert difference(replace(before, variance=None), Known(130.0, 1.0)) is None
 
 
 def test_without_variance_any_difference_shows() -> None:
-    found = difference(Known(100.0, 0.0), Known(100.5, 0.0))
-    assert found is not None
+    found = known(difference(Known(100.0, 0.0), Known(100.5, 0.0)))
     assert (found.low, found.high, found.sign) == (0.5, 0.5, 1)

@@ -17,6 +17,7 @@ from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.wire import COMING_BACK_S, Document
 from replexplorer.ports import Bridge
+from tests.known import known
 from tests.sidecar import DIRECTORY, load
 
 shared = load("shared")
@@ -122,8 +123,7 @@ async def test_what_one_app_has_no_other_gets_whichever_agent_it_asks(agents: Ag
     assert await mine.take_lease("tui", load={"clients": 3}) is None
     assert await mine.begin_experiment("lab", "tour", "tui") is None
     for refused in (other, other_too):
-        holder = await refused.take_lease("load")
-        assert holder is not None
+        holder = known(await refused.take_lease("load"))
         assert (holder.holder, holder.pid, holder.load) == ("tui", os.getpid(), {"clients": 3})
         assert await refused.lease() == holder
         experiment = await refused.take_turn("set", within_s=1)
@@ -132,8 +132,7 @@ async def test_what_one_app_has_no_other_gets_whichever_agent_it_asks(agents: Ag
         await refused.leave("turn")
     assert await mine_too.take_turn("tui", within_s=1) is None
     assert await mine.take_lease("tui", load={"clients": 4}) is None
-    assert (holder := await other.lease()) is not None
-    assert holder.load == {"clients": 4}
+    assert known(await other.lease()).load == {"clients": 4}
     await mine_too.leave("turn")
     await mine.leave("lease")
     await mine.leave("experiment")
@@ -193,8 +192,7 @@ async def test_who_holds_something_through_an_agent_that_is_killed_takes_it_thro
     await asyncio.sleep(GRACE_S / 3)
     assert await mine_too.take_lease("tui") is None
     assert await mine_too.take_turn("tui", within_s=0) is None
-    holder = await sneaking
-    assert holder is not None
+    holder = known(await sneaking)
     assert holder.holder == "tui"
     await asyncio.sleep(GRACE_S * 1.5)
     assert await other.lease() == holder

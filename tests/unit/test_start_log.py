@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
+from tests.known import known
 
 # As MySQL 8.0.22 wrote them (docker-library/mysql, issue 727), shortened.
 NO_AIO = """\
@@ -57,7 +58,6 @@ def test_of_an_empty_log_nothing_is_said() -> None:
 
 
 def test_what_a_terminal_would_obey_is_shown_and_a_long_line_is_cut() -> None:
-    found = why_it_ended([f"0 [ERROR] \x1b[2J{'long ' * 100}"])
-    assert found is not None
+    found = known(why_it_ended([f"0 [ERROR] \x1b[2J{'long ' * 100}"]))
     assert found.startswith(r"\x1b[2Jlong")
     assert len(found) <= 200

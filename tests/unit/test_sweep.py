@@ -44,6 +44,7 @@ from replexplorer.formats.documents import plain
 from replexplorer.reports.report import Report, html, markdown
 from replexplorer.reports.svg import heat_chart
 from replexplorer.reports.sweep_report import passes_text, sweep_report, sweep_table, under
+from tests.known import known
 from tests.unit.test_cli_load import conditions
 
 SCENES = {
@@ -303,8 +304,7 @@ def test_as_many_passes_as_are_said_to_be_needed_are_enough(noise: float, cells:
         ]
         return figures_of(grid, runs)
 
-    needed = passes_needed(figures(2))
-    assert needed is not None
+    needed = known(passes_needed(figures(2)))
     assert (passes_needed(figures(needed)) or 0) <= needed
 
 
@@ -334,9 +334,7 @@ def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_other
     grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
     runs = [run_of(at, float(10 * 2**at)) for at in range(12)]
     runs[-1] = run_of(11, 5.0, why="no")
-    heat = heat_map(grid, figures_of(grid, runs))
-    assert heat is not None
-    assert heat.lines == snapshot
+    assert known(heat_map(grid, figures_of(grid, runs))).lines == snapshot
 
 
 def exposed(power_cut: int, source_lost: Loss | Unknown) -> Exposure:
@@ -348,8 +346,7 @@ NO_ANSWER = Unknown("no replica has answered yet")
 
 def test_an_empty_map_has_no_warmth() -> None:
     grid = grid_of("rtt=0,10", "clients=1,8")
-    heat = heat_map(grid, figures_of(grid, []))
-    assert heat is not None
+    heat = known(heat_map(grid, figures_of(grid, [])))
     assert heat.warmth(heat.fields[0][0]) is None
     assert heat.lines[2].endswith("-")
 
@@ -419,8 +416,7 @@ def test_no_text_of_the_drawing_is_clipped_or_overwritten(texts: tuple[str, ...]
     """Widths by 0.62 of a character's height, which is more than any of the usual fonts has on average."""
     grid = grid_of(*texts)
     heat = heat_map(grid, figures_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)]))
-    assert heat is not None
-    root = ET.fromstring(heat_chart(heat))
+    root = ET.fromstring(heat_chart(known(heat)))
     width = float(root.attrib["width"])
     spans: dict[float, list[tuple[float, float]]] = {}
     for element in root.iter("{http://www.w3.org/2000/svg}text"):

@@ -101,17 +101,6 @@ def test_a_broken_file_is_named_with_its_key_and_the_rest_stays(
     assert str(caught.value).startswith(f"{file}:{place}: {reason}")
 
 
-def test_unreadable_files_are_reported(tmp_path: Path) -> None:
-    (tmp_path / "bytes.toml").write_bytes(b"name = \xff")
-    (tmp_path / "folder.toml").mkdir()
-    (tmp_path / "gone.toml").symlink_to(tmp_path / "nowhere")
-    failed = load_themes(tmp_path)[len(BUILT_IN) :]
-    for theme, reason in zip(failed, ("is not UTF-8", "is a directory", "no such theme"), strict=True):
-        assert theme.error is not None
-        assert reason in theme.error
-        assert str(theme.file) in theme.error
-
-
 def test_two_user_files_with_one_name(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.toml").write_text(dark_text().replace('name = "dark"', 'name = "mine"'))

@@ -128,5 +128,5 @@ def test_a_link_stays_where_it_is_and_is_said_from_the_source(
 
 
 def test_nodes_stand_in_the_order_of_their_making() -> None:
-    names = [f"db{number}" for number in range(1, 12)]
-    assert in_order(reversed(names)) == in_order(names)
+    names = tuple(f"db{number}" for number in range(1, 12))
+    assert tuple(in_order(reversed(names))) == names

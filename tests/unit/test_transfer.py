@@ -6,6 +6,7 @@ import pytest
 
 from replexplorer.core.dialect.mariadb import transfer_in
 from replexplorer.core.server.node_view import Transfer, TransferKind
+from tests.known import known
 
 CLUSTER = "5f0a0b52-c7ee-11f0-9e6c-7a1f36b6a6aa"
 NOTHING = "00000000-0000-0000-0000-000000000000:-1"
@@ -53,15 +54,13 @@ MISSED = (*BEGINS, had(f"{CLUSTER}:1060"), DONOR)
 def test_which_it_is_and_how_far(
     lines: tuple[str, ...], kind: TransferKind | None, done: int | None, total: int | None
 ) -> None:
-    found = read(*lines)
-    assert found is not None
+    found = known(read(*lines))
     assert (found.kind, found.done, found.total) == (kind, done, total)
     assert (found.donor, found.runs, found.elapsed_s) == ("db1", True, 10.0 + len(lines))
 
 
 def test_one_that_is_over_took_as_long_as_it_took_and_the_last_one_counts() -> None:
-    found = read(*BEGINS, had(NOTHING), DONOR, copied(1), ENDS, *MISSED, RECEIVES, ALL, ENDS)
-    assert found is not None
+    found = known(read(*BEGINS, had(NOTHING), DONOR, copied(1), ENDS, *MISSED, RECEIVES, ALL, ENDS))
     assert found.words == "got what it missed (IST) from db1: 240 transactions, 6.0 s"
 
 

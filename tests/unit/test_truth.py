@@ -27,6 +27,7 @@ from replexplorer.core.server.truth import (
     server_truth,
 )
 from replexplorer.core.stats.histogram import Histogram
+from tests.known import known
 
 FILES = {
     Source.BINLOG_WRITE: Total(250, 1),
@@ -81,9 +82,7 @@ def status(**counts: int | None) -> ServerStatus:
 
 
 def grown(after: ServerStatus) -> ServerTruth:
-    seen = rates(Sample(0.0, status()), Sample(5.0, replace(after, uptime_s=105)))
-    assert seen is not None
-    return truth(seen)
+    return truth(known(rates(Sample(0.0, status()), Sample(5.0, replace(after, uptime_s=105)))))
 
 
 def test_flush_status_resets_yes_and_no_but_not_the_waits() -> None:
@@ -115,8 +114,7 @@ def stretch(**changes: Any) -> Interval:
 
 
 def test_littles_law_says_both_figures() -> None:
-    check = littles_law([stretch(), stretch(service=Histogram())])
-    assert check is not None
+    check = known(littles_law([stretch(), stretch(service=Histogram())]))
     assert check.evidence == "8 clients; 1,000.0 TPS x 4.00 ms mean latency keeps 4.00 of them busy"
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 import pytest
@@ -110,53 +110,24 @@ def test_the_row_deleted_is_the_row_inserted_and_ranges_span_a_hundred() -> None
         assert [int(high) - int(low) for low, high in ranges] == [99] * 4
 
 
-def test_what_sysbench_prepares_is_prepared() -> None:
-    text = {
-        (name, statement.name)
-        for name, workload in WORKLOADS.items()
-        for statement in workload.statements
-        if not statement.prepared
-    }
-    # oltp_insert sends text; BEGIN cannot be prepared. The last three are not sysbench's.
-    assert text == {
-        ("insert", "insert"),
-        ("write_only", "begin"),
-        ("read_write", "begin"),
-        ("foo", "insert"),
-        ("employees", "insert"),
-        ("ledger", "insert"),
-    }
+READS, WRITES = (READ, True, False), (WRITE, True, False)
+BEGIN, COMMIT = (OTHER, False, False), (OTHER, True, True)
+STEPS: Mapping[str, Sequence[tuple[int, bool, bool]]] = {
+    **dict.fromkeys(("update_index", "update_non_index"), ((WRITE, True, True),)),
+    **dict.fromkeys(("insert", "foo", "employees", "ledger"), ((WRITE, False, True),)),
+    "point_select": [READS],
+    "write_only": [BEGIN, *[WRITES] * 4, COMMIT],
+    "read_write": [BEGIN, *[READS] * 14, *[WRITES] * 4, COMMIT],
+}
+"""What sysbench counts each statement as; whether it is prepared (oltp_insert sends text, BEGIN cannot be);
+whether its reply is the commit's. foo, employees and ledger are not sysbench's."""
 
 
-def test_the_statement_whose_reply_is_the_commit_s_is_known() -> None:
-    commits = {
-        name: [each.name for each in workload.statements if each.commits]
-        for name, workload in WORKLOADS.items()
-    }
-    assert commits == {
-        "update_index": ["index_update"],
-        "update_non_index": ["non_index_update"],
-        "insert": ["insert"],
-        "write_only": ["commit"],
-        "read_write": ["commit"],
-        "point_select": [],
-        "foo": ["insert"],
-        "employees": ["insert"],
-        "ledger": ["insert"],
-    }
-
-
-def test_kinds_are_as_sysbench_counts_them() -> None:
-    kinds = {
-        name: Counter(
-            workload.statements[index].kind for index, _ in draw_of(workload, Sources(100, Random(1)))()
-        )
-        for name, workload in WORKLOADS.items()
-    }
-    assert kinds["read_write"] == {READ: 14, WRITE: 4, OTHER: 2}
-    assert kinds["write_only"] == {WRITE: 4, OTHER: 2}
-    assert kinds["point_select"] == {READ: 1}
-    assert kinds["update_index"] == kinds["foo"] == {WRITE: 1}
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_statement_is_counted_sent_and_commits_as_sysbench_s(name: str) -> None:
+    workload = WORKLOADS[name]
+    steps = [workload.statements[index] for index, _ in draw_of(workload, Sources(100, Random(1)))()]
+    assert [(step.kind, step.prepared, step.commits) for step in steps] == [*STEPS[name]]
 
 
 def test_a_ledger_s_rows_are_numbered_for_each_client() -> None:
