@@ -21,6 +21,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats.documents import plain
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.load import load_report, render
+from tests.fakes.load import interval_of
 from tests.known import known
 from tests.unit.test_cli_load import measured
 
@@ -54,11 +55,8 @@ def test_shares_are_the_whole_and_one_leads(clients: int, processes: int) -> Non
 
 
 def an_interval(start_s: float, durations_us: list[int], number: int) -> Interval:
-    service = Histogram.of(durations_us)
     work = ProcessWork(number, 2, len(durations_us), 0.1, 0.5)
-    return Interval(
-        start_s, start_s + 0.5, service, 0, 0, 0, 2, 2, "insert", work=(work,),
-    )  # fmt: skip
+    return interval_of(start_s, durations_us, clients=2, connected=2, work=(work,))
 
 
 durations = st.lists(st.integers(0, 5_000_000), max_size=30)

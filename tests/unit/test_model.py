@@ -167,17 +167,30 @@ def test_more_clients_never_have_fewer_under_way(clients: int, more: int, key_sp
     assert few <= many + 1e-6
 
 
+OF_60_MS = replace(FAR, rtt_ms=60.0, rtt_asked_ms=60.0, clients=8)
+SLOW_DISK = OperatingPoint(1, "update_index", fsync_delay_ms=5.0)
+
+
 @pytest.mark.parametrize(
-    ("key_spread", "after_commit", "measured_tps", "off"),
-    [(1, False, 16.0, 0.04), (200, False, 113.5, 0.08), (1, True, 120.1, 0.06), (200, True, 124.3, 0.02)],
+    ("setting", "measured_tps", "off"),
+    [
+        (replace(OF_60_MS, key_spread=1), 16.0, 0.014),
+        (replace(OF_60_MS, key_spread=200), 113.5, 0.063),
+        (replace(OF_60_MS, key_spread=1, after_commit=True), 120.1, 0.055),
+        (replace(OF_60_MS, key_spread=200, after_commit=True), 124.3, -0.013),
+        (SLOW_DISK, 85.0, 0.046),
+        (replace(SLOW_DISK, clients=16), 884.0, -0.07),
+        (replace(SLOW_DISK, fsync_delay_ms=20.0), 23.0, 0.041),
+        (replace(SLOW_DISK, clients=16, fsync_delay_ms=20.0), 249.0, 0.0),
+    ],
 )
-def test_rows_that_no_run_was_fitted_to_are_predicted_as_measured(
-    key_spread: int, after_commit: bool, measured_tps: float, off: float
+def test_what_no_run_was_fitted_to_is_predicted_as_measured(
+    setting: OperatingPoint, measured_tps: float, off: float
 ) -> None:
-    """8 clients at 60 ms without fsyncs (docs/facts.md)."""
-    setting = replace(FAR, rtt_ms=60.0, rtt_asked_ms=60.0, clients=8, key_spread=key_spread)
-    setting = replace(setting, after_commit=after_commit)
-    assert tps(setting, shipped_calibration().calibration) == pytest.approx(measured_tps, rel=off)
+    """Rows that others lock, 8 clients at 60 ms without fsyncs; and slow disks: docs/facts.md has what was
+    measured, docs/model.md by what share the model is off."""
+    said_tps = tps(setting, shipped_calibration().calibration)
+    assert said_tps / measured_tps - 1 == pytest.approx(off, abs=0.002)
 
 
 def test_many_clients_come_to_what_the_cores_can_do() -> None:
@@ -428,17 +441,3 @@ def test_a_knob_that_the_model_leaves_out_is_refused_where_it_is_turned(
     with pytest.raises(UsageError, match=f"the model does not know {key}") as refused:
         check_known(values, [name])
     assert "the model knows binlog_commit_wait_count, " in refused.value.hint
-
-
-@pytest.mark.parametrize(
-    ("delay_ms", "clients", "measured_tps", "said_tps"),
-    [(5.0, 1, 85.0, 88.9), (5.0, 16, 884.0, 821.7), (20.0, 1, 23.0, 23.9), (20.0, 16, 249.0, 249.1)],
-)
-def test_slow_disks_that_no_run_was_fitted_to_are_predicted_as_measured(
-    delay_ms: float, clients: int, measured_tps: float, said_tps: float
-) -> None:
-    """docs/facts.md has what was measured, docs/model.md what is said of it."""
-    shipped = shipped_calibration().calibration
-    predicted = tps(OperatingPoint(clients, "update_index", fsync_delay_ms=delay_ms), shipped)
-    assert predicted == pytest.approx(said_tps, rel=0.005)
-    assert predicted == pytest.approx(measured_tps, rel=0.08)
