@@ -26,12 +26,10 @@ AFTER = EpochSide(
 )  # fmt: skip
 BASELINE = Epoch(0, 0.0, "baseline", None, 619.2, verdict="baseline", n=28_500, after=BEFORE)
 SLOWER = Epoch(
-    1, 40.0, "rtt 20 → 85 ms", 619.2, 88.4, -85.7, 0.3, "slower", 89.2, 93.0, 98.0, 7433,
+    1, 40.0, "rtt 20 → 85 ms", 619.2, 88.4, -85.7, "slower", 89.2, 93.0, 98.0, 7433,
     low_percent=-86.0, high_percent=-85.4, before=BEFORE, after=AFTER,
 )  # fmt: skip
-OPEN = replace(
-    SLOWER, mode="open", delta_percent=219.6, low_percent=210.0, high_percent=None, ci_percent=None
-)
+OPEN = replace(SLOWER, mode="open", delta_percent=219.6, low_percent=210.0, high_percent=None)
 
 
 def text(line: Line) -> str:
@@ -89,7 +87,7 @@ def test_the_open_loop_shows_the_p95_that_decides() -> None:
 
 @pytest.mark.parametrize(("width", "told"), [(119, "too short"), (79, "too short")])
 def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> None:
-    short = replace(SLOWER, verdict="too short", ci_percent=None, low_percent=None, high_percent=None)
+    short = replace(SLOWER, verdict="too short", low_percent=None, high_percent=None)
     assert told in text(row(short, width, BRAILLE, 0.0))
     assert "short" not in text(row(replace(BASELINE, verdict="too short"), width, BRAILLE, 0.0))
 
@@ -99,7 +97,7 @@ def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> No
     [(159, "x0.14 too noisy: 40 s more"), (119, "x0.14 too noisy: 40 s more"), (79, "40 s")],
 )
 def test_one_that_is_too_noisy_says_how_many_seconds_more_would_do(width: int, told: str) -> None:
-    none = replace(SLOWER, verdict="too noisy", ci_percent=None, low_percent=None, high_percent=None)
+    none = replace(SLOWER, verdict="too noisy", low_percent=None, high_percent=None)
     line = row(replace(none, more_s=40.0), width, BRAILLE, 0.0)
     assert told in text(line)
     assert width_of(line) == width_of(row(SLOWER, width, BRAILLE, 0.0))
@@ -121,7 +119,7 @@ def test_the_ledger_has_each_title_in_full_and_the_words_of_an_outage(width: int
 
 WIDE_FIGURES = replace(
     SLOWER, number=121, before_tps=57.6, after_tps=18_678.0, delta_percent=32_327.1, low_percent=-98.7,
-    high_percent=104_000.0, ci_percent=31_445.2, p50_ms=10_012.0, p95_ms=10_020.0, p99_ms=30_400.0,
+    high_percent=104_000.0, p50_ms=10_012.0, p95_ms=10_020.0, p99_ms=30_400.0,
     verdict="faster",
 )  # fmt: skip
 
@@ -169,7 +167,7 @@ def test_an_hour_is_not_left_out_of_the_time_of_a_change() -> None:
 
 
 OUT = replace(
-    SLOWER, title="partition@db2 none → both", delta_percent=None, ci_percent=None, low_percent=None,
+    SLOWER, title="partition@db2 none → both", delta_percent=None, low_percent=None,
     high_percent=None, verdict="outage",
     after=replace(AFTER, outage=Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3)),
 )  # fmt: skip

@@ -54,7 +54,7 @@ def session() -> list[Tick]:
     epochs: tuple[Epoch, ...] = (
         Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500),
     )
-    changed = Epoch(1, 40.0, "rtt 20 → 85 ms", 619.0, 88.4, -85.7, 0.3, "slower", 89.0, 93.0, 98.0, 7433)
+    changed = Epoch(1, 40.0, "rtt 20 → 85 ms", 619.0, 88.4, -85.7, "slower", 89.0, 93.0, 98.0, 7433)
     values: dict[KnobName, Value] = {
         KnobName("semi_sync", SOURCE): "on",
         KnobName("sync_binlog", SOURCE): 0,

@@ -83,8 +83,8 @@ def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> N
     assert baseline.verdict == "baseline"
     assert told(baseline) == (), "what was under way when the cable went is the cable's"
     for row in (out, back):
-        claims = (row.delta_percent, row.ci_percent, row.low_percent)
-        assert (row.verdict, *claims) == ("outage", None, None, None)
+        claims = (row.delta_percent, row.low_percent)
+        assert (row.verdict, *claims) == ("outage", None, None)
     assert told(out)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
     assert known(out.after).tps.low is None, (
         "of two states together no interval says how far they would repeat"

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
 import pytest
 
-from replexplorer.core.stats.measured import t_quantile_975
-from replexplorer.core.stats.ratio import boundary, difference, in_small_samples
+from replexplorer.core.stats.measured import MeanTps, Spread, t_quantile_975
+from replexplorer.core.stats.ratio import ComparedSide, boundary, in_small_samples, ratio_of
 from tests.known import known
 
 
-@dataclass(frozen=True)
-class Known:
-    value: float
-    variance: float | None
-    freedom: float = 20.0
-    length_s: float = 60.0
-    low: float | None = None
-    high: float | None = None
-    is_bounded: bool = True
-
-    def bounds(self, errors: float) -> tuple[float | None, float | None]:
-        half = errors * (self.variance or 0.0) ** 0.5
-        return self.value - half, self.value + half if self.is_bounded else None
+def side(tps: float, log_variance: float, *, batches: int = 21) -> ComparedSide:
+    """A minute's TPS of so many independent batches, whose logarithm has this variance."""
+    spread = Spread(log_variance * tps**2 * (batches - 1), batches, 60.0, 1.0)
+    return ComparedSide(tps, MeanTps(tps, spread), None)
 
 
 @pytest.mark.parametrize("freedom", [4, 9, 9.5, 18, 40, 1000])
@@ -69,30 +59,16 @@ def test_brownian_motion_crosses_the_boundary_in_five_percent(growth: float) -> 
     assert 0.02 < crossed / runs < 0.06
 
 
-def test_symmetric_bounds_give_welchs_interval() -> None:
-    found = known(difference(Known(100.0, 4.0, freedom=9), Known(110.0, 9.0, freedom=29)))
-    freedom = 13**2 / (16 / 9 + 81 / 29)
-    growth = (4 + 9 * 6) / (4 + 9 * 60 / 86_400)
-    half = in_small_samples(boundary(growth), freedom) * 13**0.5
-    assert found.value == 10
-    assert found.low == pytest.approx(10 - half)
-    assert found.high == pytest.approx(10 + half)
-    assert found.sign == 0
-
-
-def test_signs_and_missing_bounds() -> None:
-    before = Known(100.0, 1.0)
-    better, worse, open_ended = (
-        known(difference(before, after))
-        for after in (Known(130.0, 1.0), Known(70.0, 1.0), Known(130.0, 1.0, is_bounded=False))
-    )
-    assert (better.sign, worse.sign) == (1, -1)
-    assert (open_ended.high, open_ended.sign) == (None, 1)
-    unknown = known(difference(replace(before, is_bounded=False), Known(130.0, 1.0)))
-    assert (unknown.low, unknown.sign) == (None, 0)
-    assert difference(replace(before, variance=None), Known(130.0, 1.0)) is None
+def test_symmetric_bounds_give_welchs_interval_of_the_logarithms() -> None:
+    old, new = 0.0004, 0.0009
+    found = known(ratio_of(side(100.0, old, batches=10), side(110.0, new, batches=30)))
+    freedom = (old + new) ** 2 / (old**2 / 9 + new**2 / 29)
+    growth = (old + new * 6) / (old + new * 60 / 86_400)
+    half = in_small_samples(boundary(growth), freedom) * (old + new) ** 0.5
+    assert (found.value, found.low, found.high) == pytest.approx((1.1, 1.1 * exp(-half), 1.1 * exp(half)))
 
 
 def test_without_variance_any_difference_shows() -> None:
-    found = known(difference(Known(100.0, 0.0), Known(100.5, 0.0)))
-    assert (found.low, found.high, found.sign) == (0.5, 0.5, 1)
+    found = known(ratio_of(side(100.0, 0.0), side(100.5, 0.0)))
+    assert (found.low, found.high) == pytest.approx((1.005, 1.005))
+    assert found.sign == 1

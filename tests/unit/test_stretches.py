@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.stats.histogram import Histogram, Ranks
+from replexplorer.core.stats.histogram import Histogram, Ranks, slot_middle_us
 from replexplorer.core.stats.measured import MOST_STRETCHES, Stretch, Stretches
 from tests.known import known
 
@@ -16,14 +16,17 @@ VALUES = st.lists(st.integers(0, 10_000_000), min_size=1, max_size=80)
 @given(VALUES, st.integers(1, 100))
 def test_ranks_answer_as_the_histogram_does(values: list[int], percent: int) -> None:
     counted = Histogram.of(values)
-    assert Ranks.of(counted).value_ms(percent / 100) == counted.percentile_ms(percent)
+    slot = known(Ranks.of(counted).slot(percent / 100))
+    middle_us = min(max(slot_middle_us(slot), min(values)), max(values))
+    assert middle_us / 1000 == counted.percentile_ms(percent)
 
 
 @given(VALUES, st.floats(0, 1), st.floats(0, 1))
 def test_between_slots_values_grow_with_their_share(values: list[int], one: float, other: float) -> None:
-    ranks = Ranks.of(Histogram.of(values))
+    counted = Histogram.of(values)
+    ranks = Ranks.of(counted)
     low, high = (known(ranks.between_ms(share)) for share in sorted((one, other)))
-    middle = known(ranks.value_ms(max(one, other)))
+    middle = known(counted.percentile_ms(100 * max(one, other)))
     assert min(values) / 1000 <= low <= high * (1 + 1e-9) <= max(values) / 1000 * (1 + 1e-9)
     assert abs(high - middle) <= max(0.0011, 0.02 * middle)
 
@@ -46,7 +49,7 @@ def test_joined_stretches_are_one_histogram(left: list[int], right: list[int]) -
 
 def test_no_value_no_rank() -> None:
     empty = Ranks([])
-    assert (empty.count, empty.slot(0.5), empty.value_ms(0.5), empty.upto(7)) == (0, None, None, 0)
+    assert (empty.count, empty.slot(0.5), empty.upto(7)) == (0, None, 0)
     assert Ranks.of(Histogram()).counts() == [], "a stretch without a commit ended a lab with a ValueError"
 
 

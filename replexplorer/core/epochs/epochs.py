@@ -74,8 +74,6 @@ class Epoch:
     after_tps: float | None
     delta_percent: float | None = None
     """Of the tested figure: TPS in the closed loop, response p95 in the open one; -100 or more."""
-    ci_percent: float | None = None
-    """Half the width of the difference's interval; None: still measuring, or without an end."""
     verdict: str = "measuring"
     """baseline, measuring, faster, slower, no difference shown, not comparable (the load's mode was
     another one before), outage (on either side: nothing is compared), too short (it ended before there were
@@ -427,7 +425,6 @@ class Epochs:
             delta_percent=_percent(new.tested.value / base)
             if base and new.tested.value is not None
             else None,
-            ci_percent=None if low is None or high is None else (high - low) / 2,
             verdict=verdict,
             more_s=None if lack is None else lack.more_s,
             p50_ms=side.p50_ms.value,

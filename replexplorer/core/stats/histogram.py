@@ -6,8 +6,7 @@ the relative error is at most 1/128. Minimum, maximum and sum are exact.
 
 Counts by rank: a histogram's slots with how many values lie at or below each.
 
-Law: a value is found by its rank in one bisection; `value_ms` is the nearest-rank percentile of
-the histogram that the ranks were made from.
+Law: a value is found by its rank in one bisection.
 """
 
 from __future__ import annotations
@@ -211,11 +210,6 @@ class Ranks:
         # A share such as 0.95 is no exact number: 0.95 * 20 must be rank 19 and not 20.
         rank = max(1, ceil(self.count * (share - 1e-12)))
         return self._slots[min(bisect_left(self._upto, rank), len(self._slots) - 1)]
-
-    def value_ms(self, share: float) -> float | None:
-        """The middle of that slot, inside [min, max] where they are known; None when empty."""
-        slot = self.slot(share)
-        return None if slot is None else min(max(slot_middle_us(slot), self._min_us), self._max_us) / 1000
 
     def between_ms(self, share: float) -> float | None:
         """The value at this share (0 to 1) with the slot's values spread evenly over it; None when empty.

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, floor, hypot, log, log10, pi, sqrt
-from typing import Final, Protocol
+from typing import Final
 
 from replexplorer.core.stats.measured import (
     FARTHEST,
@@ -48,72 +48,6 @@ from replexplorer.core.stats.measured import (
 _CLAIMED_IN_VAIN: Final = 0.05
 _FIRST_LOOK_S: Final = LEAST_BATCHES * LEAST_BATCH_S
 _LAST_LOOK_S: Final = 86_400.0
-
-
-class ComparedFigure(Protocol):
-    """One side of a comparison: an estimate with its bounds."""
-
-    @property
-    def value(self) -> float:
-        """The estimate."""
-
-    @property
-    def variance(self) -> float | None:
-        """Of the estimate; None when it is unknown."""
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the variance."""
-
-    @property
-    def length_s(self) -> float:
-        """What was measured."""
-
-    def bounds(self, errors: float) -> tuple[float | None, float | None]:
-        """The estimate, this many standard errors less and more; None: no bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """After less before, with an interval that holds at every moment of the epoch at once."""
-
-    value: float
-    low: float | None
-    high: float | None
-    """None: no bound on this side."""
-
-    @property
-    def sign(self) -> int:
-        """1 when it is shown to be above zero, -1 below, 0 when no difference is shown."""
-        if self.low is not None and self.low > 0:
-            return 1
-        return -1 if self.high is not None and self.high < 0 else 0
-
-
-def difference(before: ComparedFigure, after: ComparedFigure) -> Difference | None:
-    """Compare two sides; None while a side's variance is unknown.
-
-    Welch's degrees of freedom; the bounds of both sides are put together as Zou & Donner 2008 do
-    (for symmetric bounds this is Welch's interval).
-    """
-    old, new = before.variance, after.variance
-    if old is None or new is None:
-        return None
-    value, total = after.value - before.value, old + new
-    errors = 0.0
-    if total > 0:
-        freedom = total**2 / (old**2 / before.freedom + new**2 / after.freedom)
-        first = old + new * after.length_s / _FIRST_LOOK_S
-        last = old + new * after.length_s / max(after.length_s, _LAST_LOOK_S)
-        errors = in_small_samples(boundary(first / last), freedom)
-    old_low, old_high = before.bounds(errors)
-    new_low, new_high = after.bounds(errors)
-    low = high = None
-    if new_low is not None and old_high is not None:
-        low = value - hypot(after.value - new_low, old_high - before.value)
-    if new_high is not None and old_low is not None:
-        high = value + hypot(new_high - after.value, before.value - old_low)
-    return Difference(value, low, high)
 
 
 def boundary(growth: float) -> float:
@@ -174,38 +108,6 @@ class Ratio:
         return -1 if self.high is not None and self.high < 1 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Logarithm:
-    """A figure above zero as the comparison takes it: its logarithm."""
-
-    of: MeanTps | Percentile
-
-    @property
-    def value(self) -> float:
-        """The estimate's logarithm."""
-        return log(self.of.value)
-
-    @property
-    def variance(self) -> float | None:
-        """Of the logarithm; None when it is unknown."""
-        return self.of.log_variance
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the variance."""
-        return self.of.freedom
-
-    @property
-    def length_s(self) -> float:
-        """What was measured, in seconds."""
-        return self.of.length_s
-
-    def bounds(self, errors: float) -> tuple[float | None, float | None]:
-        """The estimate, this many standard errors less and more; None: no bound."""
-        low, high = self.of.bounds(errors)
-        return None if not low else log(low), None if high is None else log(high)
-
-
 def ratio_of(before: ComparedSide, after: ComparedSide) -> Ratio | None:
     """After divided by before; None while nothing can be said of it."""
     ranges = _by_range(before.seen, after.seen)
@@ -236,12 +138,31 @@ def _remembering(
 
 
 def _by_scatter(before: ComparedSide, after: ComparedSide) -> Ratio | None:
-    """The test of the logarithms; None where a side lacks something, or has nothing to take one of."""
+    """The test of the logarithms; None where a side lacks something, or has nothing to take one of.
+
+    Welch's degrees of freedom; the bounds of both sides are put together as Zou & Donner 2008 do (for
+    symmetric bounds this is Welch's interval).
+    """
     old, new = _remembering(before.scatter, after.scatter), _remembering(after.scatter, before.scatter)
     if isinstance(old, Lack) or isinstance(new, Lack) or not old.value or not new.value:
         return None
-    found = difference(_Logarithm(old), _Logarithm(new))
-    return None if found is None else Ratio(exp(found.value), _factor(found.low), _factor(found.high))
+    old_variance, new_variance = old.log_variance, new.log_variance
+    if old_variance is None or new_variance is None:
+        return None
+    total, errors = old_variance + new_variance, 0.0
+    if total > 0:
+        freedom = total**2 / (old_variance**2 / old.freedom + new_variance**2 / new.freedom)
+        first = old_variance + new_variance * new.length_s / _FIRST_LOOK_S
+        last = old_variance + new_variance * new.length_s / max(new.length_s, _LAST_LOOK_S)
+        errors = in_small_samples(boundary(first / last), freedom)
+    old_low, old_high = old.bounds(errors)
+    new_low, new_high = new.bounds(errors)
+    value, low, high = new.value / old.value, None, None
+    if new_low and old_high is not None:
+        low = _factor(log(value) - hypot(log(new.value / new_low), log(old_high / old.value)))
+    if new_high is not None and old_low:
+        high = _factor(log(value) + hypot(log(new_high / new.value), log(old.value / old_low)))
+    return Ratio(value, low, high)
 
 
 def _by_range(before: Extremes | None, after: Extremes | None) -> Ratio | None:
@@ -256,9 +177,9 @@ def _by_range(before: Extremes | None, after: Extremes | None) -> Ratio | None:
     return Ratio(None, low, after.most / before.least * margin if before.least else None)
 
 
-def _factor(logarithm: float | None) -> float | None:
+def _factor(logarithm: float) -> float | None:
     """Of a difference of logarithms; None where it is beyond any meaning."""
-    return exp(logarithm) if logarithm is not None and abs(logarithm) < FARTHEST else None
+    return exp(logarithm) if abs(logarithm) < FARTHEST else None
 
 
 def repeated(values: Sequence[float]) -> Ratio | None:
