@@ -83,7 +83,7 @@ async def _fail_over(session: Session, source: str, replica: str) -> Failure:
     for fault in ("partition=both", "kill"):
         await session.console.inject(parse_fault(fault, session.fleet.roster))
     failed_at_s = session.outside.clock.monotonic()
-    change = await rig.failover(since_s=failed_at_s)
+    change = await rig.roles.failover(since_s=failed_at_s, anyway=True)
     assert (change.source_before, change.source) == (source, replica)
     await asyncio.sleep(WRITES_S)
     ours = await rig.reckon(replica, failed_at_s=failed_at_s)

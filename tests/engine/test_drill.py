@@ -382,8 +382,8 @@ async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_inject
 
     class Noting(FakeStack):
         async def inject(self, text: str) -> tuple[Fault, ...]:
-            await self._state.read_document()
-            owed.append(self._state.requested.owed and self._state.requested.owed.differing)
+            await self.state.read_document()
+            owed.append(self.state.requested.owed and self.state.requested.owed.differing)
             return await super().inject(text)
 
     async with stack_of(kind=Noting) as stack:

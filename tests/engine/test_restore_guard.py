@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.experiment.sweep import Sweep, read_grid
@@ -38,19 +39,23 @@ class Everything:
         """Answers the TPS."""
 
         def check(seen: Snapshot) -> None:
-            stack.check({})
+            make_plan(stack.state.observed(), {})
 
         async with restore_guard(stack, "drill", "everything", check=check) as guard:
             await guard.enough_replicas(3)
             await guard.look(probe=True)
             await guard.attach(1)
-            await guard.turn(desired_of([stack.parse("sync_binlog=0"), stack.parse("rtt=20")]))
+            await guard.turn(
+                desired_of([stack.controls.parse("sync_binlog=0"), stack.controls.parse("rtt=20")])
+            )
             await stack.load.follow(clients=4, table_size=500)
             found = await stack.load.measure(duration_s=1.0)
             await guard.look_alive()
             await guard.inject("kill@replica")
             await guard.clear("kill@replica")
-            await guard.turn(desired_of([stack.parse("semi_sync=on"), stack.parse("clients=2")]))
+            await guard.turn(
+                desired_of([stack.controls.parse("semi_sync=on"), stack.controls.parse("clients=2")])
+            )
             await guard.attach(None)
             await stack.load.measure(duration_s=0.5)
         return found.load.tps
@@ -200,7 +205,7 @@ async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
     async with stack_of(kind=Stubborn, replicas=2) as stack:
         async with restore_guard(stack, "drill", "lossy", check=lambda _: None) as guard:
             await guard.rebuild(["db2", "db3"])
-            await stack.switchover("db2")
+            await stack.roles.switchover("db2", anyway=True)
             guard.source = "db2"
         (line,) = guard.unrestored
         assert "db3" in line

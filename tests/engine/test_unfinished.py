@@ -23,10 +23,10 @@ SYNC, RTT = KnobName("sync_binlog", SOURCE), KnobName("rtt", "db2")
 async def leave_a_mess(session: Session) -> None:
     """What a drill has done to the stack when it is killed."""
     rig = session.rig
-    desired = desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")])
+    desired = desired_of([rig.controls.parse("sync_binlog=0"), rig.controls.parse("rtt=20")])
     turned = kept_all(desired, rig.seen.roster)
     await rig.record(PendingRestore("drill", "mess", "db1", {"sync_binlog": 100, "rtt@db1:db2": 5.0}, turned))
-    await rig.turn(desired)
+    await rig.controls.set(desired)
     await rig.inject("partition=ack")
     await rig.inject("receiver_stop")
 
@@ -119,7 +119,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
         rig = session.rig
         await rig.record(PendingRestore("drill", "lost", "db1"))
         await rig.inject("kill")
-        change = await rig.failover()
+        change = await rig.roles.failover(anyway=True)
         assert session.fleet.source_name == change.source != "db1"
     async with world.attached("up") as session:
         await session.up(lambda *_: None)

@@ -108,7 +108,7 @@ class DrillRun:
             )
         steps = (*self.drill.steps, *self.drill.rollback)
         for text in (*self.drill.settings, *(text for step in steps for text in step.settings)):
-            stack.parse(text)
+            stack.controls.parse(text)
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class _DrillUnderWay:
             stack.log.tell(Severity.INFO, drill.sets)
         await guard.enough_replicas(drill.replicas)
         await guard.look_alive()
-        await guard.turn(desired_of(map(stack.parse, drill.settings)))
+        await guard.turn(desired_of(map(stack.controls.parse, drill.settings)))
         await stack.load.keep_ledger(clients=drill.clients)
         for precheck in drill.prechecks:
             self.stages.tell(f"waiting until {precheck.state}")
@@ -200,7 +200,7 @@ class _DrillUnderWay:
         self._take(await stack.look())
         await self._count_cost()
         seen = stack.seen
-        names = [name for text in drill.settings for name in stack.parse(text).names]
+        names = [name for text in drill.settings for name in stack.controls.parse(text).names]
         names += [KnobName(key, SOURCE) for key in _ALWAYS if seen.system.has(BY_KEY[key])]
         result.system, result.server = seen.system.name, seen.server
         result.settings = {
@@ -282,7 +282,7 @@ class _DrillUnderWay:
         self._failing = self._failing and step.doing is Doing.INJECT
         match step.doing:
             case Doing.SET:
-                await self.guard.turn(desired_of(map(stack.parse, step.settings)))
+                await self.guard.turn(desired_of(map(stack.controls.parse, step.settings)))
             case Doing.LOAD:
                 await stack.load.follow(clients=int(step.what))
             case Doing.WAIT:
@@ -378,9 +378,9 @@ class _DrillUnderWay:
         before, node = stack.seen.source, self._node(step.what) if step.what else None
         if step.doing is Doing.FAILOVER:
             since_s = None if self._failed_s is None else self.began_s + self._failed_s
-            change = await stack.failover(node, since_s=since_s)
+            change = await stack.roles.failover(node, since_s=since_s, anyway=True)
         elif step.doing is Doing.SWITCHOVER:
-            change = await stack.switchover(node)
+            change = await stack.roles.switchover(node, anyway=True)
         else:
             change = await stack.rejoin(self._node(step.what))
         self.result.role_changes.append(change)

@@ -213,7 +213,7 @@ class LabRun:
         result = LabResult(lab, repeats=runs, quick=self.quick)
 
         def check(seen: Snapshot) -> None:
-            assignments(lab, stack.parse, len(seen.replicas))
+            assignments(lab, stack.controls.parse, len(seen.replicas))
 
         await carry_out(partial(self._phases, stages), stack, result, stages, check)
         invalid = [f"{each.name}: {each.invalid}" for found in self.rounds for each in found if each.invalid]
@@ -226,7 +226,7 @@ class LabRun:
         stack, phases = guard.stack, self.lab.phases
         await guard.enough_replicas(self.lab.replicas)
         await guard.look(probe=True)
-        first, *others = (desired_of(map(stack.parse, phase.settings)) for phase in phases)
+        first, *others = (desired_of(map(stack.controls.parse, phase.settings)) for phase in phases)
         found_with = {
             name: stack.seen.requested(name) for later in others for name in later if name not in first
         }

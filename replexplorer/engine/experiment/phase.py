@@ -159,7 +159,7 @@ class PhaseRun(Act):
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""
-        await self.guard.turn(desired_of(map(self.stack.parse, settings)))
+        await self.guard.turn(desired_of(map(self.stack.controls.parse, settings)))
 
     async def _measured(self, rtt: Rtt | None, mark: int) -> PhaseResult:
         """Measure the load that runs; the phase's mark stands where its settings are in force, and its epoch
@@ -208,7 +208,7 @@ class PhaseRun(Act):
     def _settings(self) -> dict[KnobName, Value]:
         """The phase's knobs as they are in effect."""
         stack, found = self.stack, dict[KnobName, Value]()
-        for name, value in desired_of(map(stack.parse, self.phase.settings)).items():
+        for name, value in desired_of(map(stack.controls.parse, self.phase.settings)).items():
             effective = stack.seen.effective(name)
             found[name] = value if effective is None else effective
         return found

@@ -97,11 +97,11 @@ class RestoreGuard:
         self._lost = lost
 
     async def turn(self, desired: Desired) -> None:
-        """Turn knobs; raises what `StackApi.turn` does."""
+        """Turn knobs; raises what `Controls.set` does."""
         self.keep(desired)
         desired = {**self._lost, **desired}
         await self._record(desired)
-        await self.stack.turn(desired)
+        await self.stack.controls.set(desired)
         self._turned.update(desired)
         self._lost = {}
         self.baseline.turned(desired, self.stack.seen)
@@ -315,7 +315,7 @@ class RestoreGuard:
         await stack.rejoin(self.source, rebuild=lacks)
         if lacks:
             self._differing.discard(self.source)
-        await stack.switchover(self.source)
+        await stack.roles.switchover(self.source, anyway=True)
         self.restored.append(f"{self.source} is the source again")
 
     async def _rebuild(self) -> list[str]:
@@ -346,14 +346,14 @@ class RestoreGuard:
         if not (values := self._of_now(self._kept)):
             return left
         try:
-            await self.stack.turn({**self._lost, **values})
+            await self.stack.controls.set({**self._lost, **values})
             self.restored.append(f"{', '.join(map(str, self._kept))} restored")
             return left
         except ReplexplorerError:
             pass  # each by itself
         for name, value in values.items():
             try:
-                await self.stack.turn({name: value})
+                await self.stack.controls.set({name: value})
             except ReplexplorerError as error:
                 left.append(await self._request(name, value, error))
         return left
@@ -361,7 +361,7 @@ class RestoreGuard:
     async def _request(self, name: KnobName, value: Value, why: ReplexplorerError) -> str:
         """Write down what cannot be turned now; answers what becomes of it."""
         try:
-            await self.stack.request({name: value})
+            await self.stack.controls.request({name: value})
         except ReplexplorerError as error:
             return f"{name} = {value} could not be restored: {error}"
         return f"{name} = {value} is requested and comes with its server: {why}"

@@ -11,14 +11,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.snapshot import UNKNOWN, PendingRestore, Snapshot
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Assignment, Desired
+from replexplorer.core.knobs.names import Desired
 from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import Rows, RunLog
@@ -85,7 +84,7 @@ class MeasuredLoad:
     """Our load as an experiment drives and measures it."""
 
     def __init__(self, state: StackState, load: LoadDriver, driving: Driving) -> None:
-        self._state = state
+        self.state = state
         self._load = load
         self._driving = driving
 
@@ -106,7 +105,7 @@ class MeasuredLoad:
             return
         if table_size is not None:
             await self._load.resize(table_size)
-        await self._load.change(self._state.wanted_load() if clients is None else {keys.CLIENTS: clients})
+        await self._load.change(self.state.wanted_load() if clients is None else {keys.CLIENTS: clients})
 
     async def stop(self) -> None:
         """End our load; nothing when none runs."""
@@ -122,7 +121,7 @@ class MeasuredLoad:
     async def client_log(self) -> RunLog:
         """All that the clients have noted in the run that `keep_ledger` began, up to now; raises
         StackUnavailable before it did."""
-        logs, run = self._state.fleet.outside.client_logs, self._load.run
+        logs, run = self.state.fleet.outside.client_logs, self._load.run
         if logs is None or run is None:
             raise StackUnavailable("no load of this session kept a client log", "start the workload `ledger`")
         return await logs.read(run)
@@ -140,7 +139,7 @@ class MeasuredLoad:
         (None: with the next interval that begins), `into` what the caller keeps when it is cancelled. An
         open loop is drained at the end, and goes on with the next `follow`. Raises StackUnavailable when
         the load ends."""
-        state, clock, intervals = self._state, self._state.fleet.outside.clock, list[Interval]()
+        state, clock, intervals = self.state, self.state.fleet.outside.clock, list[Interval]()
         from_s = clock.monotonic() if from_s is None else from_s
         exposures: list[Exposure] = []
 
@@ -192,12 +191,12 @@ class StackApi:
         reapplies: bool,
     ) -> None:
         """`reapplies`: what a restart takes is to be restored."""
-        self._controls = controls
+        self.controls = controls
         self._fleet = controls.fleet
-        self._state = controls.state
+        self.state = controls.state
         self._turns = controls.turns
         self._faults = faults
-        self._roles = roles
+        self.roles = roles
         self._reapplies = reapplies
         self.load = MeasuredLoad(controls.state, load, driving)
         self.log = controls.event_log
@@ -211,7 +210,7 @@ class StackApi:
     @property
     def seen(self) -> Snapshot:
         """What was last seen, with what was turned since."""
-        state = self._state
+        state = self.state
         capabilities = self._fleet.source.capabilities
         return Snapshot(
             source=self._fleet.source_name,
@@ -233,13 +232,13 @@ class StackApi:
     async def look(self, *, probe: bool = False, with_gtids: bool = False) -> Snapshot:
         """Look at everything now; what does not answer is unknown. With `probe` disks that were never
         probed are; what each server has executed is known only `with_gtids`."""
-        await self._state.refresh(probe=probe, with_gtids=with_gtids)
+        await self.state.refresh(probe=probe, with_gtids=with_gtids)
         return self.seen
 
     def at_risk(self) -> tuple[float, Exposure] | None:
         """What the exposure meter found when the source last answered, and when on the monotonic clock; None
         before that. A fault is injected right after a look."""
-        return self._state.exposures.last_whole
+        return self.state.exposures.last_whole
 
     async def cost(self) -> CostSample | None:
         """What the servers' work has cost so far: two of these around a load say what a commit costs
@@ -250,31 +249,13 @@ class StackApi:
         """The round trip that a commit waits for, as the agents measure it now; None where no probe is
         answered."""
         # How many acknowledgements are needed says which link counts, and may have just been turned.
-        await asyncio.gather(self._state.look_at_links(), self._state.look_at_source())
+        await asyncio.gather(self.state.look_at_links(), self.state.look_at_source())
         return self.seen.rtt_ms
-
-    # -- turning
-
-    def parse(self, text: str) -> Assignment:
-        """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
-        return self._controls.parse(text)
-
-    def check(self, desired: Desired) -> None:
-        """Raise what `turn` would refuse by what was last seen."""
-        make_plan(self._state.observed(), desired)
-
-    async def turn(self, desired: Desired) -> None:
-        """Turn knobs and wait until they are effective; raises UsageError, StackUnavailable, RolledBack."""
-        await self._controls.set(desired)
-
-    async def request(self, desired: Desired) -> None:
-        """Only write the request down: whoever finds its server again applies it."""
-        await self._controls.request(desired)
 
     def lost(self, nodes: Iterable[str]) -> Desired:
         """What was requested of these nodes and went with their restart; empty where the user wants that
         left alone."""
-        return self._state.lost_values(nodes) if self._reapplies else {}
+        return self.state.lost_values(nodes) if self._reapplies else {}
 
     # -- nodes
 
@@ -303,17 +284,17 @@ class StackApi:
             await self._leave_behind(gone)
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
-            self._state.forget_gone()
-            await self._controls.forget_nodes(gone)
+            self.state.forget_gone()
+            await self.controls.forget_nodes(gone)
             if self._fleet.system.is_group:
                 await form_group(self._fleet, report)
         elif replicas > len(self._fleet.replicas):
             raised = await bring_up(self._fleet, UpOptions(replicas=replicas), report)
-            await self._state.refresh()
-            await self._roles.seed(raised.to_copy, report)
-            if shared := self._state.for_joined(raised.joined):
-                await self._controls.set(shared)
-        await self._state.refresh()
+            await self.state.refresh()
+            await self.roles.seed(raised.to_copy, report)
+            if shared := self.state.for_joined(raised.joined):
+                await self.controls.set(shared)
+        await self.state.refresh()
 
     async def _leave_behind(self, nodes: Sequence[str]) -> None:
         """Let members leave their group one after the other: removed at once they could be a majority of it,
@@ -336,7 +317,7 @@ class StackApi:
         members = self._fleet.replicas
         attached = {replica.name for replica in members[:replicas]}
         for replica in members:
-            sample = self._state.samples.get(replica.name)
+            sample = self.state.samples.get(replica.name)
             runs = replica.name in attached
             if replica.probed is None or (sample and (sample.view.io_thread == "off") is not runs):
                 continue
@@ -344,11 +325,11 @@ class StackApi:
             await execute(replica.control, (dialect.start_io if runs else dialect.stop_io,))
         down = sum(map(self._is_down, attached))
         await self._until_registered(len(attached) - down, len(attached))
-        await self._state.refresh()
+        await self.state.refresh()
 
     def _is_down(self, node: str) -> bool:
         """Whether a node's server did not answer when it was last looked at."""
-        sample = self._state.samples.get(node)
+        sample = self.state.samples.get(node)
         return sample is not None and not sample.view.reachable
 
     async def _until_registered(self, least: int, most: int) -> None:
@@ -356,7 +337,7 @@ class StackApi:
         died, and one that is dead is not waited for."""
         ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
         while self.clock.monotonic() < ends_s:
-            clients = (await self._state.look_at_source()).status.clients
+            clients = (await self.state.look_at_source()).status.clients
             if clients is None or least <= clients <= most:
                 return
             await self.clock.sleep(_LOOK_EVERY_S)
@@ -447,42 +428,31 @@ class StackApi:
 
     # -- roles
 
-    async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
-        """Promote the replica that lacks least, or `to`, in place of a source that is gone, and was
-        lost `since_s` on the monotonic clock (None: now). Raises UsageError, StackUnavailable,
-        ServerRefused."""
-        return await self._roles.failover(to, since_s=since_s, anyway=True)
-
-    async def switchover(self, to: str | None = None) -> RoleChange:
-        """Let the source and the nearest replica, or `to`, change places. Raises as `failover`; then the
-        source takes writes as before."""
-        return await self._roles.switchover(to, anyway=True)
-
     async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
         """Let a node follow the source again, started where it is down; what it has and the source lacks is
         lost, and told. With `rebuild` it gets a copy of the source's data in any case. Raises as
-        `failover`."""
-        return await self._roles.rejoin(node, rebuild=rebuild, anyway=True)
+        `RoleChanges.rejoin`."""
+        return await self.roles.rejoin(node, rebuild=rebuild, anyway=True)
 
     # -- the experiment
 
     async def pending(self) -> tuple[PendingRestore, tuple[Fault, ...]] | None:
         """What the experiment under way, or one that was killed, gives back, with the faults in force that
         are its own; None where there is none, and while it is this session's."""
-        await self._state.read_document()
-        owed = self._state.requested.owed
+        await self.state.read_document()
+        owed = self.state.requested.owed
         if self._turns.is_measuring:
             return None
         await self._faults.forget_over()
         if owed is None:
             return None
-        return owed, tuple(fault for fault in self._state.faults if fault.by == owed.writer)
+        return owed, tuple(fault for fault in self.state.faults if fault.by == owed.writer)
 
     async def record(self, pending: PendingRestore | None) -> None:
         """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
         start does it. None: nothing any more."""
         signed = None if pending is None else replace(pending, writer=self._turns.actor.writer)
-        await self._state.write(lambda now: replace(now, owed=signed))
+        await self.state.write(lambda now: replace(now, owed=signed))
 
     @asynccontextmanager
     async def reserved(self, kind: str, name: str) -> AsyncIterator[None]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import Stage, Watch
 from replexplorer.core.experiment.snapshot import Snapshot
@@ -56,7 +57,7 @@ class SweepRun:
             if CLIENTS not in grid.names and not int(seen.requested(CLIENTS)):
                 raise UsageError("no client commits", "add clients=N to the sweep, or set clients=N")
             for cell in grid.cells:
-                stack.check(cell.values)
+                make_plan(stack.state.observed(), cell.values)
 
         journal = RunJournal(stack.journal("sweep", self.sweep.identity), SweptRun)
         result = Swept(self.sweep, 0, self.runs, server=stack.seen.server, started_wall_s=stack.clock.wall())
