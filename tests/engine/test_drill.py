@@ -348,19 +348,12 @@ async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_it_and_a_
     assert (result.verdict, result.unrestored, copied(stack)) == ("deviates", (), copies)
 
 
-def elect(world: World, node: str) -> None:
-    """This member takes the writes from now on."""
-    for name, server in world.servers.items():
-        server.is_replica, server.follows = name != node, node
-        server.variables["super_read_only"] = "OFF" if name == node else "ON"
-
-
 class Elects(FakeStack):
     """Its load goes on at db2 as soon as something is injected."""
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
         done = await super().inject(text)
-        elect(self.world, "db2")
+        self.world.elect("db2")
         await self.look()
         return done
 

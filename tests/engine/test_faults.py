@@ -8,13 +8,13 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Event
-from replexplorer.core.fault import Fault, flap_of, parse_fault
+from replexplorer.core.fault import flap_of, parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.link import unkept_all
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import link_between
 from replexplorer.core.wire import Flap
-from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview
+from replexplorer.engine.outcome import Injected, Preview
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.fakes.clock import until, virtual
@@ -116,28 +116,19 @@ async def test_a_slow_disk_is_a_fault_of_its_node_and_no_knob() -> None:
 
 
 @virtual
-async def test_a_full_disk_is_full_until_it_is_cleared() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        await inject(session, "disk_full")
-        source = named(world, 1)
-        assert world.sidecars[source].disk_full
-        await clear(session, "disk_full")
-        assert not world.sidecars[source].disk_full
-
-
-@virtual
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_a_server_that_a_full_disk_ended_is_started_and_a_stopped_one_is_not(stopped: bool) -> None:
     world = World()
     async with world.attached("fault") as session:
         await inject(session, "disk_full")
+        assert world.sidecars["db1"].disk_full
         if stopped:
             await inject(session, "stop")
         else:
             world.crash(named(world, 1))
         assert (await session.status()).state == "partial"
         await clear(session, "disk_full")
+        assert not world.sidecars["db1"].disk_full
         assert (await session.status()).state == ("partial" if stopped else "up")
 
 
@@ -268,15 +259,20 @@ async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> No
 
 
 @virtual
-async def test_the_same_fault_twice_is_refused() -> None:
+async def test_faults_are_numbered_taken_back_newest_first_and_refused_twice() -> None:
     world = World()
     async with world.attached("fault") as session:
-        await inject(session, "partition=ack")
+        numbers = [
+            each.fault.number
+            for text in ("partition=ack", "disk_stall=5")
+            for each in await inject(session, text)
+        ]
+        assert numbers == [1, 2]
         with pytest.raises(UsageError, match="in force already"):
             await inject(session, "partition=both")
         with pytest.raises(UsageError, match="no fault kill is in force"):
             await clear(session, "kill")
-        assert len(await in_force(session)) == 1
+        assert await clear(session) == ["disk_stall=5@db1", "partition=ack@db2"]
 
 
 @pytest.mark.parametrize("fault", ["stop", "pause", "applier_stop@db2"])
@@ -294,16 +290,6 @@ async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(fau
 
 
 @virtual
-async def test_faults_are_numbered_and_taken_back_newest_first() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        first = await inject(session, "partition=ack")
-        second = await inject(session, "disk_stall=5")
-        assert [each.fault.number for each in (*first, *second)] == [1, 2]
-        assert (await clear(session))[0].startswith(("partition", "disk_stall"))
-
-
-@virtual
 async def test_up_takes_every_fault_back() -> None:
     world = World()
     async with world.attached("fault") as session:
@@ -314,18 +300,6 @@ async def test_up_takes_every_fault_back() -> None:
         assert {"fault disk_stall=5@db1 undone", "fault kill@db2 undone"} <= set(session.restorer.repaired)
         assert await in_force(session) == []
         assert (await session.status()).state == "up"
-
-
-@virtual
-async def test_a_fault_is_refused_while_a_lab_runs_and_clearing_never_is() -> None:
-    world = World()
-    async with world.attached("fault") as mine, world.attached("lab tour") as lab:
-        await inject(mine, "disk_stall=5")
-        async with lab.turns.measuring("lab", "tour"):
-            with pytest.raises(ExperimentUnderWay):
-                await inject(mine, "kill")
-            await inject(mine, "applier_stop", anyway=True)
-            assert len(await clear(mine)) == 2
 
 
 async def told(session: Session, *texts: str) -> list[Event]:
@@ -434,8 +408,6 @@ async def test_what_fails_leaves_no_record() -> None:
         with pytest.raises(Exception, match="frozen"):
             await inject(session, "pause")
         assert await in_force(session) == []
-        faults: tuple[Fault, ...] = (await session.status()).faults
-        assert faults == ()
 
 
 @virtual
@@ -471,6 +443,10 @@ async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> 
             "db3: STOP REPLICA SQL_THREAD",
         )
         assert preview("applier_stop@db3").undo == ("db3: START REPLICA SQL_THREAD",)
+        isolated = preview("isolate@db3")
+        both = ("link db1 <-> db3: partition both", "link db2 <-> db3: partition both")
+        assert isolated.statements == both
+        assert isolated.undo == tuple(each.replace("both", "none") for each in reversed(both))
         assert preview("partition=ack@db3").statements == ("link db1 <-> db3: partition ack",)
         cut = preview("power_cut=torn")
         links = ("link db1 <-> db2: partition both", "link db1 <-> db3: partition both")
@@ -564,16 +540,6 @@ async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it() -> None:
         await session.up(lambda *_: None)
         assert await in_force(session) == []
         assert [sidecar.flaps for sidecar in world.sidecars.values()] == [{}, {}]
-
-
-@virtual
-async def test_what_a_fault_would_run_names_every_link_and_its_undo() -> None:
-    world = World(replicas=2)
-    async with world.attached("tui") as session:
-        await session.state.refresh()
-        preview = session.console.preview_fault(parse_fault("isolate@db3", session.fleet.roster))
-        assert preview.statements == ("link db1 <-> db3: partition both", "link db2 <-> db3: partition both")
-        assert preview.undo == ("link db2 <-> db3: partition none", "link db1 <-> db3: partition none")
 
 
 @pytest.mark.parametrize("fault", ["kill@db1", "applier_stop@db2"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.world import World, tasks_left
 
+STOPPED = "recording stopped: the disk is full: make room"
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -28,98 +30,61 @@ async def looked(session: Session, seconds: float) -> list[Tick]:
     return seen
 
 
+def warnings(events: Iterable[Event]) -> list[str]:
+    return [event.text for event in events if event.severity is Severity.WARN]
+
+
 @virtual
-async def test_every_tick_is_recorded_with_what_the_session_is() -> None:
+async def test_every_tick_is_recorded_until_its_disk_is_full_which_is_told_and_ends_no_session() -> None:
     world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.started() as session:
-        seen = await looked(session, 5)
+        seen: list[Tick] = []
+        for _ in range(5):
+            seen += await looked(session, 1)
+            assert recorder.ticks[-1].at_s >= seen[-1].at_s - 1, "at most a second waits for the recorder"
         assert session.recording.file == recorder.file
-    assert recorder.ticks[: len(seen)] == seen
+        recorder.is_full = True
+        told = [event for tick in await looked(session, 3) for event in tick.events]
+        assert warnings(told) == [STOPPED]
+        written = len(recorder.ticks)
+        recorder.is_full = False
+        assert len(await looked(session, 3)) > 5
+        assert len(recorder.ticks) == written
+    assert recorder.ticks[: len(seen)] == seen[: len(recorder.ticks)]
     assert recorder.about is not None
     assert (recorder.about["stack"], recorder.about["holder"]) == ("default", "tui")
     assert (recorder.closed, tasks_left()) == (1, [])
 
 
 @virtual
-async def test_at_most_a_second_waits_for_the_recorder() -> None:
-    world = World()
-    recorder = world.recorder = FakeRecorder()
-    async with world.started() as session:
-        for _ in range(5):
-            seen = await looked(session, 1)
-            assert recorder.ticks[-1].at_s >= seen[-1].at_s - 1
-
-
-@virtual
-async def test_a_full_disk_ends_the_recording_and_not_the_session() -> None:
-    world = World()
-    recorder = world.recorder = FakeRecorder()
-    async with world.started() as session:
-        await looked(session, 2)
-        recorder.is_full = True
-        told = [event for tick in await looked(session, 3) for event in tick.events]
-        assert [event.text for event in told if event.severity is Severity.WARN] == [
-            "recording stopped: the disk is full: make room"
-        ]
-        written = len(recorder.ticks)
-        recorder.is_full = False
-        assert len(await looked(session, 3)) > 5
-        assert len(recorder.ticks) == written
-
-
-@virtual
 async def test_a_file_that_cannot_be_made_is_told_and_nothing_is_recorded() -> None:
     world = World()
-    recorder = world.recorder = FakeRecorder()
-    recorder.is_full = True
+    world.recorder = FakeRecorder()
+    world.recorder.is_full = True
     async with world.started() as session:
         told = [event.text for tick in await looked(session, 2) for event in tick.events]
         assert "not recorded: the disk is full: make room" in told
         assert session.recording.file is None
 
 
+@pytest.mark.parametrize("full", ["never", "meanwhile", "at the end"])
 @virtual
-async def test_a_verb_without_a_picture_is_recorded_to_its_end() -> None:
-    world = World()
+async def test_a_verb_without_a_picture_is_recorded_to_its_end_or_hears_why_not(full: str) -> None:
+    world, heard = World(), list[Event]()
     recorder = world.recorder = FakeRecorder()
     async with world.attached("load") as session:
-        async with session.observed():
+        async with session.observed(heard.append):
             await session.drive(session.driving.settings())
             await until(lambda: len(recorder.ticks) > 6)
+            recorder.is_full = full != "never"
+            if full == "meanwhile":
+                await until(lambda: warnings(heard))
+        assert warnings(heard) == ([] if full == "never" else [STOPPED])
         assert recorder.closed == 1
         assert recorder.ticks[-1].load is not None
         assert recorder.ticks[-1].load.tps
         assert [name for name in tasks_left() if "watch" in name or "record" in name or "look" in name] == []
-
-
-@virtual
-async def test_a_verb_without_a_picture_hears_that_its_recording_stopped() -> None:
-    world = World()
-    recorder = world.recorder = FakeRecorder()
-    heard: list[Event] = []
-    async with world.attached("load") as session:
-        async with session.observed(heard.append):
-            await session.drive(session.driving.settings())
-            await until(lambda: len(recorder.ticks) > 2)
-            recorder.is_full = True
-            await until(lambda: bool(warnings(heard)))
-        assert warnings(heard) == ["recording stopped: the disk is full: make room"]
-
-
-@virtual
-async def test_a_verb_hears_as_well_of_what_could_not_be_written_at_its_end() -> None:
-    world = World()
-    recorder = world.recorder = FakeRecorder()
-    heard: list[Event] = []
-    async with world.attached("load") as session, session.observed(heard.append):
-        await until(lambda: len(recorder.ticks) > 2)
-        recorder.is_full = True
-    assert warnings(heard) == ["recording stopped: the disk is full: make room"]
-
-
-def warnings(events: list[Event]) -> list[str]:
-    return [event.text for event in events if event.severity is Severity.WARN]
 
 
 @virtual

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,29 +75,6 @@ async def test_ticks_come_in_their_own_time() -> None:
         assert (view.position_s, view.length_s, view.playing) == (20.0, 20.0, False)
 
 
-@pytest.mark.parametrize("speed", [0.5, 2.0, 4.0])
-def test_at_another_speed_they_come_so_much_sooner(speed: float) -> None:
-    @virtual
-    async def check() -> None:
-        async with playing(speed=speed) as (_, screen):
-            await asyncio.sleep(5)
-            assert screen.at_s == pytest.approx(1 + 5 * speed, abs=0.5)
-
-    check()
-
-
-@virtual
-async def test_a_pause_holds_and_playing_goes_on_where_it_stood() -> None:
-    async with playing() as (replay, screen):
-        await asyncio.sleep(3.2)
-        replay.toggle()
-        await asyncio.sleep(100)
-        assert (screen.at_s, replay.position.playing) == (4.0, False)
-        replay.toggle()
-        await asyncio.sleep(2)
-        assert screen.at_s == 6.0
-
-
 @virtual
 async def test_a_jump_gives_every_tick_up_to_its_goal_again() -> None:
     async with playing() as (replay, screen):
@@ -110,61 +88,43 @@ async def test_a_jump_gives_every_tick_up_to_its_goal_again() -> None:
 
 
 @virtual
-async def test_a_jump_while_paused_stays_paused() -> None:
+async def test_a_pause_holds_and_jumps_and_steps_between_marks_go_from_there() -> None:
     async with playing() as (replay, screen):
+        await asyncio.sleep(3.2)
         replay.toggle()
-        replay.seek(7)
-        await asyncio.sleep(5)
-        assert (screen.at_s, replay.position.playing) == (8.0, False)
-
-
-@virtual
-async def test_jumps_add_up_and_stay_within_the_recording() -> None:
-    async with playing() as (replay, screen):
-        replay.toggle()
-        for by_s, at_s in ((3, 4.0), (-50, 1.0), (500, 21.0)):
-            replay.seek(by_s)
+        await asyncio.sleep(100)
+        assert screen.at_s == 4.0
+        jumps = [(partial(replay.seek, by_s), at_s) for by_s, at_s in ((3, 7.0), (-50, 1.0), (500, 21.0))]
+        ways = (*[False] * 3, *[True] * 3)
+        steps = [
+            (partial(replay.step, on), at_s) for on, at_s in zip(ways, (10, 4, 1, 4, 10, 21), strict=True)
+        ]
+        for go, at_s in jumps + steps:
+            go()
             await asyncio.sleep(1)
-            assert screen.at_s == at_s
-
-
-@virtual
-async def test_steps_go_from_mark_to_mark() -> None:
-    async with playing() as (replay, screen):
-        replay.toggle()
-        for forward, at_s in (
-            (True, 4.0),
-            (True, 10.0),
-            (True, 21.0),
-            (False, 10.0),
-            (False, 4.0),
-            (False, 1.0),
-        ):
-            replay.step(forward)
-            await asyncio.sleep(1)
-            assert screen.at_s == at_s
-
-
-@virtual
-async def test_at_the_end_playing_begins_again() -> None:
-    async with playing() as (replay, screen):
-        replay.seek(100)
-        await asyncio.sleep(1)
-        assert not replay.position.playing
+            assert (screen.at_s, replay.position.playing) == (at_s, False)
         replay.toggle()
         await asyncio.sleep(2.2)
-        assert (screen.at_s, replay.position.playing) == (3.0, True)
+        assert (screen.at_s, replay.position.playing) == (3.0, True), "at the end it begins again"
+        replay.toggle()
+        await asyncio.sleep(5)
+        replay.toggle()
+        await asyncio.sleep(2)
+        assert screen.at_s == 5.0
 
 
 @virtual
 async def test_speed_walks_through_its_steps_and_keeps_the_place() -> None:
-    async with playing() as (replay, screen):
+    async with playing(speed=2.0) as (replay, screen):
         await asyncio.sleep(2.25)
+        assert screen.at_s == pytest.approx(5.5, abs=0.5)
         for _ in range(10):
             replay.change_speed(faster=True)
         assert replay.position.speed == 16
         await asyncio.sleep(0.5)
-        assert screen.at_s == pytest.approx(3.25 + 8, abs=0.5)
+        assert screen.at_s == pytest.approx(5.5 + 8, abs=0.5)
         for _ in range(10):
             replay.change_speed(faster=False)
         assert replay.position.speed == 0.5
+        await asyncio.sleep(4)
+        assert screen.at_s == pytest.approx(5.5 + 8 + 2, abs=0.5)

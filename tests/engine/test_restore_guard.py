@@ -107,6 +107,7 @@ def test_whatever_happens_wherever_everything_is_as_before(kind: str, how: str, 
             _as_before(world, session, before, how)
             ended = not disturbed
         assert tasks_left() == []
+        assert (world.open_connections(), world.open_bridges()) == (0, 0)
 
     number = 1 + first * every // 7
     while not ended:

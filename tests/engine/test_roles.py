@@ -8,14 +8,6 @@ from tests.fakes.world import World
 from tests.turning import turn
 
 
-def promote(world: World, node: str) -> None:
-    """Somebody makes this node the source of all others, by hand."""
-    for name, server in world.servers.items():
-        server.is_replica = name != node
-        server.follows = node
-        server.variables["super_read_only"] = "OFF" if name == node else "ON"
-
-
 @virtual
 async def test_the_node_that_the_others_follow_is_the_source() -> None:
     world = World(replicas=2)
@@ -23,7 +15,7 @@ async def test_the_node_that_the_others_follow_is_the_source() -> None:
     async with world.attached() as session:
         await session.state.refresh()
         assert [view.role for view in session.state.node_views()] == ["primary", "replica", "replica"]
-        promote(world, second)
+        world.elect(second)
         await session.state.refresh()
         assert (session.fleet.source.name, session.fleet.replica_names) == (second, (first, third))
         views = session.state.node_views()
@@ -41,7 +33,7 @@ async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
     async with world.attached() as session:
         await turn(session, "delay_to_replica@db2=30", "rtt@db3=8", "rtt@db2:db3=20")
         rules = {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()}
-        promote(world, second)
+        world.elect(second)
         await session.state.refresh()
         requested = {str(name): value for name, value in session.state.requested.values.items()}
         assert requested == {"delay_to_primary@db1": 30.0, "rtt@db1:db3": 8.0, "rtt@db3": 20.0}
@@ -58,7 +50,7 @@ async def test_who_comes_after_a_change_of_the_source_reads_the_same_links() -> 
     world = World(replicas=2)
     async with world.attached() as session:
         await turn(session, "delay_to_replica@db2=30", "rtt@db3=8")
-    promote(world, "db3")
+    world.elect("db3")
     session = world.session("status")
     status = await session.status()
     asked = {(link.replica, link.rtt_asked_ms) for link in status.links}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,18 +11,18 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.sweep import Sweep, read_grid
-from replexplorer.core.experiment.sweep_result import Swept, figures_of
+from replexplorer.core.experiment.sweep_result import figures_of
 from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.session import Session, SessionOptions
-from tests.fakes.clock import Counted, until, virtual
-from tests.fakes.journals import FakeShelf
+from replexplorer.engine.session import Session
+from tests.fakes.clock import until, virtual
 from tests.fakes.world import World, tasks_left
 from tests.turning import sweep, turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
 REQUESTED = {"sync_binlog": 100, "rtt@db2": 5.0, "clients": 3, "semi_sync": "on"}
+TICK_S = 0.1
 SPEC = ("rtt=0,20", "clients=1,8")
 
 
@@ -33,16 +32,6 @@ def no_scene(name: str) -> tuple[str, ...]:
 
 def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) -> Sweep:
     return Sweep(read_grid(texts or SPEC, session.console.parse, no_scene), 2.0, repeats, seed)
-
-
-@asynccontextmanager
-async def attached(world: World, shelf: FakeShelf, *, started: bool = False) -> AsyncIterator[Session]:
-    session = Session(replace(world.outside(), journals=shelf), SessionOptions("sweep", tick_s=0.1))
-    try:
-        await (session.start(lambda *_: None) if started else session.attach())
-        yield session
-    finally:
-        await (session.close() if started else session.disconnect())
 
 
 class Narrated:
@@ -64,18 +53,12 @@ class Narrated:
         return [(each.stage.name, each.ended) for each in self.all if each.ended and each.stage is not None]
 
 
-def as_before(world: World) -> None:
-    assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
-    assert world.primary.variables["sync_binlog"] == "100"
-    assert world.rtt_ms() == pytest.approx(5)
-    assert world.primary.enabled
-
-
 @virtual
 async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back() -> None:
-    world, shelf, told = World(), FakeShelf(), Narrated()
-    async with attached(world, shelf) as session:
+    world, told = World(), Narrated()
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, *BEFORE)
+        before = world.taken
         swept = await sweep(session, plan(session), told)
         figures = {each.cell.labels: each for each in figures_of(swept.sweep.grid, swept.runs)}
     assert {labels: round(each.tps.value or 0) for labels, each in figures.items()} == {
@@ -106,15 +89,15 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
         binlog_fsyncs=0.01,
         fsync_ms=run.fsync_ms,
     )
-    as_before(world)
+    assert world.taken == before
     assert (world.running_loads(), tasks_left()) == (0, [])
     assert [each.kept for each in told.all] == [0, 1, 1, 2, 2, 3, 3, 4]
     assert [each.left_s for each in told.all][-1] == 0
     assert sorted(name for name, _ in told.runs) == sorted(
         f"rtt={rtt} ms clients={clients}" for rtt in (0, 20) for clients in (1, 8)
     )
-    assert (shelf.only.lines, len(shelf.only.finished)) == ([], 1)
-    assert '"run"' in shelf.only.finished[0][-1]
+    assert (world.journals.only.lines, len(world.journals.only.finished)) == ([], 1)
+    assert '"run"' in world.journals.only.finished[0][-1]
 
 
 @virtual
@@ -122,7 +105,7 @@ async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
     orders = []
     for seed in (7, 7, 8):
         world, told = World(), Narrated()
-        async with attached(world, FakeShelf()) as session:
+        async with world.attached("sweep", tick_s=TICK_S) as session:
             swept = await sweep(session, plan(session, "rtt=0,5,10,20", repeats=2, seed=seed), told)
         assert swept.seed == seed
         names = [name for name, _ in told.runs]
@@ -132,42 +115,20 @@ async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
     assert orders[0][:4] != orders[0][4:]
 
 
-@pytest.mark.one_in(5)
-@pytest.mark.parametrize("waits", [*range(1, 400, 13), *range(400, 1400, 97)])
-@virtual
-async def test_a_cancel_at_any_await_gives_the_knobs_back(waits: int) -> None:
-    world, shelf = World(), FakeShelf()
-    async with attached(world, shelf) as session:
-        await turn(session, *BEFORE)
-
-        async def counted() -> Swept:
-            return await Counted(sweep(session, plan(session), lambda _: None), cancel_at=waits)
-
-        task = asyncio.create_task(counted())
-        await asyncio.wait({task})
-        assert task.cancelled() or task.done()
-        as_before(world)
-        assert world.running_loads() == 0
-    assert tasks_left() == []
-    assert (world.open_connections(), world.open_bridges()) == (0, 0)
-    for journal in shelf.journals.values():
-        if any('"kept"' in line for line in journal.lines):
-            assert '"restored"' in journal.lines[-1]
-
-
 @virtual
 async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
-    world, shelf, told = World(), FakeShelf(), Narrated()
-    async with attached(world, shelf) as session:
+    world, told = World(), Narrated()
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, *BEFORE)
+        before = world.taken
         task = asyncio.create_task(sweep(session, plan(session), told))
         await until(lambda: len(told.runs) == 2)
         task.cancel()
         await asyncio.wait({task})
-        as_before(world)
+        assert world.taken == before
     first = [name for name, _ in told.runs]
     again = Narrated()
-    async with attached(world, shelf) as session:
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, "rtt=7")
         swept = await sweep(session, plan(session), again)
     assert again.notes == ["continuing: 2 of 4 runs are done (--fresh starts over)"]
@@ -179,14 +140,14 @@ async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
 @virtual
 async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
     for fresh in (True, False):
-        world, shelf, told = World(), FakeShelf(), Narrated()
-        async with attached(world, shelf) as session:
+        world, told = World(), Narrated()
+        async with world.attached("sweep", tick_s=TICK_S) as session:
             wanted = plan(session)
             await sweep(session, wanted, told)
-            finished = shelf.only.finished[0]
-            shelf.only.lines = finished[:2]
+            finished = world.journals.only.finished[0]
+            world.journals.only.lines = finished[:2]
             if not fresh:
-                shelf.only.lines[0] = finished[0].replace('"on": "', '"on": "x')
+                world.journals.only.lines[0] = finished[0].replace('"on": "', '"on": "x')
             again = Narrated()
             swept = await sweep(session, plan(session), again, fresh=fresh)
         assert (swept.resumed, len(swept.runs)) == (0, 4)
@@ -194,8 +155,8 @@ async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
 
 @virtual
 async def test_a_dead_server_ends_it_and_what_can_be_given_back_is() -> None:
-    world, shelf, told = World(), FakeShelf(), Narrated()
-    async with attached(world, shelf) as session:
+    world, told = World(), Narrated()
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, *BEFORE)
         task = asyncio.create_task(sweep(session, plan(session), told))
         await until(lambda: len(told.runs) == 1)
@@ -207,15 +168,14 @@ async def test_a_dead_server_ends_it_and_what_can_be_given_back_is() -> None:
     assert any(note.startswith("rtt@db2 = 5.0 is requested and comes with") for note in told.notes)
     assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
     assert world.running_loads() == 0
-    # Not all is as it was, so the next run tries again.
-    assert '"restored"' not in shelf.only.lines[-1]
 
 
 @virtual
 async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more() -> None:
     world, told = World(replicas=1), Narrated()
-    async with attached(world, FakeShelf()) as session:
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, *BEFORE)
+        before = world.taken
         swept = await sweep(session, plan(session, "semi_sync_replicas=1,2"), told)
     failed = [run for run in swept.runs if run.why]
     assert [run.attempt for run in failed] == [1, 2]
@@ -226,14 +186,15 @@ async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more
     bad = next(each for each in figures_of(swept.sweep.grid, swept.runs) if each.cell.labels == ("2",))
     assert bad.why is not None
     assert not bad.good
-    as_before(world)
+    assert world.taken == before
 
 
 @virtual
 async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_settings_back() -> None:
     world, told = World(), Narrated()
-    async with attached(world, FakeShelf()) as session:
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, *BEFORE, "binlog_order_commits=off")
+        before = world.taken
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await until(lambda: len(told.runs) == 1)
         await asyncio.sleep(3.5)
@@ -243,7 +204,7 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
     assert ("failed: db1 restarted meanwhile, to be tried again") in [ended for _, ended in told.runs]
     assert len(swept.runs) == 3
     assert all(each.good for each in figures_of(swept.sweep.grid, swept.runs))
-    as_before(world)
+    assert world.taken == before
     assert world.primary.variables["binlog_order_commits"] == "OFF"
 
 
@@ -256,7 +217,7 @@ async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_ru
         if progress.ended and progress.stage is not None:
             seen.add((progress.stage.name, world.primary.variables["sync_binlog"]))
 
-    async with attached(world, FakeShelf()) as session:
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, "sync_binlog=100")
         grid = read_grid(["scene=none,mine"], session.console.parse, scenes.__getitem__)
         await sweep(session, Sweep(grid, 2.0, 4), note)
@@ -267,13 +228,13 @@ async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_ru
 @virtual
 async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
     world, told = World(), Narrated()
-    async with attached(world, FakeShelf()) as session, world.attached() as other:
+    async with world.attached("sweep", tick_s=TICK_S) as session, world.attached() as other:
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await asyncio.sleep(3)
         await turn(other, "rtt=50", anyway=True)
         swept = await task
     assert [run.why for run in swept.runs if run.why] == [
-        "changed meanwhile: rtt@db2 0 → 50 ms, by set (pid 102)"
+        f"changed meanwhile: rtt@db2 0 → 50 ms, by {other.turns.actor.writer}"
     ]
 
 
@@ -298,7 +259,7 @@ async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
     change: Callable[[Interval], Interval], why: str | None, limited: str | None
 ) -> None:
     world, told = World(), Narrated()
-    async with attached(world, FakeShelf()) as session:
+    async with world.attached("sweep", tick_s=TICK_S) as session:
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await until(lambda: world.loads and world.loads[0].running)
         process = world.loads[0]
@@ -312,15 +273,9 @@ async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
 
 
 @virtual
-async def test_a_load_that_is_driven_elsewhere_and_no_clients_are_refused_before_anything_changes() -> None:
+async def test_without_clients_it_is_refused_before_anything_changes() -> None:
     world = World()
-    async with world.attached("load") as other, attached(world, FakeShelf()) as session:
-        await other.drive(other.driving.settings())
-        before = len(world.changes)
-        with pytest.raises(StackUnavailable, match=r"load \(pid"):
-            await sweep(session, plan(session), lambda _: None)
-        assert len(world.changes) == before
-    async with attached(world, FakeShelf()) as session:
+    async with world.attached("sweep") as session:
         await turn(session, "clients=0")
         before = len(world.changes)
         with pytest.raises(UsageError, match="no client commits"):
@@ -331,28 +286,29 @@ async def test_a_load_that_is_driven_elsewhere_and_no_clients_are_refused_before
 @virtual
 async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_gives_the_knobs_back() -> None:
     world, told = World(), Narrated()
-    async with attached(world, FakeShelf(), started=True) as session:
+    async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
         await turn(session, *BEFORE)
+        before = world.taken
         marks = session.event_log._last_mark
         await sweep(session, plan(session), told)
         assert session.event_log._last_mark == marks + 2
         assert world.running_loads() == 1
-        as_before(world)
+        assert world.taken == before
         assert [load.settings.clients for load in world.loads if load.running and load.settings] == [3]
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20,40"), told))
         await asyncio.sleep(4)
         with pytest.raises(UsageError, match="a lab, a sweep or a drill runs already"):
             await sweep(session, plan(session, "rtt=0,20"), told)
     assert task.cancelled()
-    as_before(world)
+    assert world.taken == before | {"loads": []}
     assert (world.running_loads(), tasks_left()) == (0, [])
 
 
 @virtual
 async def test_an_open_loop_is_drained_and_goes_on() -> None:
     world, told = World(), Narrated()
-    async with attached(world, FakeShelf(), started=True) as session:
+    async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
         await turn(session, "load_mode=open", "rate=100")
         swept = await sweep(session, plan(session, "rtt=0,20"), told)

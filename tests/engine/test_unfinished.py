@@ -35,22 +35,14 @@ def told(session: Session) -> list[str]:
     return [event.text for event in session.event_log.take_events() if "interrupted" in event.text]
 
 
-async def killed(world: World, *later: str) -> None:
-    """A drill that was killed, and what somebody asked afterwards."""
-    async with world.attached("set") as session:
-        await turn(session, "sync_binlog=100", "rtt=5")
-    async with world.attached("drill mess") as session:
-        await leave_a_mess(session)
-    if later:
-        async with world.attached("set") as session:
-            await turn(session, *later)
-
-
 @pytest.mark.parametrize("how", ["start", "up", "experiment", "set", "load"])
 @virtual
 async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
     world = World()
-    await killed(world)
+    async with world.attached("set") as session:
+        await turn(session, "sync_binlog=100", "rtt=5")
+    async with world.attached("drill mess") as session:
+        await leave_a_mess(session)
     session = world.session("tui")
     if how == "start":
         await session.start(lambda *_: None)
@@ -77,17 +69,6 @@ async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
     assert "the drill mess was interrupted" in line
     assert "sync_binlog" in line
     await session.close()
-
-
-@virtual
-async def test_what_somebody_asked_since_stays() -> None:
-    world = World()
-    await killed(world, "sync_binlog=7")
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
-        assert session.state.requested_value(SYNC) == 7
-        assert session.state.requested_value(RTT) == 5
-        assert session.state.requested.owed is None
 
 
 @virtual
@@ -134,23 +115,11 @@ def copied(world: World) -> list[str]:
 
 
 @virtual
-async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_copy_of_the_source() -> None:
-    world = World(replicas=2)
-    async with world.attached("drill cut") as session:
-        await session.rig.record(PendingRestore("drill", "cut", "db1", differing=("db2", "db7")))
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
-        assert copied(world) == ["db2"]
-        assert session.state.requested.owed is None
-        assert told(session)[0].endswith("; db2 has a copy of db1")
-
-
-@virtual
 async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it() -> None:
     world = World()
     async with world.attached("drill cut") as session:
         await session.rig.record(
-            PendingRestore("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2",))
+            PendingRestore("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2", "db7"))
         )
     world.servers["db2"].refusals["CLONE"] = 3862
     async with world.attached("up") as session:
@@ -163,6 +132,7 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
     async with world.attached("up") as session:
         await session.up(lambda *_: None)
         assert session.state.requested.owed is None
+        assert told(session)[0].endswith("; db2 has a copy of db1")
     assert set(copied(world)) == {"db2"}
 
 

@@ -276,6 +276,12 @@ class World:
 
     # -- what happens to it
 
+    def elect(self, node: str) -> None:
+        """Somebody makes this node the source of all others, by hand."""
+        for name, server in self.servers.items():
+            server.is_replica, server.follows = name != node, node
+            server.variables["super_read_only"] = "OFF" if name == node else "ON"
+
     def crash(self, node: str) -> None:
         """kill -9 of a server; replicas lose their source."""
         followers = [each for each in self.servers.values() if each.is_replica and each.follows == node]
