@@ -46,40 +46,35 @@ def test_a_knob_that_nothing_can_turn_is_absent(ability: Ability, absent: str, p
     check()
 
 
-@virtual
-async def test_servers_that_nobody_may_stop_have_no_process() -> None:
-    world = World()
-    async with world.attached() as session:
-        await session.fleet.server_process("db2").kill()
-        assert not world.servers["db2"].running
-        await session.fleet.server_process("db2").start()
-        assert world.servers["db2"].running
-        with pytest.raises(StackUnavailable, match="no moon"):
-            session.fleet.server_process("moon")
-        without(session, Ability.STOP_SERVERS)
-        with pytest.raises(MissingPiece, match="cannot have their servers stopped and started from here"):
-            session.fleet.server_process("db2")
-        assert world.servers["db2"].running
+async def test_servers_that_nobody_may_stop_have_no_process(world: World, session: Session) -> None:
+    await session.fleet.server_process("db2").kill()
+    assert not world.servers["db2"].running
+    await session.fleet.server_process("db2").start()
+    assert world.servers["db2"].running
+    with pytest.raises(StackUnavailable, match="no moon"):
+        session.fleet.server_process("moon")
+    without(session, Ability.STOP_SERVERS)
+    with pytest.raises(MissingPiece, match="cannot have their servers stopped and started from here"):
+        session.fleet.server_process("db2")
+    assert world.servers["db2"].running
 
 
-@virtual
-async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled() -> None:
-    world = World()
-    async with world.attached() as session:
-        without(session, Ability.SCALE)
-        for replicas in (2, 0):
-            with pytest.raises(MissingPiece, match="cannot become more or fewer"):
-                await session.rig.scale(replicas, lambda *_: None)
-        await session.rig.scale(1, lambda *_: None)
-        assert len(world.servers) == 2
-        world.crash("db2")
-        without(session, Ability.OWN)
-        with pytest.raises(MissingPiece, match="cannot be made, repaired and removed"):
-            await bring_up(session.fleet, UpOptions(), lambda *_: None)
-        assert not world.servers["db2"].running
+async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled(
+    world: World, session: Session
+) -> None:
+    without(session, Ability.SCALE)
+    for replicas in (2, 0):
+        with pytest.raises(MissingPiece, match="cannot become more or fewer"):
+            await session.rig.scale(replicas, lambda *_: None)
+    await session.rig.scale(1, lambda *_: None)
+    assert len(world.servers) == 2
+    world.crash("db2")
+    without(session, Ability.OWN)
+    with pytest.raises(MissingPiece, match="cannot be made, repaired and removed"):
+        await bring_up(session.fleet, UpOptions(), lambda *_: None)
+    assert not world.servers["db2"].running
 
 
-@virtual
 async def test_of_nodes_that_were_taken_away_nothing_is_known_any_more() -> None:
     world = World(replicas=3)
     async with world.attached() as session:

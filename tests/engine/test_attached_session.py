@@ -21,7 +21,6 @@ from replexplorer.core.wire import Document
 from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import Ability
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -48,9 +47,7 @@ def foreign(world: World, journal: ChangeJournal | None, *abilities: Ability) ->
     return Session(guarded, SessionOptions(holder="attach", reapply="off"))
 
 
-@virtual
-async def test_watching_changes_nothing_and_names_no_sidecar() -> None:
-    world = World()
+async def test_watching_changes_nothing_and_names_no_sidecar(world: World) -> None:
     world.primary.variables["sync_binlog"] = "7"
     before = list(world.changes)
     session = foreign(world, None)
@@ -76,9 +73,7 @@ def timed(commits: int, ms: float) -> list[dict[str, Any]]:
     ]
 
 
-@virtual
-async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters() -> None:
-    world = World()
+async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters(world: World) -> None:
     before = list(world.changes)
     session = foreign(world, None)
     world.primary.commit_counters = timed(100, 100.0)
@@ -106,9 +101,7 @@ async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters() 
     assert world.changes == before
 
 
-@virtual
-async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: Path) -> None:
-    world = World()
+async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(world: World, tmp_path: Path) -> None:
     journal = AtOnce.open(tmp_path / "j.json")
     session = foreign(world, journal, Ability.WRITE)
     before = dict(world.primary.variables)
@@ -131,9 +124,7 @@ async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: P
     journal.close()
 
 
-@virtual
-async def test_a_change_is_noted_first_and_undone_from_the_journal(tmp_path: Path) -> None:
-    world = World()
+async def test_a_change_is_noted_first_and_undone_from_the_journal(world: World, tmp_path: Path) -> None:
     journal = AtOnce.open(tmp_path / "j.json")
     session = foreign(world, journal, Ability.WRITE)
     await session.attach()
@@ -199,7 +190,7 @@ async def test_nothing_but_reads_and_noted_settings_is_sent(tmp_path: Path) -> N
         await reading.query("SET GLOBAL x = 2")
     assert server.sent == []
 
-    journal = ChangeJournal.open(tmp_path / "j")
+    journal = AtOnce.open(tmp_path / "j")
     changing = GuardedSql(server, journal)
     await changing.query("SET GLOBAL x = 2")
     (noted,) = [journal for statement, journal in server.sent if statement == "SET GLOBAL x = 2"]
@@ -219,9 +210,7 @@ async def test_nothing_but_reads_and_noted_settings_is_sent(tmp_path: Path) -> N
     journal.close()
 
 
-@virtual
-async def test_semi_sync_is_not_mended_by_restarting_their_threads(tmp_path: Path) -> None:
-    world = World()
+async def test_semi_sync_is_not_mended_by_restarting_their_threads(world: World, tmp_path: Path) -> None:
     journal = AtOnce.open(tmp_path / "j.json")
     session = foreign(world, journal, Ability.WRITE)
     await session.attach()

@@ -8,11 +8,10 @@ from replexplorer.core.event import Severity
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.engine.record import EventLog
-from tests.fakes.clock import VirtualClock, virtual
+from tests.fakes.clock import VirtualClock
 from tests.fakes.facade import WALL_S
 
 
-@virtual
 async def test_a_change_is_one_number_in_log_and_ledger() -> None:
     await asyncio.sleep(50)
     event_log = EventLog(VirtualClock())
@@ -29,7 +28,6 @@ async def test_a_change_is_one_number_in_log_and_ledger() -> None:
     assert event_log.take_events() == ()
 
 
-@virtual
 async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
     event_log = EventLog(VirtualClock())
     event_log.change_failed(event_log.begin_change("sync_binlog 0"), "sync_binlog 0 failed: 1227")
@@ -39,7 +37,6 @@ async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
     assert event_log.begin_change("next") == 2
 
 
-@virtual
 async def test_what_happened_before_keeps_its_time() -> None:
     event_log = EventLog(VirtualClock())
     await asyncio.sleep(5)
@@ -50,7 +47,6 @@ async def test_what_happened_before_keeps_its_time() -> None:
     assert (now.at_s, now.wall_s) == (5, WALL_S + 5)
 
 
-@virtual
 async def test_a_request_newer_than_the_last_look_makes_no_outage_of_what_that_look_saw() -> None:
     """Semi-sync is asked for again while the last look is of when it was off on purpose."""
     event_log, clock = EventLog(VirtualClock()), VirtualClock()
@@ -69,7 +65,6 @@ async def test_a_request_newer_than_the_last_look_makes_no_outage_of_what_that_l
     assert stays, "it stays off though it is asked for: that is an outage"
 
 
-@virtual
 async def test_what_was_seen_before_a_change_was_in_force_is_no_outage_of_its_own() -> None:
     """Switching semi-sync off passes through `degraded`, and that look may be folded when all is done."""
     event_log, clock = EventLog(VirtualClock()), VirtualClock()

@@ -17,10 +17,11 @@ from replexplorer.core.loss.client_log import CLIENTS_A_FILE, LedgerStanding, Ru
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.requested import claim_run
 from replexplorer.generator.client_log import ClientLog, LogHealth
-from tests.fakes.clock import virtual
 from tests.fakes.sidecar import FakeAgent
 from tests.fakes.world import World
 from tests.waiting import until
+
+pytestmark = pytest.mark.real_time
 
 RUN = 1_795_000_000
 
@@ -156,7 +157,6 @@ async def unclaimed(run: int) -> int:
     return run
 
 
-@virtual
 async def test_runs_of_two_homes_begun_in_one_second_are_told_apart_by_the_stack(tmp_path: Path) -> None:
     """Else their clients would write under the same numbers into one table, and each would count the
     other's rows."""

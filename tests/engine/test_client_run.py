@@ -155,25 +155,6 @@ async def test_what_the_server_rolled_back_begins_anew_at_once_and_its_time_goes
 
 
 @scene(TRANSFER)
-async def test_after_a_lock_timeout_the_transaction_is_rolled_back_first(one: Scene) -> None:
-    for _ in range(2):
-        one.wire.ok()
-    one.said()
-    one.wire.refuse(LOCK_TIMEOUT)
-    assert one.said() == "ROLLBACK"
-    one.wire.ok()
-    assert one.said() == "BEGIN"
-    assert one.tally.retried[1205] == 1
-
-
-@scene(SINGLE)
-async def test_a_lock_timeout_of_a_single_statement_is_sent_again(one: Scene) -> None:
-    one.said()
-    one.wire.refuse(LOCK_TIMEOUT)
-    assert one.said() == "UPDATE"
-
-
-@scene(TRANSFER)
 async def test_a_refusal_is_counted_by_number_and_named_with_its_place(one: Scene) -> None:
     for _ in range(2):
         one.wire.ok()
@@ -195,52 +176,6 @@ async def test_a_run_ends_between_two_transactions_when_the_server_is_another_on
     assert len(one.tally.latencies_s) == 1
 
 
-@scene(TRANSFER)
-async def test_a_commit_that_is_given_up_is_unknown(one: Scene) -> None:
-    for _ in range(3):
-        one.wire.ok()
-    one.run.abandon()
-    assert await one.turn() is RunEnd.LOST
-    assert (one.tally.lost, one.tally.unknown) == (0, 1)
-    one.run.abandon()
-    assert one.tally.unknown == 1
-
-
-@scene(TRANSFER)
-async def test_lost_before_the_commit_is_an_error_and_not_unknown(one: Scene) -> None:
-    one.wire.ok()
-    one.wire.lose()
-    assert await one.turn() is RunEnd.LOST
-    assert (one.tally.lost, one.tally.unknown) == (1, 0)
-
-
-@scene(TRANSFER)
-async def test_lost_during_the_commit_is_unknown(one: Scene) -> None:
-    for _ in range(3):
-        one.wire.ok()
-    assert one.run.is_in_doubt
-    one.wire.lose()
-    assert await one.turn() is RunEnd.LOST
-    assert (one.tally.lost, one.tally.unknown) == (0, 1)
-
-
-@pytest.mark.parametrize(("workload", "unknown"), [(SINGLE, 1), (LOOK, 0)])
-async def test_a_single_write_is_in_doubt_and_a_read_is_not(workload: Workload, unknown: int) -> None:
-    one = Scene(workload)
-    await asyncio.sleep(0)
-    one.wire.lose()
-    assert await one.turn() is RunEnd.LOST
-    assert (one.tally.unknown, one.tally.lost) == (unknown, 1 - unknown)
-
-
-@scene(SINGLE)
-async def test_what_could_not_be_sent_is_not_in_doubt(one: Scene) -> None:
-    one.wire.is_broken = True
-    one.wire.ok()
-    assert await one.turn() is RunEnd.LOST
-    assert (one.tally.unknown, one.tally.lost) == (0, 1)
-
-
 @scene(SINGLE, Pace.open(100, EVEN))
 async def test_an_open_client_waits_for_arrivals_and_counts_from_the_intended_start(one: Scene) -> None:
     assert one.said() == ""
@@ -260,16 +195,6 @@ async def test_an_open_client_waits_for_arrivals_and_counts_from_the_intended_st
     assert one.said() == "UPDATE"
     one.wire.ok()
     assert len(one.tally.responses_s) == 2  # a closed one has no intended start
-
-
-@scene(SINGLE, Pace.open(100, EVEN))
-async def test_a_connection_lost_while_idle_loses_nothing(one: Scene) -> None:
-    one.wire.lose()
-    assert await one.turn() is RunEnd.LOST
-    assert (one.tally.unknown, one.tally.lost) == (0, 0)
-    one.dispatcher.schedule.waiting.append(5.0)
-    one.dispatcher.meet()  # nobody is there to take it
-    assert len(one.dispatcher.schedule.waiting) == 1
 
 
 @scene(SINGLE)
@@ -376,3 +301,53 @@ async def test_what_is_noted_too_late_is_not_sent(end: str) -> None:
     notes.sync()
     assert one.said() == ""
     assert one.tally.unknown == 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "answered", "end", "lost", "unknown"),
+    [
+        (TRANSFER, 1, "lose", 1, 0),
+        (TRANSFER, 3, "lose", 0, 1),
+        (TRANSFER, 3, "abandon", 0, 1),
+        (SINGLE, 0, "lose", 0, 1),
+        (SINGLE, 0, "not sent", 1, 0),
+        (LOOK, 0, "lose", 1, 0),
+    ],
+)
+async def test_only_a_commit_that_was_sent_is_in_doubt(
+    workload: Workload, answered: int, end: str, lost: int, unknown: int
+) -> None:
+    one = Scene(workload)
+    await asyncio.sleep(0)
+    for _ in range(answered):
+        one.wire.ok()
+    if end == "abandon":
+        one.run.abandon()
+    elif end == "not sent":
+        one.wire.is_broken = True
+        one.wire.ok()
+    else:
+        one.wire.lose()
+    assert await one.turn() is RunEnd.LOST
+    assert (one.tally.lost, one.tally.unknown) == (lost, unknown)
+    one.run.abandon()
+    assert one.tally.unknown == unknown
+
+
+@pytest.mark.parametrize(
+    ("workload", "answered", "said"), [(TRANSFER, 2, ["ROLLBACK", "BEGIN"]), (SINGLE, 0, ["UPDATE"])]
+)
+async def test_after_a_lock_timeout_a_transaction_is_rolled_back_and_begun_anew(
+    workload: Workload, answered: int, said: list[str]
+) -> None:
+    one = Scene(workload)
+    await asyncio.sleep(0)
+    for _ in range(answered):
+        one.wire.ok()
+    one.said()
+    one.wire.refuse(LOCK_TIMEOUT)
+    for word in said:
+        assert one.said() == word
+        one.wire.ok()
+    assert one.tally.retried[1205] == 1
+    one.life.cancel()

@@ -16,6 +16,8 @@ import pytest
 from replexplorer.adapters.docker.execs import CLOCK_COMMAND, DockerBridge, Exec, clock, dial, relay_command
 from replexplorer.core.errors import StackUnavailable
 
+pytestmark = pytest.mark.real_time
+
 TWICE = ("python3", "-c", "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)")
 FAILS = ("python3", "-c", "import sys; sys.exit('no such module')")
 

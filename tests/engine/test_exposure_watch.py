@@ -15,7 +15,6 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.session import Session
 from tests.engine.test_session import load_runs
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -38,105 +37,90 @@ def at_risk(found: Loss | Unknown) -> int:
     return found.commits if isinstance(found, Loss) else 0
 
 
-@virtual
-async def test_a_durable_source_with_a_replica_that_keeps_up_risks_nothing() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
-        assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
-        assert at_risk(seen.source_lost) == 0
+async def test_a_durable_source_with_a_replica_that_keeps_up_risks_nothing(tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Loss))
+    assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
+    assert at_risk(seen.source_lost) == 0
 
 
-@virtual
 async def test_where_members_number_apart_gtids_do_not_say_what_is_lost_with_one(
-    monkeypatch: pytest.MonkeyPatch,
+    tui: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
-        monkeypatch.setattr(Fleet, "system", replace(ASYNC, numbers_alike=False))
-        seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Unknown))
-        assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
+    await until_tick(tui, load_runs)
+    await exposure(tui, lambda seen: isinstance(seen.source_lost, Loss))
+    monkeypatch.setattr(Fleet, "system", replace(ASYNC, numbers_alike=False))
+    seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Unknown))
+    assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
 
 
-@virtual
-async def test_what_no_commit_flushes_is_at_risk_until_the_flush_of_each_second() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        await turn(session, "innodb_flush_log_at_trx_commit=2")
-        seen = await exposure(session, lambda seen: at_risk(seen.power_cut) > 100)
-        assert isinstance(seen.power_cut, Loss)
-        assert seen.power_cut.low <= world.primary.commits - world.primary.redo_flushed
-        assert seen.power_cut.age_ms is not None
-        assert seen.process_dies == NOTHING
-        await turn(session, "innodb_flush_log_at_trx_commit=0")
-        await exposure(session, lambda seen: at_risk(seen.process_dies) > 100)
-        await turn(session, "innodb_flush_log_at_trx_commit=1")
-        await exposure(session, lambda seen: seen.power_cut == seen.process_dies == NOTHING)
+async def test_what_no_commit_flushes_is_at_risk_until_the_flush_of_each_second(
+    world: World, tui: Session
+) -> None:
+    await until_tick(tui, load_runs)
+    await turn(tui, "innodb_flush_log_at_trx_commit=2")
+    seen = await exposure(tui, lambda seen: at_risk(seen.power_cut) > 100)
+    assert isinstance(seen.power_cut, Loss)
+    assert seen.power_cut.low <= world.primary.commits - world.primary.redo_flushed
+    assert seen.power_cut.age_ms is not None
+    assert seen.process_dies == NOTHING
+    await turn(tui, "innodb_flush_log_at_trx_commit=0")
+    await exposure(tui, lambda seen: at_risk(seen.process_dies) > 100)
+    await turn(tui, "innodb_flush_log_at_trx_commit=1")
+    await exposure(tui, lambda seen: seen.power_cut == seen.process_dies == NOTHING)
 
 
-@virtual
-async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknown_once_it_is_silent() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
-        world.replica.received = world.primary.commits
-        seen = await exposure(session, lambda seen: at_risk(seen.source_lost) > 1000)
-        assert isinstance(seen.source_lost, Loss)
-        assert seen.source_lost.age_ms is not None
-        assert seen.source_lost.age_ms > 100
-        world.crash("db2")
-        seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Unknown))
-        assert isinstance(seen.source_lost, Unknown)
-        assert seen.source_lost.why.startswith("no replica answers; ")
-        assert seen.power_cut == NOTHING
+async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknown_once_it_is_silent(
+    world: World, tui: Session
+) -> None:
+    await until_tick(tui, load_runs)
+    await exposure(tui, lambda seen: isinstance(seen.source_lost, Loss))
+    world.replica.received = world.primary.commits
+    seen = await exposure(tui, lambda seen: at_risk(seen.source_lost) > 1000)
+    assert isinstance(seen.source_lost, Loss)
+    assert seen.source_lost.age_ms is not None
+    assert seen.source_lost.age_ms > 100
+    world.crash("db2")
+    seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Unknown))
+    assert isinstance(seen.source_lost, Unknown)
+    assert seen.source_lost.why.startswith("no replica answers; ")
+    assert seen.power_cut == NOTHING
 
 
-@virtual
-async def test_of_a_source_that_does_not_answer_nothing_is_said_and_afterwards_all_is_known_again() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        await exposure(session, lambda seen: seen.power_cut == NOTHING)
-        world.crash("db1")
-        seen = await exposure(session, lambda seen: isinstance(seen.power_cut, Unknown))
-        assert seen.source_lost == seen.process_dies == Unknown("db1 does not answer")
-        world.servers["db1"].boot()
-        await exposure(session, lambda seen: seen.power_cut == NOTHING)
+async def test_of_a_source_that_does_not_answer_nothing_is_said_and_afterwards_all_is_known_again(
+    world: World, tui: Session
+) -> None:
+    await until_tick(tui, load_runs)
+    await exposure(tui, lambda seen: seen.power_cut == NOTHING)
+    world.crash("db1")
+    seen = await exposure(tui, lambda seen: isinstance(seen.power_cut, Unknown))
+    assert seen.source_lost == seen.process_dies == Unknown("db1 does not answer")
+    world.servers["db1"].boot()
+    await exposure(tui, lambda seen: seen.power_cut == NOTHING)
 
 
-@virtual
-async def test_of_a_source_that_answers_late_it_is_said_how_old_the_reading_is() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        await exposure(session, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
-        usual_s, world.primary.statement_s = world.primary.statement_s, 0.4
-        await exposure(session, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s >= 1)
-        world.primary.statement_s = 1.0
-        unread = await exposure(session, lambda seen: isinstance(seen.power_cut, Unknown))
-        assert unread == silent("db1 was not looked at for more than 2 s")
-        world.primary.statement_s = usual_s
-        await exposure(session, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
+async def test_of_a_source_that_answers_late_it_is_said_how_old_the_reading_is(
+    world: World, tui: Session
+) -> None:
+    await until_tick(tui, load_runs)
+    await exposure(tui, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
+    usual_s, world.primary.statement_s = world.primary.statement_s, 0.4
+    await exposure(tui, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s >= 1)
+    world.primary.statement_s = 1.0
+    unread = await exposure(tui, lambda seen: isinstance(seen.power_cut, Unknown))
+    assert unread == silent("db1 was not looked at for more than 2 s")
+    world.primary.statement_s = usual_s
+    await exposure(tui, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
 
 
-@virtual
-async def test_what_a_server_refuses_to_say_is_unknown_in_its_own_words() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        world.primary.reading_refused = 1142
-        seen = await exposure(session, lambda seen: isinstance(seen.power_cut, Unknown))
-        assert seen.power_cut == Unknown("db1: 1142 refused by the test")
+async def test_what_a_server_refuses_to_say_is_unknown_in_its_own_words(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    world.primary.reading_refused = 1142
+    seen = await exposure(tui, lambda seen: isinstance(seen.power_cut, Unknown))
+    assert seen.power_cut == Unknown("db1: 1142 refused by the test")
 
 
-@virtual
-async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk() -> None:
-    world = World()
+async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk(world: World) -> None:
     world.primary.variables["innodb_flush_log_at_trx_commit"] = "2"
     async with world.attached("status") as session:
         await asyncio.sleep(0.4)
@@ -150,10 +134,10 @@ async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk() -> None:
 
 
 @pytest.mark.parametrize("seen_by", ["fault", "tui", "nobody"])
-@virtual
-async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went(seen_by: str) -> None:
+async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went(
+    world: World, seen_by: str
+) -> None:
     """Not since its own first look: where nobody looked at that moment the number is unknown."""
-    world = World()
     if seen_by == "tui":
         async with world.started("tui") as session:
             await session.driving.stop()
@@ -188,9 +172,7 @@ async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop", "power_cut", "isolate", "partition=both@db2"])
-@virtual
-async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault: str) -> None:
-    world = World()
+async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(world: World, fault: str) -> None:
     async with world.attached("fault") as session:
         await turn(session, "undo_journal=on")
         exposures = session.state.exposures
@@ -211,9 +193,7 @@ async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault:
             assert session.rig.at_risk() == said
 
 
-@virtual
-async def test_no_look_waits_for_a_source_that_did_not_answer_before_the_fault() -> None:
-    world = World()
+async def test_no_look_waits_for_a_source_that_did_not_answer_before_the_fault(world: World) -> None:
     async with world.attached("fault") as session:
         exposures = session.state.exposures
         await exposures.look()

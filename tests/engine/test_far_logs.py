@@ -31,6 +31,8 @@ from replexplorer.core.loss.client_log import (
 )
 from replexplorer.generator.client_log import ClientLog, LogHealth
 
+pytestmark = pytest.mark.real_time
+
 A, B = "unix:///a/sock", "unix:///b/sock"
 AHEAD_S = 5000.0
 """Of B's clock."""

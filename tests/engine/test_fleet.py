@@ -8,11 +8,9 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.engine.fleet import Fleet
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 
 
-@virtual
 async def test_without_a_stack_there_is_one_clear_line() -> None:
     fleet = Fleet(World(exists=False).outside())
     with pytest.raises(StackUnavailable, match="no stack 'default' runs here: replexplorer up"):
@@ -21,7 +19,6 @@ async def test_without_a_stack_there_is_one_clear_line() -> None:
         _ = fleet.source
 
 
-@virtual
 async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
     world = World(replicas=2)
     fleet = Fleet(world.outside())
@@ -37,9 +34,7 @@ async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
     assert len(world.sqls) == 4 * 3
 
 
-@virtual
-async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed() -> None:
-    world = World()
+async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed(world: World) -> None:
     fleet = Fleet(world.outside())
     await fleet.discover()
     old = fleet.source
@@ -53,7 +48,6 @@ async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed() -
     assert list(fleet.members) == ["db1", "db2"]
 
 
-@virtual
 async def test_while_members_are_exchanged_the_primary_never_is_missing() -> None:
     world = World(replicas=2)
     fleet = Fleet(world.outside())
@@ -67,9 +61,7 @@ async def test_while_members_are_exchanged_the_primary_never_is_missing() -> Non
     await discovering
 
 
-@virtual
-async def test_close_leaves_no_connection_and_no_bridge_though_one_fails() -> None:
-    world = World()
+async def test_close_leaves_no_connection_and_no_bridge_though_one_fails(world: World) -> None:
     fleet = Fleet(world.outside())
     await fleet.discover()
     for member in fleet.members.values():
@@ -87,7 +79,6 @@ async def test_close_leaves_no_connection_and_no_bridge_though_one_fails() -> No
     await fleet.close()
 
 
-@virtual
 async def test_only_the_nodes_of_one_host_keep_what_all_apps_share() -> None:
     world = World(replicas=2)
     world.keepers = {"db2"}

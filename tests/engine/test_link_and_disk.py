@@ -8,12 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.wire import Shape
-from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 from tests.turning import turn
 
@@ -22,22 +20,18 @@ def effective(session: Session, key: str, node: str = "db2") -> Value | None:
     return session.state.effective_value(KnobName(key, node))
 
 
-@virtual
-async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "delay_to_replica=30", "delay_to_primary=10", "loss=1%", "bandwidth=20mbit")
-        both = Shape(loss_percent=1.0, bandwidth_bps=20_000_000)
-        assert world.sidecars["db2"].shapes["db1"] == replace(both, delay_ms=29.95)
-        assert world.sidecars["db1"].shapes["db2"] == replace(both, delay_ms=9.95)
-        assert world.rtt_ms() == pytest.approx(40)
-        assert session.state.links["db2"].rtt_asked_ms == 40
-        assert effective(session, "delay_to_replica") == 30
-        await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
-        assert all(not sidecar.delays for sidecar in world.sidecars.values())
+async def test_each_direction_is_shaped_by_the_end_that_receives_it(world: World, session: Session) -> None:
+    await turn(session, "delay_to_replica=30", "delay_to_primary=10", "loss=1%", "bandwidth=20mbit")
+    both = Shape(loss_percent=1.0, bandwidth_bps=20_000_000)
+    assert world.sidecars["db2"].shapes["db1"] == replace(both, delay_ms=29.95)
+    assert world.sidecars["db1"].shapes["db2"] == replace(both, delay_ms=9.95)
+    assert world.rtt_ms() == pytest.approx(40)
+    assert session.state.links["db2"].rtt_asked_ms == 40
+    assert effective(session, "delay_to_replica") == 30
+    await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
+    assert all(not sidecar.delays for sidecar in world.sidecars.values())
 
 
-@virtual
 async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
     world = World(replicas=2)
     async with world.attached() as session:
@@ -62,7 +56,6 @@ async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
         assert [link.replica for link in (await session.status()).links] == ["db2", "db3"]
 
 
-@virtual
 async def test_partition_none_heals_links_between_two_replicas_as_well() -> None:
     world = World(replicas=3)
     async with world.attached() as session:
@@ -75,166 +68,88 @@ async def test_partition_none_heals_links_between_two_replicas_as_well() -> None
         assert not any("db4" in key and key.startswith("partition@db3") for key in world.requested)
 
 
-@virtual
-async def test_a_link_one_of_whose_ends_is_gone_is_left_as_it_was() -> None:
-    world = World(replicas=2)
-    async with world.attached() as session:
-        await turn(session, "rtt@db2:db3=20")
-        before = dict(world.sidecars["db2"].shapes)
-        world.sidecars["db3"].stop()
-        with pytest.raises(RolledBack, match="no agent on db3"):
-            await turn(session, "rtt@db2:db3=50")
-        assert world.sidecars["db2"].shapes == before
-        assert "no agent on db3" in str((await session.status()).links[2].fault)
+async def test_what_is_not_turned_goes_on_being_asked(world: World, session: Session) -> None:
+    await turn(session, "rtt=85", "jitter=20")
+    result = await turn(session, "rtt=10")
+    assert result.warnings == ("jitter@db2 20 ms is limited to 3.536 ms: half the one-way delay each way",)
+    jitter = effective(session, "jitter")
+    assert isinstance(jitter, float)
+    assert jitter < 3.6
+    await turn(session, "rtt=85")
+    assert effective(session, "jitter") == 20
+    shares = [world.sidecars[a].shapes[b].jitter_ms for a, b in (("db1", "db2"), ("db2", "db1"))]
+    assert shares == [pytest.approx(20 / math.sqrt(2))] * 2
 
 
-@virtual
-async def test_what_is_not_turned_goes_on_being_asked() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "rtt=85", "jitter=20")
-        result = await turn(session, "rtt=10")
-        assert result.warnings == (
-            "jitter@db2 20 ms is limited to 3.536 ms: half the one-way delay each way",
-        )
-        jitter = effective(session, "jitter")
-        assert isinstance(jitter, float)
-        assert jitter < 3.6
-        await turn(session, "rtt=85")
-        assert effective(session, "jitter") == 20
-        shares = [world.sidecars[a].shapes[b].jitter_ms for a, b in (("db1", "db2"), ("db2", "db1"))]
-        assert shares == [pytest.approx(20 / math.sqrt(2))] * 2
-
-
-@virtual
-async def test_a_jitter_that_the_delay_does_not_take_is_refused() -> None:
-    world = World()
-    async with world.attached() as session:
-        with pytest.raises(UsageError, match=r"with rtt 10 ms it can be 3\.536 ms at most"):
-            await turn(session, "rtt=10", "jitter=50")
-        assert world.changes == []
-
-
-@virtual
-async def test_a_heal_comes_first_and_a_partition_last() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "sync_binlog=0", "partition=ack", "rtt=20")
-        assert [what.partition(" ")[0] for _, what in world.changes] == ["SET", "link", "link", "write"]
-        assert world.sidecars["db1"].shapes["db2"].cut
-        assert not world.sidecars["db2"].shapes["db1"].cut
-        world.changes.clear()
-        await turn(session, "partition=none", "rtt=85", "sync_binlog=1")
-        healed, raised = world.sidecars["db1"].shapes["db2"], world.told()
-        assert not healed.cut
-        assert healed.delay_ms == pytest.approx(42.45)
-        assert raised[0] == "link db2 9.950"
-        assert raised[-3:] == ["link db2 42.450", "db2: link db1 42.450", "write document"]
+async def test_a_heal_comes_first_and_a_partition_last(world: World, session: Session) -> None:
+    await turn(session, "sync_binlog=0", "partition=ack", "rtt=20")
+    assert [what.partition(" ")[0] for _, what in world.changes] == ["SET", "link", "link", "write"]
+    assert world.sidecars["db1"].shapes["db2"].cut
+    assert not world.sidecars["db2"].shapes["db1"].cut
+    world.changes.clear()
+    await turn(session, "partition=none", "rtt=85", "sync_binlog=1")
+    healed, raised = world.sidecars["db1"].shapes["db2"], world.told()
+    assert not healed.cut
+    assert healed.delay_ms == pytest.approx(42.45)
+    assert raised[0] == "link db2 9.950"
+    assert raised[-3:] == ["link db2 42.450", "db2: link db1 42.450", "write document"]
 
 
 @pytest.mark.parametrize(("retry_s", "restarts"), [(0.5, False), (60.0, True)])
-@virtual
 async def test_a_healed_stream_is_waited_for_and_helped_when_tcp_waits_too_long(
-    retry_s: float, restarts: bool
+    world: World, session: Session, retry_s: float, restarts: bool
 ) -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "partition=both")
-        assert session.state.links["db2"].partition == "both"
-        assert session.state.links["db2"].rtt_measured_ms is None
-        world.links["db2"].retry_s = retry_s
-        world.changes.clear()
-        healing = asyncio.create_task(turn(session, "partition=none"))
-        await asyncio.sleep(0.3)
-        await session.state.look_at_links()
-        assert session.state.links["db2"].healing
-        assert session.state.links["db2"].partition == "none"
-        result = await healing
-        assert result.warnings == ()
-        assert (("db2", "STOP REPLICA IO_THREAD") in world.changes) == restarts
-        assert (("db2", "START REPLICA IO_THREAD") in world.changes) == restarts
-        assert not session.state.links["db2"].healing
+    await turn(session, "partition=both")
+    assert session.state.links["db2"].partition == "both"
+    assert session.state.links["db2"].rtt_measured_ms is None
+    world.links["db2"].retry_s = retry_s
+    world.changes.clear()
+    healing = asyncio.create_task(turn(session, "partition=none"))
+    await asyncio.sleep(0.3)
+    await session.state.look_at_links()
+    assert session.state.links["db2"].healing
+    assert session.state.links["db2"].partition == "none"
+    result = await healing
+    assert result.warnings == ()
+    assert (("db2", "STOP REPLICA IO_THREAD") in world.changes) == restarts
+    assert (("db2", "START REPLICA IO_THREAD") in world.changes) == restarts
+    assert not session.state.links["db2"].healing
 
 
-@virtual
-async def test_the_io_thread_is_never_restarted_while_the_link_is_cut_again() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "partition=dump")
-        world.links["db2"].retry_s = 60
-        healing = asyncio.create_task(turn(session, "partition=none"))
-        await asyncio.sleep(1)
-        world.sidecars["db2"].set_link("db1", Shape(cut=True))
-        await healing
-        assert not any("IO_THREAD" in what for _, what in world.changes)
+async def test_the_io_thread_is_never_restarted_while_the_link_is_cut_again(
+    world: World, session: Session
+) -> None:
+    await turn(session, "partition=dump")
+    world.links["db2"].retry_s = 60
+    healing = asyncio.create_task(turn(session, "partition=none"))
+    await asyncio.sleep(1)
+    world.sidecars["db2"].set_link("db1", Shape(cut=True))
+    await healing
+    assert not any("IO_THREAD" in what for _, what in world.changes)
 
 
-@virtual
-async def test_an_fsync_delay_is_effective_and_measured() -> None:
-    world = World()
-    async with world.attached() as session:
-        result = await turn(session, "fsync_delay=2ms", "fsync_delay@db2=5ms", "rtt=85")
-        measured = {str(change.name): change.measured_ms for change in result.changed}
-        assert measured == {
-            "fsync_delay": pytest.approx(2.2),
-            "fsync_delay@db2": pytest.approx(5.2),
-            "rtt@db2": pytest.approx(85),
-        }
-        assert session.state.disks["db2"].delay_ms == 5
-        assert world.requested["fsync_delay"] == 2.0
-
-
-@virtual
-async def test_an_idle_server_is_given_a_commit_to_fsync() -> None:
-    world = World()
+async def test_an_fsync_delay_is_measured_by_a_commit_where_the_server_is_idle_and_needs_the_shim(
+    world: World, session: Session
+) -> None:
+    result = await turn(session, "fsync_delay=2ms", "fsync_delay@db2=5ms", "rtt=85")
+    assert {str(change.name): change.measured_ms for change in result.changed} == {
+        "fsync_delay": pytest.approx(2.2),
+        "fsync_delay@db2": pytest.approx(5.2),
+        "rtt@db2": pytest.approx(85),
+    }
+    assert session.state.disks["db2"].delay_ms == 5
+    assert world.requested["fsync_delay"] == 2.0
     world.sidecars["db1"].fsynced_from_s = None
-    async with world.attached() as session:
-        result = await turn(session, "fsync_delay=2ms")
-        assert world.told()[1].startswith("INSERT")
-        assert result.changed[0].effective == 2.0
-        assert result.changed[0].measured_ms is None
-
-
-@virtual
-async def test_a_server_without_the_shim_refuses_with_the_reason() -> None:
-    world = World()
+    world.changes.clear()
+    result = await turn(session, "fsync_delay=3ms")
+    assert world.told()[1].startswith("INSERT")
+    assert (result.changed[0].effective, result.changed[0].measured_ms) == (3.0, None)
     world.sidecars["db1"].shim = False
-    async with world.attached() as session:
-        with pytest.raises(MissingPiece, match="fsync_delay cannot be changed: the server runs without"):
-            await turn(session, "fsync_delay=2ms")
-        assert world.changes == []
-        await turn(session, "fsync_delay@db2=2ms")
-        assert session.state.disks["db1"].fault == "the server runs without the fsync shim"
-
-
-@virtual
-async def test_status_probes_a_disk_that_was_never_probed() -> None:
-    world = World()
-    async with world.attached() as session:
-        status = await session.status()
-    assert [disk.probe_p50_ms for disk in status.disks] == [0.1, 0.1]
-
-
-@virtual
-async def test_two_apps_turn_in_turn_and_the_last_one_wins() -> None:
-    world = World()
-    async with world.attached() as one, world.attached("other") as other:
-        await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"), turn(one, "sync_binlog=0"))
-        assert world.requested == {"rtt@db2": 40.0, "sync_binlog": 0}
-        assert world.rtt_ms() == pytest.approx(40)
-
-
-@virtual
-async def test_an_app_that_does_not_end_its_turn_is_named_and_its_death_ends_it() -> None:
-    world = World()
-    async with world.attached() as one, world.attached("other") as other:
-        agent = other.fleet.source.agent
-        assert await agent.take_turn("lab tour (pid 7)", within_s=1) is None
-        with pytest.raises(StackUnavailable, match=r"lab tour \(pid 7\) has been changing knobs for 20 s"):
-            await turn(one, "rtt=20")
-        assert world.changes == []
-        waiting = asyncio.create_task(turn(one, "rtt=20"))
-        await asyncio.sleep(1)
-        await agent.close()
-        await waiting
-        assert world.rtt_ms() == pytest.approx(20)
+    await session.state.refresh()
+    world.changes.clear()
+    with pytest.raises(MissingPiece, match="fsync_delay cannot be changed: the server runs without"):
+        await turn(session, "fsync_delay=2ms")
+    assert world.changes == []
+    await turn(session, "fsync_delay@db2=2ms")
+    assert session.state.disks["db1"].fault == "the server runs without the fsync shim"
+    assert [disk.probe_p50_ms for disk in (await session.status()).disks] == [None, 0.1]

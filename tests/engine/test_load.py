@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import count
 
@@ -13,7 +14,7 @@ from replexplorer.core.knobs.catalogue import CATALOGUE, Backing, Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.engine.load import LoadDriver, measure
 from replexplorer.ports import LoadSettings, LoadTarget, Reporter
-from tests.fakes.clock import VirtualClock, virtual
+from tests.fakes.clock import VirtualClock
 from tests.fakes.load import PREPARING_S, FakeLoadProcess
 from tests.fakes.world import tasks_left
 
@@ -47,10 +48,17 @@ class Bench:
         return process
 
 
-@virtual
-async def test_intervals_are_kept_until_they_are_taken() -> None:
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    """One whose load runs."""
     bench = Bench()
     await bench.driver.start(TARGET, SETTINGS)
+    yield bench
+    await bench.driver.stop()
+    assert tasks_left() == []
+
+
+async def test_intervals_are_kept_until_they_are_taken(bench: Bench) -> None:
     assert bench.driver.effective() == {
         "clients": 4,
         "load_mode": "closed",
@@ -67,9 +75,9 @@ async def test_intervals_are_kept_until_they_are_taken() -> None:
     assert tasks_left() == []
 
 
-@virtual
 async def test_how_far_a_table_is_can_be_read_while_a_load_is_changed() -> None:
-    bench, told = Bench(), list[tuple[str, float | None]]()
+    bench = Bench()
+    told = list[tuple[str, float | None]]()
     bench.driver.on_progress.append(lambda *step: told.append(step))
     await bench.driver.start(TARGET, SETTINGS)
     assert bench.driver.prepared is None
@@ -81,22 +89,15 @@ async def test_how_far_a_table_is_can_be_read_while_a_load_is_changed() -> None:
     await bench.driver.stop()
 
 
-@virtual
-async def test_a_slow_reader_gets_fewer_intervals_and_every_commit() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
+async def test_a_slow_reader_gets_fewer_intervals_and_every_commit(bench: Bench) -> None:
     await asyncio.sleep(600.1)
     taken = bench.driver.inbox.take()
     assert len(taken) == 240
     assert taken[0].start_s < 1
     assert sum(interval.commits for interval in taken) == 200 * 1200
-    await bench.driver.stop()
 
 
-@virtual
-async def test_changes_reach_the_process_and_only_what_was_named_changes() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
+async def test_changes_reach_the_process_and_only_what_was_named_changes(bench: Bench) -> None:
     await bench.driver.change({"clients": 32})
     await bench.driver.change({"workload": "foo"})
     await bench.driver.fresh_sessions()
@@ -112,7 +113,6 @@ async def test_changes_reach_the_process_and_only_what_was_named_changes() -> No
     assert bench.driver.effective() == {}
 
 
-@virtual
 async def test_a_ledger_goes_on_in_its_run_until_another_is_begun() -> None:
     """Whatever the load did in between, and wherever it is begun again: a row has one number for ever."""
     bench = Bench()
@@ -138,7 +138,6 @@ async def test_a_ledger_goes_on_in_its_run_until_another_is_begun() -> None:
     await bench.driver.stop()
 
 
-@virtual
 async def test_every_load_knob_reaches_the_process() -> None:
     bench = Bench()
     await bench.driver.start(TARGET, replace(SETTINGS, workload="own.sql", script="SELECT 1"))
@@ -156,7 +155,6 @@ async def test_every_load_knob_reaches_the_process() -> None:
     await bench.driver.stop()
 
 
-@virtual
 async def test_a_start_that_fails_leaves_nothing_and_can_be_tried_again() -> None:
     bench = Bench()
     bench.failure = ServerRefused(1142, "no CREATE privilege")
@@ -171,7 +169,6 @@ async def test_a_start_that_fails_leaves_nothing_and_can_be_tried_again() -> Non
 
 
 @pytest.mark.parametrize("after_s", [0.0, PREPARING_S / 2])
-@virtual
 async def test_a_start_that_is_cancelled_leaves_no_process(after_s: float) -> None:
     bench = Bench()
     task = asyncio.create_task(bench.driver.start(TARGET, SETTINGS))
@@ -183,7 +180,6 @@ async def test_a_start_that_is_cancelled_leaves_no_process(after_s: float) -> No
     assert tasks_left() == []
 
 
-@virtual
 async def test_a_second_start_while_the_first_is_under_way_starts_no_second_process() -> None:
     bench = Bench()
     await asyncio.gather(
@@ -194,7 +190,6 @@ async def test_a_second_start_while_the_first_is_under_way_starts_no_second_proc
     await bench.driver.stop()
 
 
-@virtual
 async def test_a_stop_during_the_start_ends_it() -> None:
     bench = Bench()
     task = asyncio.create_task(bench.driver.start(TARGET, SETTINGS))
@@ -207,10 +202,7 @@ async def test_a_stop_during_the_start_ends_it() -> None:
     assert tasks_left() == []
 
 
-@virtual
-async def test_a_process_that_dies_says_why_once_and_can_be_started_again() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
+async def test_a_process_that_dies_says_why_once_and_can_be_started_again(bench: Bench) -> None:
     await asyncio.sleep(1)
     bench.driver.inbox.arrived.clear()
     bench.processes[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
@@ -230,10 +222,8 @@ async def test_a_process_that_dies_says_why_once_and_can_be_started_again() -> N
 # -- measure
 
 
-@virtual
-async def test_a_measurement_is_as_long_as_asked_and_begins_after_the_warm_up() -> None:
-    bench, clock = Bench(), VirtualClock()
-    await bench.driver.start(TARGET, SETTINGS)
+async def test_a_measurement_is_as_long_as_asked_and_begins_after_the_warm_up(bench: Bench) -> None:
+    clock = VirtualClock()
     await asyncio.sleep(3.2)
     began_s = clock.monotonic()
     seen: list[Interval] = []
@@ -247,19 +237,9 @@ async def test_a_measurement_is_as_long_as_asked_and_begins_after_the_warm_up() 
     assert all(interval.start_s >= began_s + 1.2 for interval in measured.intervals)
     assert len(seen) > len(measured.intervals) == 8
     assert measured.total.cpu_percent == pytest.approx(5)
-    await bench.driver.stop()
+    assert bench.processes[0].drains == 0
 
 
-@virtual
-async def test_without_a_warm_up_every_interval_counts() -> None:
-    bench = Bench(interval_s=1)
-    await bench.driver.start(TARGET, SETTINGS)
-    measured = await measure(bench.driver, VirtualClock(), duration_s=3)
-    assert [interval.start_s for interval in measured.intervals] == pytest.approx([0, 1, 2])
-    await bench.driver.stop()
-
-
-@virtual
 async def test_an_open_loop_is_drained_and_what_that_made_counts() -> None:
     bench = Bench(interval_s=1)
     await bench.driver.start(TARGET, replace(SETTINGS, mode="open", rate_tps=400.0))
@@ -272,40 +252,17 @@ async def test_an_open_loop_is_drained_and_what_that_made_counts() -> None:
     await bench.driver.stop()
 
 
-@virtual
-async def test_a_closed_loop_is_not_drained() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
-    await measure(bench.driver, VirtualClock(), duration_s=2)
-    assert bench.processes[0].drains == 0
-    await bench.driver.stop()
-
-
-@virtual
-async def test_a_load_that_dies_ends_the_measurement() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
+async def test_a_load_that_dies_ends_the_measurement(bench: Bench) -> None:
     task = asyncio.create_task(measure(bench.driver, VirtualClock(), duration_s=60))
     await asyncio.sleep(2)
     bench.processes[0].die(ReplexplorerError("signal 9"))
     with pytest.raises(StackUnavailable, match="signal 9"):
         await task
-
-
-@virtual
-async def test_a_load_that_died_before_does_not_hang_the_measurement() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
-    bench.processes[0].die()
-    await asyncio.sleep(5)
-    with pytest.raises(StackUnavailable, match="the load ended"):
+    with pytest.raises(StackUnavailable, match="signal 9"):  # nor is one waited for that died before
         await measure(bench.driver, VirtualClock(), duration_s=2)
 
 
-@virtual
-async def test_an_end_together_with_the_last_interval_is_no_failure() -> None:
-    bench = Bench()
-    await bench.driver.start(TARGET, SETTINGS)
+async def test_an_end_together_with_the_last_interval_is_no_failure(bench: Bench) -> None:
     task = asyncio.create_task(measure(bench.driver, VirtualClock(), duration_s=1))
     bench.driver.inbox.arrived.clear()
     for _ in range(2):

@@ -22,6 +22,8 @@ from replexplorer.ports import LoadSettings, LoadTarget, Reporter
 from tests.fakes.world import tasks_left
 from tests.waiting import patience
 
+pytestmark = pytest.mark.real_time
+
 TARGET = LoadTarget("127.0.0.1", 3306, "sandbox", "s3cret-word", "direct")
 SETTINGS = LoadSettings(clients=2, workload="update_index")
 LENGTH_S = 0.1

@@ -12,6 +12,8 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.tally import Outbox
 
+pytestmark = pytest.mark.real_time
+
 SPREAD_US = range(100, 40_000, 37)
 """So many distinct latencies that a few lines fill a pipe."""
 

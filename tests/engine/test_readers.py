@@ -105,7 +105,6 @@ def test_each_row_that_appears_above_the_others_is_written_down_once(
     run()
 
 
-@virtual
 async def test_a_node_that_was_away_is_read_again() -> None:
     table, log = Table(), Log()
     reader = asyncio.create_task(reading(table, log).live())

@@ -22,7 +22,6 @@ from replexplorer.engine.requested import (
     SharedMark,
     write_document,
 )
-from tests.fakes.clock import virtual
 from tests.fakes.sidecar import FakeAgent
 from tests.fakes.world import World
 
@@ -47,15 +46,12 @@ def an_agent(world: World, pid: int = 1) -> FakeAgent:
     return FakeAgent(world.sidecars["db1"], pid)
 
 
-@virtual
 async def test_nothing_was_ever_asked() -> None:
     requested = await read_requested(an_agent(World()))
     assert (requested.version, requested.values) == (0, {})
 
 
-@virtual
-async def test_writes_merge_and_versions_grow() -> None:
-    world = World()
+async def test_writes_merge_and_versions_grow(world: World) -> None:
     agent = an_agent(world)
     await write_requested(agent, {SYNC: 0}, writer="a", yes_tx=7)
     after = await write_requested(agent, {RTT: 85.0}, writer="b")
@@ -65,7 +61,6 @@ async def test_writes_merge_and_versions_grow() -> None:
     assert world.document.content["knobs"] == {"sync_binlog": 0, "rtt@db1:db2": 85.0}
 
 
-@virtual
 async def test_two_apps_that_write_at_once_lose_nothing() -> None:
     world = World(replicas=2)
     names = [KnobName("sync_relay_log", node) for node in ("db2", "db3")]
@@ -80,9 +75,7 @@ async def test_two_apps_that_write_at_once_lose_nothing() -> None:
     assert world.document.version == 4
 
 
-@virtual
-async def test_what_another_version_wrote_is_kept_and_not_believed() -> None:
-    world = World()
+async def test_what_another_version_wrote_is_kept_and_not_believed(world: World) -> None:
     world.document.version = 3
     world.document.content = {
         "knobs": {"sync_binlog": 0, "colour@db2": 1.5, "rtt@db2": "far", "semi_sync": None, "rtt": 5},
@@ -103,9 +96,7 @@ class Contended(FakeAgent):
         return await super().write_document(expect_version, content)
 
 
-@virtual
-async def test_a_document_that_never_stays_is_an_error() -> None:
-    world = World()
+async def test_a_document_that_never_stays_is_an_error(world: World) -> None:
     with pytest.raises(StackUnavailable, match="being written by another app: try again"):
         await write_requested(Contended(world.sidecars["db1"], 1), {SYNC: 0}, writer="us")
 
@@ -124,9 +115,7 @@ class Forgetful(FakeAgent):
         return written
 
 
-@virtual
-async def test_a_write_whose_answer_was_lost_is_made_again() -> None:
-    world = World()
+async def test_a_write_whose_answer_was_lost_is_made_again(world: World) -> None:
     agent = Forgetful(world.sidecars["db1"], 1)
     values: dict[KnobName, Value] = {SYNC: 0, RTT: 85.0}
     assert (await write_requested(agent, values, writer="us")).values == values
@@ -148,7 +137,6 @@ RECORDS = (
 )
 
 
-@virtual
 async def test_what_is_kept_is_read_as_it_was_written_and_what_cannot_be_read_is_left_out() -> None:
     agent = an_agent(World())
     flap = replace(FAULT, number=4, kind="flap", value="2/0.5", before={}, links=("db1:db2",))

@@ -14,7 +14,6 @@ from replexplorer.engine.observe.state import NO_LOAD
 from replexplorer.engine.outcome import DrivenLoad
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 from tests.turning import turn
 
@@ -36,9 +35,7 @@ async def load_of(world: World) -> tuple[str, int | None]:
         return str(load.driver).partition(" ")[0], load.clients
 
 
-@virtual
-async def test_a_load_of_three_clients_is_not_the_knobs_eight() -> None:
-    world = World()
+async def test_a_load_of_three_clients_is_not_the_knobs_eight(world: World) -> None:
     async with world.attached("load") as driver:
         await driver.drive(replace(driver.driving.settings(), clients=3, workload="insert"))
         assert await load_of(world) == ("load", 3)
@@ -48,9 +45,7 @@ async def test_a_load_of_three_clients_is_not_the_knobs_eight() -> None:
     assert await load_of(world) == ("None", 0)
 
 
-@virtual
-async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
-    world = World()
+async def test_a_second_view_draws_and_predicts_the_load_that_runs(world: World) -> None:
     async with world.attached("load") as driver, world.started(calibration=CALIBRATION) as viewer:
         await turn(viewer, "semi_sync=on", "rtt=85")
         await viewer.console.toggle_load()  # the dashboard gives the load to the verb
@@ -66,9 +61,7 @@ async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
         assert tick.predicted.tps == pytest.approx(20.0, rel=0.05)
 
 
-@virtual
-async def test_a_driver_whose_load_was_stopped_or_died_says_that_none_runs() -> None:
-    world = World()
+async def test_a_driver_whose_load_was_stopped_or_died_says_that_none_runs(world: World) -> None:
     async with world.started("tui") as tui:
         await tick_after(tui, 2.0)
         assert await load_of(world) == ("tui", 8)
@@ -81,9 +74,7 @@ async def test_a_driver_whose_load_was_stopped_or_died_says_that_none_runs() -> 
         assert await load_of(world) == ("tui", 0)
 
 
-@virtual
-async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so() -> None:
-    world = World()
+async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so(world: World) -> None:
     async with world.started("tui") as tui, world.attached("set") as other:
         await tick_after(tui, 2.0)
         await other.state.refresh()
@@ -97,18 +88,14 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so()
         assert (await turn(other, "clients=6")).changed[0].note == NO_LOAD
 
 
-@virtual
-async def test_an_app_that_does_not_tell_its_load_leaves_it_unknown() -> None:
+async def test_an_app_that_does_not_tell_its_load_leaves_it_unknown(world: World) -> None:
     """An older one: nobody invents its clients from the knob."""
-    world = World()
     async with world.attached("old") as old:
         await old.fleet.keeper.take_lease("tui")
         assert await load_of(world) == ("tui", None)
 
 
-@virtual
-async def test_where_every_agent_is_away_nobody_claims_that_no_load_runs() -> None:
-    world = World()
+async def test_where_every_agent_is_away_nobody_claims_that_no_load_runs(world: World) -> None:
     async with world.attached("status") as looker:
         for sidecar in world.sidecars.values():
             sidecar.stop()

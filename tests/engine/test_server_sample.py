@@ -8,8 +8,9 @@ import pytest
 
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
+from replexplorer.engine.session import Session
 from tests.engine.test_session import load_runs
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -39,67 +40,55 @@ def lag_ms(tick: Tick) -> float | None:
     return tick.truth.replicas[0].lag_ms if tick.truth and tick.truth.replicas else None
 
 
-@virtual
-async def test_a_tick_carries_the_anatomy_and_the_truth() -> None:
-    world = World()
-    async with world.started() as session:
-        counting = asyncio.create_task(keep_counting(world), name="server counters")
-        tick = await until_tick(
-            session, lambda tick: bool(tick.anatomy and tick.anatomy.parts.get(Part.BINLOG))
-        )
-        assert tick.anatomy is not None
-        assert tick.anatomy.parts.keys() == {Part.BINLOG, Part.OTHER}
-        assert tick.truth is not None
-        await turn(session, "rtt=20")
-        tick = await anext(session.ticks())
-        assert tick.anatomy is None, "a stretch reached across a change"
-        counting.cancel()
+async def test_a_tick_carries_the_anatomy_and_the_truth(world: World, tui: Session) -> None:
+    counting = asyncio.create_task(keep_counting(world), name="server counters")
+    tick = await until_tick(tui, lambda tick: bool(tick.anatomy and tick.anatomy.parts.get(Part.BINLOG)))
+    assert tick.anatomy is not None
+    assert tick.anatomy.parts.keys() == {Part.BINLOG, Part.OTHER}
+    assert tick.truth is not None
+    await turn(tui, "rtt=20")
+    tick = await anext(tui.ticks())
+    assert tick.anatomy is None, "a stretch reached across a change"
+    counting.cancel()
 
 
 @pytest.mark.parametrize("statements", range(8))
-@virtual
-async def test_a_timeout_amid_a_look_never_shows_a_protected_source(statements: int) -> None:
+async def test_a_timeout_amid_a_look_never_shows_a_protected_source(
+    world: World, tui: Session, statements: int
+) -> None:
     """Whichever statement of a look the timeout comes before, blocked gives way to degraded."""
-    world = World()
-    async with world.started() as session:
-        await turn(session, "semi_sync=on", "clients=8")
-        await until_tick(session, lambda tick: tick.protection.state == "protected")
-        await turn(session, "partition=both")
-        await until_tick(session, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
-        world.primary.time_out_before(statements)
-        tick = await until_tick(session, lambda tick: tick.protection.state != "blocked")
-        assert tick.protection.state == "degraded"
-        tick = await until_tick(session, lambda later: later.at_s > tick.at_s + 2)
-        assert tick.protection.fallbacks == 1, "else no later look counts it"
+    await turn(tui, "semi_sync=on", "clients=8")
+    await until_tick(tui, lambda tick: tick.protection.state == "protected")
+    await turn(tui, "partition=both")
+    await until_tick(tui, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
+    world.primary.time_out_before(statements)
+    tick = await until_tick(tui, lambda tick: tick.protection.state != "blocked")
+    assert tick.protection.state == "degraded"
+    tick = await until_tick(tui, lambda later: later.at_s > tick.at_s + 2)
+    assert tick.protection.fallbacks == 1, "else no later look counts it"
 
 
-@virtual
-async def test_a_server_without_these_tables_leaves_the_anatomy_to_other() -> None:
-    world = World()
-    async with world.started() as session:
-        tick = await until_tick(session, lambda tick: tick.anatomy is not None)
-        assert tick.anatomy is not None
-        assert tick.anatomy.parts.keys() == {Part.OTHER}
+async def test_a_server_without_these_tables_leaves_the_anatomy_to_other(tui: Session) -> None:
+    tick = await until_tick(tui, lambda tick: tick.anatomy is not None)
+    assert tick.anatomy is not None
+    assert tick.anatomy.parts.keys() == {Part.OTHER}
 
 
-@virtual
-async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_applied() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, lambda tick: lag_ms(tick) == 0)
-        world.replica.applied = {"queued": "uuid-0:5-9", "missing": "uuid-0:5-9", "applying_us": 2_500_000}
-        tick = await until_tick(session, lambda tick: lag_ms(tick) == 2500)
-        assert tick.truth is not None
-        assert tick.truth.replicas[0].queued == 5
-        world.crash("db2")
-        tick = await until_tick(session, lambda tick: lag_ms(tick) is None)
-        assert tick.truth is not None
-        assert tick.truth.replicas[0].queued is None
+async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_applied(
+    world: World, tui: Session
+) -> None:
+    await until_tick(tui, lambda tick: lag_ms(tick) == 0)
+    world.replica.applied = {"queued": "uuid-0:5-9", "missing": "uuid-0:5-9", "applying_us": 2_500_000}
+    tick = await until_tick(tui, lambda tick: lag_ms(tick) == 2500)
+    assert tick.truth is not None
+    assert tick.truth.replicas[0].queued == 5
+    world.crash("db2")
+    tick = await until_tick(tui, lambda tick: lag_ms(tick) is None)
+    assert tick.truth is not None
+    assert tick.truth.replicas[0].queued is None
 
 
-@virtual
-async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
-    world = World()
+async def test_a_heartbeat_a_second_while_our_load_runs(world: World) -> None:
     async with world.started(heartbeat=True) as session:
         await until_tick(session, load_runs)
         await asyncio.sleep(10)
@@ -112,27 +101,20 @@ async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
     assert not world.open_connections()
 
 
-@virtual
-async def test_no_heartbeat_unless_asked_for() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        await asyncio.sleep(5)
-        assert not world.primary.beats
+async def test_no_heartbeat_unless_asked_for(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    await asyncio.sleep(5)
+    assert not world.primary.beats
 
 
-@virtual
-async def test_a_stack_of_before_gets_the_heartbeats_table() -> None:
-    world = World()
+async def test_a_stack_of_before_gets_the_heartbeats_table(world: World) -> None:
     world.primary.has_heartbeat_table = False
     async with world.started(heartbeat=True):
         await until(lambda: bool(world.primary.beats))
         assert world.primary.has_heartbeat_table
 
 
-@virtual
-async def test_one_heartbeat_at_a_time_waits_for_an_acknowledgement() -> None:
-    world = World()
+async def test_one_heartbeat_at_a_time_waits_for_an_acknowledgement(world: World) -> None:
     async with world.started(heartbeat=True) as session:
         await until_tick(session, load_runs)
         await turn(session, "semi_sync=on", "semi_sync_timeout=60s")

@@ -28,7 +28,6 @@ def nothing_left(world: World) -> None:
     assert (world.open_connections(), world.open_bridges(), world.running_loads()) == (0, 0, 0)
 
 
-@virtual
 async def test_from_nothing_to_a_running_load() -> None:
     world, told = World(exists=False), list[str]()
     session = world.session()
@@ -48,9 +47,7 @@ async def test_from_nothing_to_a_running_load() -> None:
     nothing_left(world)
 
 
-@virtual
-async def test_a_live_stack_is_attached_to_and_not_brought_up() -> None:
-    world = World()
+async def test_a_live_stack_is_attached_to_and_not_brought_up(world: World) -> None:
     world.stack_failure = StackUnavailable("up was called")
     async with world.attached() as other:
         await turn(other, "clients=3", "workload=foo")
@@ -61,22 +58,18 @@ async def test_a_live_stack_is_attached_to_and_not_brought_up() -> None:
     nothing_left(world)
 
 
-@virtual
-async def test_a_half_dead_stack_is_repaired_and_gets_back_what_was_requested() -> None:
-    world = World()
+async def test_a_half_dead_stack_is_repaired_and_gets_back_what_was_requested(world: World) -> None:
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "sync_binlog=0", "rtt=20")
     world.crash("db1")
     world.sidecars["db2"].stop()
     async with world.started() as session:
-        assert world.primary.enabled
-        assert world.primary.variables["sync_binlog"] == "0"
+        assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
         assert world.rtt_ms() == pytest.approx(20.0)
         tick = await until_tick(session, lambda tick: tick.events)
         assert any(event.text.startswith("re-applied: ") for event in tick.events)
 
 
-@virtual
 async def test_up_gives_back_what_was_requested_and_says_whether_it_created() -> None:
     world, told = World(exists=False), list[str]()
     session = world.session("up", up=UpOptions())
@@ -90,7 +83,6 @@ async def test_up_gives_back_what_was_requested_and_says_whether_it_created() ->
     nothing_left(world)
 
 
-@virtual
 async def test_a_replica_that_joins_gets_what_all_others_were_asked_for() -> None:
     world = World(replicas=2)
     async with world.attached("set") as session:
@@ -106,61 +98,6 @@ async def test_a_replica_that_joins_gets_what_all_others_were_asked_for() -> Non
     nothing_left(world)
 
 
-@virtual
-async def test_a_dropped_terminal_never_removes_the_stack() -> None:
-    world = World(exists=False)
-    session = world.session(on_quit="remove")
-    await session.start(lambda *_: None)
-    assert "keeps running" in await session.close(keep=True)
-    assert world.exists
-    nothing_left(world)
-
-
-@virtual
-async def test_links_that_stay_cut_are_named_at_the_end() -> None:
-    world = World(replicas=2)
-    session = world.session()
-    await session.start(lambda *_: None)
-    await turn(session, "partition@db3=ack")
-    assert (await session.close()).endswith(
-        "removes it; partition db3 ack stays: `replexplorer set partition=none` heals it"
-    )
-
-
-@virtual
-async def test_a_stack_of_another_name_is_named_in_the_commands_to_type() -> None:
-    world = World()
-    session = world.session()
-    session.outside.provider.name = "demo"
-    await session.start(lambda *_: None)
-    await turn(session, "partition=both")
-    line = await session.close()
-    assert "`replexplorer down --stack demo` removes it" in line
-    assert line.endswith("partition both stays: `replexplorer set partition=none --stack demo` heals it")
-
-
-@virtual
-async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configured() -> None:
-    world = World(exists=False)
-    session = world.session(on_quit="remove")
-    await session.start(lambda *_: None)
-    await until_tick(session, load_runs)
-    await session.console.repair()
-    assert await session.close() == "stack 'default' is removed"
-    assert not world.exists
-    nothing_left(world)
-
-
-@virtual
-async def test_a_stack_that_was_found_is_kept() -> None:
-    world = World()
-    session = world.session(on_quit="remove")
-    await session.start(lambda *_: None)
-    assert "keeps running" in await session.close()
-    assert world.exists
-
-
-@virtual
 async def test_a_stack_that_does_not_come_up_is_removed_if_it_was_made_here() -> None:
     world = World(exists=False)
     world.servers_stay_away = True
@@ -172,60 +109,13 @@ async def test_a_stack_that_does_not_come_up_is_removed_if_it_was_made_here() ->
     nothing_left(world)
 
 
-@virtual
-async def test_a_stack_that_does_not_come_up_is_kept_if_it_was_found() -> None:
-    world = World()
+async def test_a_stack_that_does_not_come_up_is_kept_if_it_was_found(world: World) -> None:
     world.servers_stay_away = True
     world.crash("db2")
     session = world.session("up")
     with pytest.raises(StackUnavailable, match="db2 does not accept logins"):
         await session.up(lambda *_: None)
     assert (world.exists, world.removals) == (True, 0)
-    await session.disconnect()
-    nothing_left(world)
-
-
-@virtual
-async def test_a_replica_whose_threads_were_stopped_is_started_by_up() -> None:
-    world = World()
-    world.replica.io = world.replica.sql = "No"
-    session = world.session("up")
-    await session.up(lambda *_: None)
-    assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
-    await session.disconnect()
-
-
-@virtual
-async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> None:
-    world = World()
-    world.replica.sql, world.replica.sql_errno = "No", 1062
-    session = world.session("up")
-    with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io on, sql error\)"):
-        await session.up(lambda *_: None)
-    await session.disconnect()
-
-
-@virtual
-async def test_an_io_thread_that_gave_up_is_named_within_seconds() -> None:
-    world = World()
-    world.replica.io, world.replica.io_errno = "No", 1236
-    world.replica.refusals["START REPLICA"] = 1200
-    session = world.session("up")
-    async with asyncio.timeout(5):
-        with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io error, sql on\)"):
-            await session.up(lambda *_: None)
-    await session.disconnect()
-
-
-@virtual
-async def test_one_replica_that_cannot_ends_the_waiting_for_the_other() -> None:
-    world = World(replicas=2)
-    world.replica.sql, world.replica.sql_errno = "No", 1062
-    world.servers["db3"].io = "Connecting"
-    session = world.session("up")
-    with pytest.raises(StackUnavailable, match="db2 does not replicate"):
-        await session.up(lambda *_: None)
-    assert tasks_left() == []
     await session.disconnect()
     nothing_left(world)
 
@@ -256,7 +146,6 @@ def test_a_start_that_is_cancelled_anywhere_leaves_no_half_made_stack() -> None:
     assert outcomes.count("cancelled") > 10
 
 
-@virtual
 async def test_cancels_in_a_row_do_not_keep_a_stack_that_did_not_come_up() -> None:
     world = World(exists=False)
     world.servers_stay_away = True
@@ -301,18 +190,16 @@ def test_a_close_at_any_moment_leaves_nothing(stride: int) -> None:
         after(hundredths / 100)
 
 
-@virtual
-async def test_close_is_harmless_twice_and_before_the_start() -> None:
-    world = World()
+async def test_close_is_harmless_twice_and_before_the_start(world: World) -> None:
     session = world.session()
     assert await session.close() == "no stack 'default' was reached"
     await session.close()
     nothing_left(world)
 
 
-@virtual
-async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load_from_being_stopped() -> None:
-    world = World()
+async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load_from_being_stopped(
+    world: World,
+) -> None:
     session = world.session()
     await session.start(lambda *_: None)
     await until_tick(session, load_runs)
@@ -330,18 +217,6 @@ async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load
 # -- ticks
 
 
-@virtual
-async def test_ticks_come_twice_a_second_with_and_without_a_load() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        times = [tick.at_s async for tick in _some(session, 10)]
-        assert (times[-1] - times[0]) / 9 == pytest.approx(0.5, abs=0.01)
-        await session.console.toggle_load()
-        times = [tick.at_s async for tick in _some(session, 10)]
-        assert (times[-1] - times[1]) / 8 == pytest.approx(0.5, abs=0.01)
-
-
 async def _some(session: Session, count: int) -> AsyncIterator[Tick]:
     async for tick in session.ticks():
         yield tick
@@ -350,30 +225,25 @@ async def _some(session: Session, count: int) -> AsyncIterator[Tick]:
             return
 
 
-@virtual
-async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        seen: list[Tick] = []
-        async for tick in session.ticks():
-            seen.append(tick)
-            if len(seen) == 6:
-                break
-            if len(seen) == 2:
-                await session.console.mark("while nobody looks")
-            await asyncio.sleep(5)
-        gaps = [later.at_s - tick.at_s for tick, later in pairwise(seen)]
-        assert all(4.999 <= gap < 5.6 for gap in gaps), gaps
-        texts = [event.text for tick in seen for event in tick.events]
-        assert texts.count("while nobody looks") == 1
-        commits = sum(tick.load.n for tick in seen[1:] if tick.load)
-        assert commits == pytest.approx(8000 * (seen[-1].at_s - seen[0].at_s), rel=0.03)
+async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event(tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    seen: list[Tick] = []
+    async for tick in tui.ticks():
+        seen.append(tick)
+        if len(seen) == 6:
+            break
+        if len(seen) == 2:
+            await tui.console.mark("while nobody looks")
+        await asyncio.sleep(5)
+    gaps = [later.at_s - tick.at_s for tick, later in pairwise(seen)]
+    assert all(4.999 <= gap < 5.6 for gap in gaps), gaps
+    texts = [event.text for tick in seen for event in tick.events]
+    assert texts.count("while nobody looks") == 1
+    commits = sum(tick.load.n for tick in seen[1:] if tick.load)
+    assert commits == pytest.approx(8000 * (seen[-1].at_s - seen[0].at_s), rel=0.03)
 
 
-@virtual
-async def test_ticks_end_at_once_when_the_session_closes() -> None:
-    world = World()
+async def test_ticks_end_at_once_when_the_session_closes(world: World) -> None:
     session = world.session()
     await session.start(lambda *_: None)
     await until_tick(session, load_runs)
@@ -392,10 +262,10 @@ async def test_ticks_end_at_once_when_the_session_closes() -> None:
 # -- driver and viewer
 
 
-@virtual
-async def test_the_second_session_is_a_viewer_without_a_load_of_its_own() -> None:
-    world = World()
-    async with world.started("tui") as first, world.started("tui") as second:
+async def test_the_second_session_is_a_viewer_until_the_driver_has_gone(world: World) -> None:
+    first = world.session("tui")
+    await first.start(lambda *_: None)
+    async with world.started() as second:
         await until_tick(first, load_runs)
         tick = await until_tick(
             second, lambda tick: tick.viewer and tick.load is not None and tick.load.tps is not None
@@ -412,16 +282,6 @@ async def test_the_second_session_is_a_viewer_without_a_load_of_its_own() -> Non
         assert caught.value.exit_code == 4
         await turn(second, "sync_binlog=0")
         assert world.primary.variables["sync_binlog"] == "0"
-
-
-@virtual
-async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
-    world = World()
-    first = world.session("tui")
-    await first.start(lambda *_: None)
-    await until_tick(first, load_runs)
-    async with world.started("tui") as second:
-        await until_tick(second, lambda tick: tick.viewer)
         await first.close()
         tick = await until_tick(second, lambda tick: not tick.viewer)
         assert any("no longer drives the load" in event.text for event in tick.events)
@@ -431,9 +291,7 @@ async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
     nothing_left(world)
 
 
-@virtual
-async def test_a_second_load_is_refused_unless_it_is_beside() -> None:
-    world = World()
+async def test_a_second_load_is_refused_unless_it_is_beside(world: World) -> None:
     async with world.started("tui") as tui, world.attached("load") as load:
         await until_tick(tui, load_runs)
         with pytest.raises(StackUnavailable, match="add a load with --beside"):
@@ -443,25 +301,20 @@ async def test_a_second_load_is_refused_unless_it_is_beside() -> None:
             assert world.running_loads() == 2
 
 
-@virtual
-async def test_the_lease_is_taken_again_when_its_bridge_was_lost() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        for sidecar in world.sidecars.values():
-            sidecar.stop()
-        await until(lambda: world.claims.first("lease") is None)
-        for sidecar in world.sidecars.values():
-            sidecar.boot()
-        await until(lambda: world.claims.first("lease") is not None)
-        async with world.attached("load") as load:
-            with pytest.raises(StackUnavailable, match="drives the load"):
-                await load.drive(load.driving.settings())
+async def test_the_lease_is_taken_again_when_its_bridge_was_lost(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    for sidecar in world.sidecars.values():
+        sidecar.stop()
+    await until(lambda: world.claims.first("lease") is None)
+    for sidecar in world.sidecars.values():
+        sidecar.boot()
+    await until(lambda: world.claims.first("lease") is not None)
+    async with world.attached("load") as load:
+        with pytest.raises(StackUnavailable, match="drives the load"):
+            await load.drive(load.driving.settings())
 
 
-@virtual
-async def test_a_load_that_cannot_start_leaves_a_session_that_watches() -> None:
-    world = World()
+async def test_a_load_that_cannot_start_leaves_a_session_that_watches(world: World) -> None:
     world.load_failure = ServerRefused(1142, "no CREATE privilege")
     async with world.started() as session:
         tick = await until_tick(session, lambda tick: tick.events)
@@ -472,41 +325,24 @@ async def test_a_load_that_cannot_start_leaves_a_session_that_watches() -> None:
         await until_tick(session, load_runs)
 
 
-@virtual
-async def test_a_load_that_dies_is_told_and_can_be_started_again() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        world.loads[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
-        tick = await until_tick(session, lambda tick: tick.load and tick.load.state == "stopped")
-        assert tick.load is not None
-        assert tick.load.fault == "the load's process ended by itself (signal 9)"
-        await turn(session, "clients=2")
-        assert world.requested["clients"] == 2
-        assert await session.console.toggle_load()
-        tick = await until_tick(session, load_runs)
-        assert tick.load is not None
-        assert (tick.load.clients, tick.load.fault) == (2, None)
-
-
-@virtual
-async def test_the_load_stops_and_starts_by_hand() -> None:
-    world = World()
-    async with world.started() as session:
-        await until_tick(session, load_runs)
-        assert not await session.console.toggle_load()
-        assert world.running_loads() == 0
-        assert await session.console.toggle_load()
-        await until_tick(session, load_runs)
-        assert world.running_loads() == 1
+async def test_a_load_that_dies_is_told_and_can_be_started_again(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    world.loads[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
+    tick = await until_tick(tui, lambda tick: tick.load and tick.load.state == "stopped")
+    assert tick.load is not None
+    assert tick.load.fault == "the load's process ended by itself (signal 9)"
+    await turn(tui, "clients=2")
+    assert world.requested["clients"] == 2
+    assert await tui.console.toggle_load()
+    tick = await until_tick(tui, load_runs)
+    assert tick.load is not None
+    assert (tick.load.clients, tick.load.fault) == (2, None)
 
 
 # -- status
 
 
-@virtual
-async def test_status_tells_what_is_known_of_a_dead_node() -> None:
-    world = World()
+async def test_status_tells_what_is_known_of_a_dead_node(world: World) -> None:
     world.crash("db2")
     async with world.attached("status") as session:
         status = await session.status()
@@ -526,11 +362,62 @@ async def test_status_tells_what_is_known_of_a_dead_node() -> None:
         assert "no agent on db1" in str(status.links[0].fault)
 
 
-@virtual
-async def test_status_names_the_driver() -> None:
-    world = World()
-    async with world.started("tui") as tui, world.attached("status") as session:
+@pytest.mark.parametrize(
+    ("exists", "keep", "told"),
+    [(True, False, "keeps running"), (False, True, "keeps running"), (False, False, "is removed")],
+)
+async def test_on_quit_only_a_stack_made_here_is_removed_and_never_when_the_terminal_went(
+    exists: bool, keep: bool, told: str
+) -> None:
+    world = World(exists=exists)
+    session = world.session(on_quit="remove")
+    await session.start(lambda *_: None)
+    await until_tick(session, load_runs)
+    await session.console.repair()
+    assert told in await session.close(keep=keep)
+    assert world.exists is (told != "is removed")
+    nothing_left(world)
+
+
+async def test_links_that_stay_cut_are_named_at_the_end_in_commands_of_this_stack() -> None:
+    world = World(replicas=2)
+    session = world.session()
+    session.outside.provider.name = "demo"
+    await session.start(lambda *_: None)
+    await turn(session, "partition@db3=ack")
+    line = await session.close()
+    assert "`replexplorer down --stack demo` removes it" in line
+    assert line.endswith("partition db3 ack stays: `replexplorer set partition=none --stack demo` heals it")
+
+
+async def test_threads_that_were_stopped_are_started_by_up_and_one_that_cannot_is_named_at_once() -> None:
+    world = World(replicas=2)
+    world.replica.io = world.replica.sql = "No"
+    async with world.attached("up") as session, asyncio.timeout(20):
+        await session.up(lambda *_: None)
+        assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
+        world.replica.sql, world.replica.sql_errno = "No", 1062
+        world.servers["db3"].io = "Connecting"
+        with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io on, sql error\)"):
+            await session.up(lambda *_: None)
+        assert tasks_left() == []
+        world.replica.sql, world.replica.sql_errno = "Yes", 0
+        world.replica.io, world.replica.io_errno = "No", 1236
+        world.replica.refusals["START REPLICA"] = 1200
+        with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io error, sql on\)"):
+            await session.up(lambda *_: None)
+    nothing_left(world)
+
+
+async def test_ticks_come_twice_a_second_with_and_without_a_load(world: World, tui: Session) -> None:
+    for starts in (False, True):
         await until_tick(tui, load_runs)
-        status = await session.status()
-        assert str(status.load.driver).startswith("tui (pid ")
-        assert status.load.clients == 8
+        times = [tick.at_s async for tick in _some(tui, 10)]
+        assert (times[-1] - times[0]) / 9 == pytest.approx(0.5, abs=0.01)
+        if starts:
+            break
+        assert not await tui.console.toggle_load()
+        assert world.running_loads() == 0
+        times = [tick.at_s async for tick in _some(tui, 10)]
+        assert (times[-1] - times[1]) / 8 == pytest.approx(0.5, abs=0.01)
+        assert await tui.console.toggle_load()

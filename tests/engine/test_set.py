@@ -14,10 +14,11 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.requested import write_document
 from replexplorer.engine.session import Session
-from tests.fakes.clock import virtual
+from tests.engine.test_session import load_runs
 from tests.fakes.servers import mysql_9
 from tests.fakes.world import SWITCHES, World
 from tests.turning import turn
+from tests.waiting import until_tick
 
 ENABLED = f"{SWITCHES}enabled"
 
@@ -26,122 +27,10 @@ def effects(result: SetResult) -> dict[str, object]:
     return {str(change.name): change.effective for change in result.changed}
 
 
-@virtual
-async def test_statements_run_in_the_safe_order_and_are_effective() -> None:
-    world = World()
-    async with world.attached() as session:
-        result = await turn(
-            session, "rtt=85ms", "semi_sync=on", "wait_point=after_commit", "sync_binlog=0", "clients=4"
-        )
-    assert world.told(kick=False) == [
-        "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
-        "SET GLOBAL sync_binlog = 0",
-        "SET GLOBAL rpl_semi_sync_source_enabled = ON",
-        "link db2 42.450",
-        "db2: link db1 42.450",
-        "write document",
-    ]
-    assert sum(line.startswith("INSERT") for line in world.told()) == 1
-    assert effects(result) == {
-        "wait_point": "after_commit",
-        "sync_binlog": 0,
-        "semi_sync": "on",
-        "rtt@db2": 85.0,
-        "clients": None,
-    }
-    assert {str(change.name): change.note for change in result.changed}["clients"] == "no load runs"
-    assert all(change.took_ms > 0 for change in result.changed if change.note is None)
-    assert world.rtt_ms() == pytest.approx(85.0)
-    assert world.requested == {
-        "rtt@db2": 85.0,
-        "semi_sync": "on",
-        "sync_binlog": 0,
-        "wait_point": "after_commit",
-        "clients": 4,
-    }
-    assert not result.rolled_back
-
-
-@virtual
-async def test_a_falling_delay_goes_first_and_semi_sync_goes_off_first() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "rtt=85", "semi_sync=on")
-        world.changes.clear()
-        await turn(session, "sync_binlog=100", "semi_sync=off", "rtt=0")
-    assert world.told() == [
-        "link db2 0.000",
-        "db2: link db1 0.000",
-        "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
-        "SET GLOBAL sync_binlog = 100",
-        "write document",
-    ]
-    assert world.rtt_ms() == pytest.approx(0.1)
-
-
-@virtual
-async def test_an_applier_stops_around_its_settings_once_and_runs_again() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "replica_parallel_workers=8", "replica_preserve_commit_order=off")
-    assert world.told() == [
-        "db2: STOP REPLICA SQL_THREAD",
-        "db2: SET GLOBAL replica_parallel_workers = 8",
-        "db2: SET GLOBAL replica_preserve_commit_order = OFF",
-        "db2: START REPLICA SQL_THREAD",
-        "write document",
-    ]
-    assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
-
-
-@virtual
-async def test_an_applier_that_somebody_stopped_is_not_started() -> None:
-    world = World()
-    world.replica.sql = "No"
-    async with world.attached() as session:
-        await turn(session, "replica_parallel_workers=8")
-    assert world.told() == ["db2: SET GLOBAL replica_parallel_workers = 8", "write document"]
-    assert world.replica.sql == "No"
-
-
-@virtual
-async def test_an_applier_runs_again_when_its_setting_is_refused() -> None:
-    world = World()
-    world.replica.refusals["SET GLOBAL replica_parallel_workers"] = 1227
-    async with world.attached() as session:
-        with pytest.raises(RolledBack, match="1227"):
-            await turn(session, "replica_parallel_workers=8")
-    assert world.replica.sql == "Yes"
-
-
-@virtual
-async def test_a_set_that_is_so_already_runs_nothing() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "sync_binlog=0", "rtt=20", "semi_sync=on")
-        before, version = len(world.changes), world.document.version
-        result = await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=0")
-    assert result.changed == ()
-    assert {str(name) for name in result.unchanged} == {"semi_sync", "rtt@db2", "sync_binlog"}
-    assert (len(world.changes), world.document.version) == (before, version)
-
-
-@virtual
-async def test_a_default_that_is_asked_for_is_requested_though_nothing_runs() -> None:
-    world = World()
-    async with world.attached() as session:
-        assert (await turn(session, "sync_binlog=1")).changed == ()
-    assert world.requested == {"sync_binlog": 1}
-    assert world.told() == ["write document"]
-
-
-@virtual
-async def test_a_dry_run_runs_nothing() -> None:
-    world = World()
-    async with world.attached() as session:
-        before = world.state()
-        result = await turn(session, "semi_sync=on", "rtt=85", "clients=2", "sync_binlog=0", dry_run=True)
-        events = session.event_log.take_events()
+async def test_a_dry_run_runs_nothing(world: World, session: Session) -> None:
+    before = world.state()
+    result = await turn(session, "semi_sync=on", "rtt=85", "clients=2", "sync_binlog=0", dry_run=True)
+    events = session.event_log.take_events()
     assert result.dry_run
     assert (world.changes, world.document.version, world.state()) == ([], 0, before)
     assert [change.effective for change in result.changed] == [None] * 4
@@ -149,9 +38,7 @@ async def test_a_dry_run_runs_nothing() -> None:
     assert events == ()
 
 
-@virtual
-async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look_at_it() -> None:
-    world = World()
+async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look_at_it(world: World) -> None:
     world.primary.stuck.add("sync_binlog")
     async with world.attached() as session:
         before = world.state()
@@ -193,92 +80,42 @@ CHANGES = [
 KICK = CHANGES.index(mysql_9().kick)
 
 
-@virtual
-async def test_a_set_of_every_kind_of_knob() -> None:
-    world = World()
-    async with world.started() as session:
-        await _load_runs(session)
-        await turn(session, *KNOBS)
-        assert world.told() == CHANGES
-        assert world.loads[0].history[-1].clients == 2
-        assert world.loads[0].history[-1].fresh_sessions == 1
+async def test_a_document_that_cannot_be_written_takes_the_change_back(
+    world: World, session: Session
+) -> None:
+    before = world.state()
+    for sidecar in world.sidecars.values():
+        sidecar.refusals["write_document"] = StackUnavailable("the disk is full")
+    with pytest.raises(RolledBack, match="the disk is full: nothing is changed") as caught:
+        await turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on")
+    assert caught.value.exit_code == 4
+    assert world.state() == before
+    assert world.document.version == 0
 
 
-async def _load_runs(session: Session) -> None:
-    async for tick in session.ticks():
-        if tick.load is not None and tick.load.tps:
-            return
-
-
-@pytest.mark.parametrize("position", range(len(CHANGES) - 1))
-@virtual
-async def test_a_failure_at_any_change_takes_everything_back(position: int) -> None:
-    world = World()
-    async with world.started() as session:
-        await _load_runs(session)
-        before = world.state()
-        world.trouble_at = len(world.changes) + position
-        if position == KICK:  # a test commit that is refused is a warning
-            result = await turn(session, *KNOBS)
-            assert any("our test commit was refused" in warning for warning in result.warnings)
-        else:
-            with pytest.raises(RolledBack) as caught:
-                await turn(session, *KNOBS)
-            assert caught.value.complete
-            assert caught.value.hint.endswith("nothing is changed")
-            assert world.state() == before
-            assert (world.requested, world.document.version) == ({}, 0)
-        assert len(world.changes) > world.trouble_at
-        world.trouble_at = None
-        result = await turn(session, *KNOBS)
-        assert world.primary.variables[ENABLED] == "ON"
-        assert world.requested["semi_sync"] == "on"
-        assert world.primary.variables["sync_binlog"] == "0"
-        assert world.rtt_ms() == pytest.approx(85.0)
-
-
-@virtual
-async def test_a_document_that_cannot_be_written_takes_the_change_back() -> None:
-    world = World()
-    async with world.attached() as session:
-        before = world.state()
-        for sidecar in world.sidecars.values():
-            sidecar.refusals["write_document"] = StackUnavailable("the disk is full")
-        with pytest.raises(RolledBack, match="the disk is full: nothing is changed") as caught:
-            await turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on")
-        assert caught.value.exit_code == 4
-        assert world.state() == before
-        assert world.document.version == 0
-
-
-@virtual
-async def test_a_server_that_refuses_the_undo_of_what_it_refused_is_unchanged() -> None:
-    world = World()
-    async with world.attached() as session:
-        before = world.state()
-        world.primary.refusals["SET GLOBAL"] = 1227
-        for texts in (("semi_sync=on",), ("rtt=20", "sync_binlog=0")):
-            with pytest.raises(RolledBack, match=r"1227 .*nothing is changed") as caught:
-                await turn(session, *texts)
-            assert caught.value.complete
-            assert caught.value.exit_code == 5
+async def test_a_server_that_refuses_the_undo_of_what_it_refused_is_unchanged(
+    world: World, session: Session
+) -> None:
+    before = world.state()
+    world.primary.refusals["SET GLOBAL"] = 1227
+    for texts in (("semi_sync=on",), ("rtt=20", "sync_binlog=0")):
+        with pytest.raises(RolledBack, match=r"1227 .*nothing is changed") as caught:
+            await turn(session, *texts)
+        assert caught.value.complete
+        assert caught.value.exit_code == 5
     assert world.state() == before
 
 
-@virtual
-async def test_what_cannot_be_taken_back_is_named() -> None:
-    world = World()
-    async with world.attached() as session:
-        world.primary.refusals["SET GLOBAL sync_binlog = 1"] = 1227
-        world.replica.refusals["SET GLOBAL sync_relay_log"] = 1227
-        world.primary.stuck.add("innodb_flush_log_at_trx_commit")
-        with pytest.raises(RolledBack) as caught:
-            await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
+async def test_what_cannot_be_taken_back_is_named(world: World, session: Session) -> None:
+    world.primary.refusals["SET GLOBAL sync_binlog = 1"] = 1227
+    world.replica.refusals["SET GLOBAL sync_relay_log"] = 1227
+    world.primary.stuck.add("innodb_flush_log_at_trx_commit")
+    with pytest.raises(RolledBack) as caught:
+        await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
     assert not caught.value.complete
     assert "not rolled back: SET GLOBAL sync_binlog = 1" in str(caught.value)
 
 
-@virtual
 async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip() -> None:
     world = World(replicas=2)
     async with world.attached() as session:
@@ -297,119 +134,36 @@ async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip() -> 
         assert world.rtt_ms("db3") == pytest.approx(85.0)
 
 
-@virtual
-async def test_a_round_trip_below_the_path_is_its_floor_and_says_so() -> None:
-    world = World()
-    async with world.attached() as session:
-        result = await turn(session, "rtt=0.05")
-        assert effects(result) == {"rtt@db2": 0.1}
-        assert any("floor" in warning for warning in result.warnings)
-        assert session.state.lost_values(("db2",)) == {}
+async def test_a_round_trip_below_the_path_is_its_floor_and_says_so(session: Session) -> None:
+    result = await turn(session, "rtt=0.05")
+    assert effects(result) == {"rtt@db2": 0.1}
+    assert any("floor" in warning for warning in result.warnings)
+    assert session.state.lost_values(("db2",)) == {}
 
 
-@virtual
-async def test_probes_that_never_answer_end_the_wait_and_not_the_set() -> None:
-    world = World()
-    async with world.attached() as session:
-        for sidecar in world.sidecars.values():
-            sidecar.watched.clear()
-        began_s = asyncio.get_running_loop().time()
-        assert effects(await turn(session, "rtt=1000")) == {"rtt@db2": 1000.0}
-        assert 3.0 <= asyncio.get_running_loop().time() - began_s < 3.3
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("nonsense=1", "unknown knob"),
-        ("sync_binlog=-1", "out of range"),
-        ("sync_binlog@nowhere=1", "no node 'nowhere'"),
-        ("wait_point=sometimes", "not known"),
-        ("rtt=abc", "not a number"),
-        ("replica_parallel_workers=0", "out of range"),
-        ("innodb_doublewrite=off", "cannot change from on to off"),
-    ],
-)
-@virtual
-async def test_bad_input_changes_nothing(text: str, message: str) -> None:
-    world = World()
-    async with world.attached() as session:
-        with pytest.raises(UsageError, match=message):
-            await turn(session, "semi_sync=on", text)
-    assert world.changes == []
-
-
-@virtual
-async def test_two_changes_at_once_in_one_app_run_one_after_the_other() -> None:
-    world = World()
-    async with world.attached() as session:
-        await asyncio.gather(
-            turn(session, "rtt=85", "sync_binlog=0"), turn(session, "rtt=0"), turn(session, "sync_binlog=1")
-        )
-        assert world.requested == {"rtt@db2": 0.0, "sync_binlog": 1}
-        assert world.rtt_ms() == pytest.approx(0.1)
-        assert world.primary.variables["sync_binlog"] == "1"
-
-
-@virtual
-async def test_two_apps_that_set_at_once_lose_nothing() -> None:
-    world = World()
-    async with world.attached("one") as one, world.attached("two") as two:
-        await asyncio.gather(turn(one, "sync_binlog=0", "semi_sync=on"), turn(two, "rtt=85", "clients=3"))
-        assert world.requested == {
-            "sync_binlog": 0,
-            "semi_sync": "on",
-            "rtt@db2": 85.0,
-            "clients": 3,
-        }
+async def test_probes_that_never_answer_end_the_wait_and_not_the_set(world: World, session: Session) -> None:
+    for sidecar in world.sidecars.values():
+        sidecar.watched.clear()
+    began_s = asyncio.get_running_loop().time()
+    assert effects(await turn(session, "rtt=1000")) == {"rtt@db2": 1000.0}
+    assert 3.0 <= asyncio.get_running_loop().time() - began_s < 3.3
 
 
 # -- undo and reset
 
 
-@virtual
-async def test_undo_goes_back_change_by_change_and_then_refuses() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "sync_binlog=0")
-        await turn(session, "sync_binlog=100", "rtt=85")
-        assert effects(await session.console.undo()) == {"rtt@db2": 0.0, "sync_binlog": 0}
-        assert effects(await session.console.undo()) == {"sync_binlog": 1}
-        with pytest.raises(UsageError, match="nothing to undo"):
-            await session.console.undo()
-        assert world.requested == {"sync_binlog": 1, "rtt@db2": 0.0}
+async def test_reset_is_one_change_with_one_undo(world: World, session: Session) -> None:
+    await turn(session, "semi_sync=on", "rtt=20", "sync_binlog=0", "replica_parallel_workers=8", "clients=2")
+    turned = world.state()
+    await session.console.reset()
+    assert world.primary.variables[ENABLED] == "OFF"
+    assert world.rtt_ms() == pytest.approx(0.1)
+    assert session.state.requested_value(KnobName("clients", "load")) == 8
+    await session.console.undo()
+    assert world.state() == turned
+    assert world.requested["clients"] == 2
 
 
-@virtual
-async def test_an_undo_that_fails_can_be_tried_again() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "sync_binlog=0")
-        world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
-        with pytest.raises(RolledBack):
-            await session.console.undo()
-        world.primary.refusals.clear()
-        assert effects(await session.console.undo()) == {"sync_binlog": 1}
-
-
-@virtual
-async def test_reset_is_one_change_with_one_undo() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(
-            session, "semi_sync=on", "rtt=20", "sync_binlog=0", "replica_parallel_workers=8", "clients=2"
-        )
-        turned = world.state()
-        await session.console.reset()
-        assert world.primary.variables[ENABLED] == "OFF"
-        assert world.rtt_ms() == pytest.approx(0.1)
-        assert session.state.requested_value(KnobName("clients", "load")) == 8
-        await session.console.undo()
-        assert world.state() == turned
-        assert world.requested["clients"] == 2
-
-
-@virtual
 async def test_a_knob_s_default_is_that_of_the_server_it_stands_on() -> None:
     name = KnobName("wait_point", SOURCE)
     async with World().attached() as session:
@@ -426,15 +180,14 @@ async def test_a_knob_s_default_is_that_of_the_server_it_stands_on() -> None:
 # -- semi-sync
 
 
-@virtual
-async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and_a_look() -> None:
-    world = World()
-    async with world.attached() as session:
-        began_s = asyncio.get_running_loop().time()
-        await turn(session, "semi_sync=on")
-        took_s = asyncio.get_running_loop().time() - began_s
-        await session.state.refresh()
-        assert session.state.protection().state is ProtectionState.PROTECTED
+async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and_a_look(
+    world: World, session: Session
+) -> None:
+    began_s = asyncio.get_running_loop().time()
+    await turn(session, "semi_sync=on")
+    took_s = asyncio.get_running_loop().time() - began_s
+    await session.state.refresh()
+    assert session.state.protection().state is ProtectionState.PROTECTED
     assert [line.split(" (")[0] for line in world.told()] == [
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
         "INSERT INTO replexplorer.kick",
@@ -444,9 +197,7 @@ async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and
     assert world.document.content["yes_tx_at_enabling"] == 0
 
 
-@virtual
-async def test_an_unregistered_replica_restarts_its_io_thread_first() -> None:
-    world = World()
+async def test_an_unregistered_replica_restarts_its_io_thread_first(world: World) -> None:
     world.replica.registered = False
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
@@ -463,9 +214,7 @@ async def test_an_unregistered_replica_restarts_its_io_thread_first() -> None:
     assert any("db2 registers for semi-sync" in text for text in told)
 
 
-@virtual
-async def test_a_replica_that_does_not_register_in_time_is_a_warning() -> None:
-    world = World()
+async def test_a_replica_that_does_not_register_in_time_is_a_warning(world: World) -> None:
     world.replica.registered, world.replica.silent = False, True
     async with world.attached() as session:
         result = await turn(session, "semi_sync=on", "semi_sync_timeout=60000")
@@ -474,7 +223,6 @@ async def test_a_replica_that_does_not_register_in_time_is_a_warning() -> None:
         assert world.replica.io == "Yes"
 
 
-@virtual
 async def test_only_the_replica_that_is_missing_restarts() -> None:
     world = World(replicas=2)
     world.servers["db3"].registered = False
@@ -485,7 +233,6 @@ async def test_only_the_replica_that_is_missing_restarts() -> None:
         assert session.state.protection().replicas_acking == 2
 
 
-@virtual
 async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() -> None:
     """Both say that they are registered and one is counted: each restarts, and neither hangs."""
     world = World(replicas=2)
@@ -502,42 +249,10 @@ async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() ->
         assert result.warnings == ()
 
 
-@virtual
-async def test_semi_sync_with_the_replica_down_is_refused_and_changes_nothing() -> None:
-    world = World()
-    world.crash("db2")
-    async with world.attached() as session:
-        before = world.state()
-        with pytest.raises(StackUnavailable, match=r"needs 1 replica, and db2 is down.*up") as caught:
-            await turn(session, "semi_sync=on", "sync_binlog=0")
-        assert caught.value.exit_code == 4
-        assert (world.state(), world.changes, world.document.version) == (before, [], 0)
-
-
-@virtual
-async def test_a_dead_replica_does_not_keep_the_primary_from_being_set() -> None:
-    world = World()
-    world.crash("db2")
-    async with world.attached() as session:
-        assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
-        with pytest.raises(StackUnavailable, match="db2 is down"):
-            await turn(session, "sync_relay_log=1")
-
-
-@virtual
-async def test_a_primary_that_is_down_is_exit_4() -> None:
-    world = World()
-    world.crash("db1")
-    async with world.attached() as session:
-        with pytest.raises(StackUnavailable, match="primary is down") as caught:
-            await turn(session, "sync_binlog=0")
-        assert caught.value.exit_code == 4
-
-
 @pytest.mark.parametrize("counted", [True, False])
-@virtual
-async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counted: bool) -> None:
-    world = World()
+async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(
+    world: World, counted: bool
+) -> None:
     world.replica.silent = not counted
     world.primary.acknowledges = False
     async with world.attached() as session:
@@ -554,10 +269,8 @@ async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counte
         assert session.state.protection().state is ProtectionState.PROTECTED
 
 
-@virtual
-async def test_who_waits_for_another_app_s_change_is_told_for_whom() -> None:
-    world = World()
-    async with world.attached("set") as session, world.attached("tui") as other:
+async def test_who_waits_for_another_app_s_change_is_told_for_whom(world: World, session: Session) -> None:
+    async with world.attached("tui") as other:
         said: list[str] = []
         session.narrate = said.append
         await turn(session, "sync_binlog=2")
@@ -573,7 +286,6 @@ async def test_who_waits_for_another_app_s_change_is_told_for_whom() -> None:
                 await turn(session, "sync_binlog=4")
 
 
-@virtual
 async def test_a_verb_that_turns_at_once_looks_once() -> None:
     world = World(replicas=2)
     session = world.session("set")
@@ -590,7 +302,6 @@ async def test_a_verb_that_turns_at_once_looks_once() -> None:
 # -- who acknowledges
 
 
-@virtual
 async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -> None:
     world = World(replicas=2)
     async with world.attached() as session:
@@ -616,7 +327,6 @@ async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -
         (("loss=50",), False),
     ],
 )
-@virtual
 async def test_when_no_acknowledgement_can_come_it_is_said_beside_the_state(
     links: tuple[str, ...], no_ack_can_come: bool
 ) -> None:
@@ -632,85 +342,45 @@ async def test_when_no_acknowledgement_can_come_it_is_said_beside_the_state(
 # -- what was asked for before
 
 
-@virtual
-async def test_semi_sync_asked_again_is_mended_where_a_replica_was_unregistered_by_hand() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        world.replica.unregister()
-        world.changes.clear()
-        result = await turn(session, "semi_sync=on")
-        await session.state.refresh()
-        assert session.state.protection().state is ProtectionState.PROTECTED
-    assert [line.split(" (")[0] for line in world.told()] == [
-        "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
-        "db2: STOP REPLICA IO_THREAD",
-        "db2: START REPLICA IO_THREAD",
-        "INSERT INTO replexplorer.kick",
-    ]
-    assert (result.unmet, result.warnings) == ((), ())
-    assert effects(result) == {"semi_sync": "on"}
-    assert result.changed[0].statements[0] == "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+async def test_semi_sync_that_cannot_be_mended_is_said(world: World, session: Session) -> None:
+    await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
+    world.replica.silent = True
+    world.replica.unregister()
+    result = await turn(session, "semi_sync=on", "sync_binlog=0")
+    (line,) = result.unmet
+    assert line.startswith("semi_sync is on and blocked: 0 of 1 replicas acknowledge")
+    assert world.primary.variables["sync_binlog"] == "0"
 
 
-@virtual
-async def test_a_replica_that_is_registered_but_switched_off_is_switched_on_and_stays_connected() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        world.replica.variables["rpl_semi_sync_replica_enabled"] = "OFF"
-        world.changes.clear()
-        await turn(session, "semi_sync=on")
-    assert world.told(kick=False) == ["db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON"]
-
-
-@virtual
-async def test_semi_sync_that_cannot_be_mended_is_said() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
-        world.replica.silent = True
-        world.replica.unregister()
-        result = await turn(session, "semi_sync=on", "sync_binlog=0")
-        (line,) = result.unmet
-        assert line.startswith("semi_sync is on and blocked: 0 of 1 replicas acknowledge")
-        assert world.primary.variables["sync_binlog"] == "0"
-
-
-@virtual
-async def test_semi_sync_behind_a_link_that_was_asked_to_be_cut_is_as_asked() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "partition=both")
-        world.replica.source_went()
-        world.changes.clear()
-        result = await turn(session, "semi_sync=on")
+async def test_semi_sync_behind_a_link_that_was_asked_to_be_cut_is_as_asked(
+    world: World, session: Session
+) -> None:
+    await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "partition=both")
+    world.replica.source_went()
+    world.changes.clear()
+    result = await turn(session, "semi_sync=on")
     assert result.unmet == ()
     assert any("semi_sync is on and" in warning for warning in result.warnings)
     assert not any("IO_THREAD" in line for line in world.told())
 
 
-@virtual
-async def test_up_mends_what_was_unregistered_by_hand() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        world.replica.unregister()
-        await session.up(lambda *_: None)
-        assert session.state.protection().state is ProtectionState.PROTECTED
-        assert world.replica.variables["rpl_semi_sync_replica_enabled"] == "ON"
-        world.changes.clear()
-        await session.up(lambda *_: None)
+async def test_up_mends_what_was_unregistered_by_hand(world: World, session: Session) -> None:
+    await turn(session, "semi_sync=on")
+    world.replica.unregister()
+    await session.up(lambda *_: None)
+    assert session.state.protection().state is ProtectionState.PROTECTED
+    assert world.replica.variables["rpl_semi_sync_replica_enabled"] == "ON"
+    world.changes.clear()
+    await session.up(lambda *_: None)
     assert world.told() == []
 
 
-@virtual
-async def test_a_variable_that_was_set_by_hand_is_asked_again_with_the_applier_s_restart() -> None:
+async def test_a_variable_that_was_set_by_hand_is_asked_again_with_the_applier_s_restart(
+    world: World, session: Session
+) -> None:
     """It has the value; the applier that runs was started with another."""
-    world = World()
-    async with world.attached() as session:
-        world.replica.variables["replica_parallel_workers"] = "8"
-        await turn(session, "replica_parallel_workers=8")
+    world.replica.variables["replica_parallel_workers"] = "8"
+    await turn(session, "replica_parallel_workers=8")
     assert world.told() == [
         "db2: STOP REPLICA SQL_THREAD",
         "db2: SET GLOBAL replica_parallel_workers = 8",
@@ -719,23 +389,20 @@ async def test_a_variable_that_was_set_by_hand_is_asked_again_with_the_applier_s
     ]
 
 
-@virtual
-async def test_a_delay_that_is_said_to_be_in_force_and_is_not_is_asked_for_again() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "rtt=85")
-        assert (await turn(session, "rtt=85")).changed == ()
-        world.links["db2"].rules_hold = False
-        await asyncio.sleep(5)
-        world.changes.clear()
-        result = await turn(session, "rtt=85")
-        assert world.told() == ["link db2 42.450", "db2: link db1 42.450"]
-        assert result.unmet == ("the link to db2: asked 85 ms, measured 0.1 ms",)
+async def test_a_delay_that_is_said_to_be_in_force_and_is_not_is_asked_for_again(
+    world: World, session: Session
+) -> None:
+    await turn(session, "rtt=85")
+    assert (await turn(session, "rtt=85")).changed == ()
+    world.links["db2"].rules_hold = False
+    await asyncio.sleep(5)
+    world.changes.clear()
+    result = await turn(session, "rtt=85")
+    assert world.told() == ["link db2 42.450", "db2: link db1 42.450"]
+    assert result.unmet == ("the link to db2: asked 85 ms, measured 0.1 ms",)
 
 
-@virtual
-async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again() -> None:
-    world = World()
+async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again(world: World) -> None:
     world.primary.counters["yes_tx"] = 3
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
@@ -748,53 +415,49 @@ async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again() 
         assert session.state.protection().state is ProtectionState.PROTECTED
 
 
-@virtual
-async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
-        world.replica.silent = False
-        world.primary.acknowledges = False
-        with pytest.raises(RolledBack, match="1227"):
-            await turn(session, "semi_sync=off", "sync_binlog=0")
-        assert world.primary.variables[ENABLED] == "ON"
-        assert world.document.content["yes_tx_at_enabling"] == 1
+async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence(
+    world: World, session: Session
+) -> None:
+    await turn(session, "semi_sync=on")
+    world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
+    world.replica.silent = False
+    world.primary.acknowledges = False
+    with pytest.raises(RolledBack, match="1227"):
+        await turn(session, "semi_sync=off", "sync_binlog=0")
+    assert world.primary.variables[ENABLED] == "ON"
+    assert world.document.content["yes_tx_at_enabling"] == 1
+    await session.state.refresh()
+    assert session.state.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
+
+
+async def test_every_protection_state_is_reached_and_told(world: World, session: Session) -> None:
+    seen: list[str] = []
+
+    async def look() -> None:
         await session.state.refresh()
-        assert session.state.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
+        await session.state.look_twice_if_waiting()
+        seen.append(str(session.state.protection().state))
 
-
-@virtual
-async def test_every_protection_state_is_reached_and_told() -> None:
-    world = World()
-    async with world.attached() as session:
-        seen: list[str] = []
-
-        async def look() -> None:
-            await session.state.refresh()
-            await session.state.look_twice_if_waiting()
-            seen.append(str(session.state.protection().state))
-
-        await look()
-        await turn(session, "semi_sync=on", "semi_sync_timeout=5s")
-        await look()
-        world.replica.registered = False
-        await look()
-        waiting = asyncio.create_task(world.primary.commit(), name="server commit")
-        await asyncio.sleep(2.0)
-        await look()
-        await waiting
-        await look()
-        fallbacks = session.state.protection().fallbacks
-        world.crash("db1")
-        await look()
+    await look()
+    await turn(session, "semi_sync=on", "semi_sync_timeout=5s")
+    await look()
+    world.replica.registered = False
+    await look()
+    waiting = asyncio.create_task(world.primary.commit(), name="server commit")
+    await asyncio.sleep(2.0)
+    await look()
+    await waiting
+    await look()
+    fallbacks = session.state.protection().fallbacks
+    world.crash("db1")
+    await look()
     assert seen == ["off", "protected", "armed", "blocked", "degraded", "down"]
     assert fallbacks == 1
 
 
-@virtual
-async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_it_was_asked_for() -> None:
-    world = World()
+async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_it_was_asked_for(
+    world: World,
+) -> None:
     async with world.attached("tui") as session, world.attached("set") as other:
         async with other.turns.change():
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
@@ -811,40 +474,169 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
         assert world.primary.variables["sync_binlog"] == "2"
 
 
-@virtual
-async def test_a_resize_of_the_buffer_pool_is_waited_for() -> None:
-    world = World()
-    async with world.attached() as session:
-        world.primary.pool_resize_looks = 100
-        result = await turn(session, "innodb_buffer_pool_size=16M")
+async def test_redo_and_binlog_get_delays_of_their_own_and_give_them_back(session: Session) -> None:
+    result = await turn(session, "fsync_delay_redo=0", "fsync_delay_binlog@db2=20ms", "fsync_jitter=1")
+    assert effects(result) == {
+        "fsync_delay_redo": 0.0,
+        "fsync_delay_binlog@db2": 20.0,
+        "fsync_jitter": 1.0,
+    }
+    result = await turn(session, "fsync_delay_redo=auto")
+    assert effects(result) == {"fsync_delay_redo": "auto"}
+
+
+async def test_a_set_of_every_kind_of_knob(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    result = await turn(tui, *KNOBS)
+    assert world.told() == CHANGES
+    assert effects(result) == world.requested
+    assert world.requested == {
+        "binlog_row_image": "minimal",
+        "clients": 2,
+        "replica_parallel_workers@db2": 8,
+        "rtt@db2": 85.0,
+        "semi_sync": "on",
+        "sync_binlog": 0,
+        "wait_point": "after_commit",
+    }
+    assert all(change.took_ms > 0 for change in result.changed)
+    assert world.rtt_ms() == pytest.approx(85.0)
+    assert world.replica.sql == "Yes"
+    assert world.loads[0].history[-1].fresh_sessions == 1
+
+
+@pytest.mark.parametrize("position", range(len(CHANGES) - 1))
+async def test_a_failure_at_any_change_takes_everything_back(
+    world: World, tui: Session, position: int
+) -> None:
+    await until_tick(tui, load_runs)
+    before = world.state()
+    world.trouble_at = len(world.changes) + position
+    if position == KICK:  # a test commit that is refused is a warning
+        result = await turn(tui, *KNOBS)
+        assert any("our test commit was refused" in warning for warning in result.warnings)
+    else:
+        with pytest.raises(RolledBack) as caught:
+            await turn(tui, *KNOBS)
+        assert caught.value.complete
+        assert caught.value.hint.endswith("nothing is changed")
+        assert world.state() == before
+        assert (world.requested, world.document.version) == ({}, 0)
+    assert len(world.changes) > world.trouble_at
+    world.trouble_at = None
+    await turn(tui, *KNOBS)
+    assert (world.primary.variables[ENABLED], world.requested["semi_sync"]) == ("ON", "on")
+
+
+async def test_what_is_so_already_runs_nothing_and_is_requested(world: World, session: Session) -> None:
+    assert (await turn(session, "sync_binlog=1")).changed == ()
+    assert (world.requested, world.told()) == ({"sync_binlog": 1}, ["write document"])
+    (change,) = (await turn(session, "clients=4")).changed
+    assert (change.effective, change.note) == (None, "no load runs")
+    await turn(session, "rtt=20", "semi_sync=on")
+    before, version = len(world.changes), world.document.version
+    result = await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=1")
+    assert result.changed == ()
+    assert {str(name) for name in result.unchanged} == {"semi_sync", "rtt@db2", "sync_binlog"}
+    assert (len(world.changes), world.document.version) == (before, version)
+    with pytest.raises(UsageError, match="cannot change from on to off"):
+        await turn(session, "semi_sync=off", "innodb_doublewrite=off")
+    assert len(world.changes) == before
+
+
+async def test_an_applier_runs_afterwards_if_it_ran_before(world: World, session: Session) -> None:
+    world.replica.refusals["SET GLOBAL replica_parallel_workers"] = 1227
+    with pytest.raises(RolledBack, match="1227"):
+        await turn(session, "replica_parallel_workers=8")
+    assert world.replica.sql == "Yes"
+    world.replica.refusals.clear()
+    world.replica.sql = "No"
+    world.changes.clear()
+    await turn(session, "replica_parallel_workers=8")
+    assert world.told() == ["db2: SET GLOBAL replica_parallel_workers = 8", "write document"]
+
+
+async def test_changes_at_once_run_one_after_the_other_and_lose_nothing(
+    world: World, session: Session
+) -> None:
+    async with world.attached("other") as other:
+        await asyncio.gather(
+            turn(session, "rtt=85", "semi_sync=on"), turn(session, "rtt=0"), turn(other, "sync_binlog=0")
+        )
+    assert world.requested == {"rtt@db2": 0.0, "semi_sync": "on", "sync_binlog": 0}
+    assert world.rtt_ms() == pytest.approx(0.1)
+
+
+async def test_undo_goes_back_change_by_change_is_tried_again_when_it_fails_and_then_refuses(
+    world: World, session: Session
+) -> None:
+    await turn(session, "sync_binlog=0")
+    await turn(session, "sync_binlog=100", "rtt=85")
+    assert effects(await session.console.undo()) == {"rtt@db2": 0.0, "sync_binlog": 0}
+    world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
+    with pytest.raises(RolledBack):
+        await session.console.undo()
+    world.primary.refusals.clear()
+    assert effects(await session.console.undo()) == {"sync_binlog": 1}
+    with pytest.raises(UsageError, match="nothing to undo"):
+        await session.console.undo()
+    assert world.requested == {"sync_binlog": 1, "rtt@db2": 0.0}
+
+
+async def test_semi_sync_asked_again_is_mended_where_a_replica_stopped_acknowledging(
+    world: World, session: Session
+) -> None:
+    await turn(session, "semi_sync=on")
+    world.replica.unregister()
+    world.changes.clear()
+    result = await turn(session, "semi_sync=on")
+    await session.state.refresh()
+    assert session.state.protection().state is ProtectionState.PROTECTED
+    assert [line.split(" (")[0] for line in world.told()] == [
+        "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
+        "db2: STOP REPLICA IO_THREAD",
+        "db2: START REPLICA IO_THREAD",
+        "INSERT INTO replexplorer.kick",
+    ]
+    assert (result.unmet, result.warnings, effects(result)) == ((), (), {"semi_sync": "on"})
+    assert result.changed[0].statements[0] == "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+    world.replica.variables["rpl_semi_sync_replica_enabled"] = (
+        "OFF"  # it stays registered until it reconnects
+    )
+    world.changes.clear()
+    await turn(session, "semi_sync=on")
+    assert world.told(kick=False) == ["db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON"]
+
+
+async def test_what_needs_a_dead_server_is_refused_and_changes_nothing(
+    world: World, session: Session
+) -> None:
+    world.crash("db2")
+    await session.state.refresh()
+    before = world.state()
+    with pytest.raises(StackUnavailable, match=r"needs 1 replica, and db2 is down.*up"):
+        await turn(session, "semi_sync=on", "sync_binlog=0")
+    assert (world.state(), world.changes, world.document.version) == (before, [], 0)
+    assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
+    with pytest.raises(StackUnavailable, match="db2 is down"):
+        await turn(session, "sync_relay_log=1")
+    world.crash("db1")
+    with pytest.raises(StackUnavailable, match="primary is down"):
+        await turn(session, "sync_binlog=1")
+
+
+async def test_a_resize_of_the_buffer_pool_is_waited_for_but_not_for_ever(
+    world: World, session: Session
+) -> None:
+    world.primary.pool_resize_looks = 100
+    result = await turn(session, "innodb_buffer_pool_size=16M")
     assert effects(result) == {"innodb_buffer_pool_size": 16 << 20}
     assert world.primary.pool_resize_looks == 0
     assert result.changed[0].took_ms > 1000
     assert result.warnings == ()
-
-
-@virtual
-async def test_a_resize_that_takes_too_long_is_told_and_not_taken_back() -> None:
-    world = World()
-    async with world.attached() as session:
-        world.primary.pool_resize_looks = 10**9
-        result = await turn(session, "innodb_buffer_pool_size=16M")
-    [warning] = [each for each in result.warnings if "buffer_pool" in each]
-    assert warning == (
+    world.primary.pool_resize_looks = 10**9
+    result = await turn(session, "innodb_buffer_pool_size=32M")
+    assert [each for each in result.warnings if "buffer_pool" in each] == [
         "innodb_buffer_pool_size: the server still works at it after 300 s (withdrawing blocks: 40 %)"
-    )
-    assert world.primary.variables["innodb_buffer_pool_size"] == str(16 << 20)
-
-
-@virtual
-async def test_redo_and_binlog_get_delays_of_their_own_and_give_them_back() -> None:
-    world = World()
-    async with world.attached() as session:
-        result = await turn(session, "fsync_delay_redo=0", "fsync_delay_binlog@db2=20ms", "fsync_jitter=1")
-        assert effects(result) == {
-            "fsync_delay_redo": 0.0,
-            "fsync_delay_binlog@db2": 20.0,
-            "fsync_jitter": 1.0,
-        }
-        result = await turn(session, "fsync_delay_redo=auto")
-        assert effects(result) == {"fsync_delay_redo": "auto"}
+    ]
+    assert world.primary.variables["innodb_buffer_pool_size"] == str(32 << 20)

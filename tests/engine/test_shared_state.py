@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.engine.shared_state import SharedState
-from tests.fakes.clock import VirtualClock, until, virtual
+from tests.fakes.clock import VirtualClock, until
 from tests.fakes.sidecar import GRACE_S, FakeAgent
 from tests.fakes.world import World, tasks_left
 from tests.turning import turn
@@ -19,7 +19,6 @@ def an_app(world: World, pid: int) -> tuple[SharedState, list[FakeAgent]]:
     return SharedState(lambda: agents, VirtualClock()), agents
 
 
-@virtual
 async def test_a_killed_sidecar_costs_nothing_that_was_held_through_it() -> None:
     world = World(replicas=2)
     (mine, _), (other, others) = an_app(world, 1), an_app(world, 2)
@@ -42,9 +41,7 @@ async def test_a_killed_sidecar_costs_nothing_that_was_held_through_it() -> None
     assert tasks_left() == []
 
 
-@virtual
-async def test_while_no_agent_answers_it_is_tried_until_one_does() -> None:
-    world = World()
+async def test_while_no_agent_answers_it_is_tried_until_one_does(world: World) -> None:
     mine, _ = an_app(world, 1)
     assert await mine.begin_experiment("lab", "tour", "tui") is None
     for sidecar in world.sidecars.values():
@@ -60,9 +57,7 @@ async def test_while_no_agent_answers_it_is_tried_until_one_does() -> None:
     assert tasks_left() == []
 
 
-@virtual
-async def test_what_another_took_meanwhile_stays_anothers() -> None:
-    world = World()
+async def test_what_another_took_meanwhile_stays_anothers(world: World) -> None:
     (mine, _), (other, _) = an_app(world, 1), an_app(world, 2)
     assert await mine.take_lease("tui") is None
     for sidecar in world.sidecars.values():
@@ -79,7 +74,6 @@ async def test_what_another_took_meanwhile_stays_anothers() -> None:
     assert tasks_left() == []
 
 
-@virtual
 async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
     for at_ms in range(0, 30, 2):
         world = World()
@@ -93,9 +87,7 @@ async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
         assert tasks_left() == []
 
 
-@virtual
-async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar() -> None:
-    world = World()
+async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar(world: World) -> None:
     async with world.attached("load") as load, world.attached("set") as typed:
         await load.drive(load.driving.settings())
         await turn(typed, "sync_binlog=0")
@@ -110,9 +102,7 @@ async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar() -> No
         assert load.load.is_running
 
 
-@virtual
-async def test_a_call_that_no_agent_can_take_is_the_first_ones_error() -> None:
-    world = World()
+async def test_a_call_that_no_agent_can_take_is_the_first_ones_error(world: World) -> None:
     mine, agents = an_app(world, 1)
     agents.clear()
     with pytest.raises(StackUnavailable, match="no stack is attached"):

@@ -13,7 +13,7 @@ from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.engine.session import Spectator
 from tests.engine.test_session import load_runs
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World, tasks_left
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -34,9 +34,7 @@ async def told(spectator: Spectator, text: str) -> Event:
     return next(event for event in tick.events if text in event.text)
 
 
-@virtual
-async def test_the_driver_s_load_knobs_and_marks_are_seen() -> None:
-    world = World()
+async def test_the_driver_s_load_knobs_and_marks_are_seen(world: World) -> None:
     async with world.started("tui") as driver, watching(world) as spectator:
         await until_tick(driver, load_runs)
         tick = await until_tick(
@@ -51,9 +49,7 @@ async def test_the_driver_s_load_knobs_and_marks_are_seen() -> None:
         assert (await told(spectator, "before the demonstration, by tui")).mark == 2
 
 
-@virtual
-async def test_the_knob_that_the_driver_looks_at_is_seen() -> None:
-    world = World()
+async def test_the_knob_that_the_driver_looks_at_is_seen(world: World) -> None:
     async with world.started("tui") as driver, watching(world) as spectator:
         await until_tick(driver, load_runs)
         await driver.console.select(KnobName("rtt", "db2"))
@@ -63,9 +59,7 @@ async def test_the_knob_that_the_driver_looks_at_is_seen() -> None:
         await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
 
 
-@virtual
-async def test_a_mark_is_told_once_and_not_to_who_comes_later() -> None:
-    world = World()
+async def test_a_mark_is_told_once_and_not_to_who_comes_later(world: World) -> None:
     async with world.started("tui") as driver, watching(world) as spectator:
         await driver.console.mark("early")
         await told(spectator, "early")
@@ -75,9 +69,7 @@ async def test_a_mark_is_told_once_and_not_to_who_comes_later() -> None:
             assert not [text async for text in _texts(late, 5) if "early" in text]
 
 
-@virtual
-async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end() -> None:
-    world = World()
+async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end(world: World) -> None:
     async with world.started("tui"):
         pass
     async with watching(world) as spectator:
@@ -89,9 +81,7 @@ async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end(
             await until_tick(spectator, lambda tick: tick.viewer)
 
 
-@virtual
-async def test_nothing_is_changed_whatever_happens() -> None:
-    world = World()
+async def test_nothing_is_changed_whatever_happens(world: World) -> None:
     async with world.started("tui") as driver:
         await turn(driver, "semi_sync=on", "sync_binlog=0", "rtt=20")
     before = len(world.changes)
@@ -106,9 +96,7 @@ async def test_nothing_is_changed_whatever_happens() -> None:
     assert world.running_loads() == 0
 
 
-@virtual
-async def test_what_it_opened_is_closed() -> None:
-    world = World()
+async def test_what_it_opened_is_closed(world: World) -> None:
     async with world.started("tui"):
         pass
     connections, bridges = world.open_connections(), world.open_bridges()
@@ -118,7 +106,6 @@ async def test_what_it_opened_is_closed() -> None:
     assert (world.open_connections(), world.open_bridges()) == (connections, bridges)
 
 
-@virtual
 async def test_no_stack_is_an_error_or_is_waited_for() -> None:
     world = World(exists=False)
     impatient = Spectator(world.outside())

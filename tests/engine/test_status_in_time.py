@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from replexplorer.engine.outcome import Status
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 
 HANGS_S = 3600.0
@@ -28,7 +27,6 @@ def reachable(status: Status) -> list[bool]:
     return [node.reachable for node in status.nodes]
 
 
-@virtual
 async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
     world = World(replicas=2)
     world.crash("db2")
@@ -40,7 +38,6 @@ async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
     assert status.footprint_bytes == 3 * (100 << 20)
 
 
-@virtual
 async def test_transactions_that_the_primary_lacks_stand_with_their_replica() -> None:
     world = World(replicas=2)
     world.servers["db3"].errant = "uuid-9:443-8709"
@@ -53,17 +50,16 @@ async def test_transactions_that_the_primary_lacks_stand_with_their_replica() ->
 
 
 @pytest.mark.parametrize(("missing", "lag_s"), [("", 0), ("uuid-1:7-9", 12.3)])
-@virtual
-async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(missing: str, lag_s: float | None) -> None:
+async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(
+    world: World, missing: str, lag_s: float | None
+) -> None:
     """By its own word it is 0 s behind until its connection times out."""
-    world = World()
     replica = world.servers["db2"]
     replica.applied.update(missing=missing, applied_us=12_300_000)
     status, _ = await glance(world)
     assert (status.nodes[1].io_thread, status.nodes[1].lag_s) == ("on", lag_s)
 
 
-@virtual
 async def test_a_server_that_hangs_is_down_and_the_rest_is_told() -> None:
     world = World(replicas=2)
     world.servers["db3"].slow_s = HANGS_S
@@ -73,9 +69,7 @@ async def test_a_server_that_hangs_is_down_and_the_rest_is_told() -> None:
     assert [link.replica for link in status.links] == ["db2", "db3"]
 
 
-@virtual
-async def test_a_machine_on_which_everything_is_slow_has_no_dead_nodes() -> None:
-    world = World()
+async def test_a_machine_on_which_everything_is_slow_has_no_dead_nodes(world: World) -> None:
     for sidecar in world.sidecars.values():
         sidecar.slow_s = 1.5
     world.primary.slow_s, world.replica.slow_s = 1.6, 1.9
@@ -83,9 +77,7 @@ async def test_a_machine_on_which_everything_is_slow_has_no_dead_nodes() -> None
     assert (status.state, reachable(status)) == ("up", [True, True])
 
 
-@virtual
-async def test_servers_that_have_just_begun_are_starting_and_later_they_are_down() -> None:
-    world = World()
+async def test_servers_that_have_just_begun_are_starting_and_later_they_are_down(world: World) -> None:
     for server in world.servers.values():
         server.starting = True
     assert (await glance(world))[0].state == "starting"

@@ -9,11 +9,10 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, TakenAway
 from replexplorer.core.load.interval import Measurement
 from replexplorer.engine.load import measure
-from tests.fakes.clock import virtual
+from replexplorer.engine.session import Session
 from tests.fakes.world import CREATING_S, World, tasks_left
 
 
-@virtual
 async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after() -> None:
     """It waited 90 s and blamed the primary's log."""
     world = World(exists=False)
@@ -32,7 +31,6 @@ async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
     assert tasks_left() == []
 
 
-@virtual
 async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() -> None:
     world = World(exists=False)
     world.servers_stay_away = True
@@ -46,7 +44,6 @@ async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() ->
     await session.disconnect()
 
 
-@virtual
 @pytest.mark.parametrize(
     ("said", "words", "remedy"),
     [
@@ -69,9 +66,8 @@ async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() ->
     ],
 )
 async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why(
-    said: tuple[str, ...], words: str, remedy: str
+    world: World, said: tuple[str, ...], words: str, remedy: str
 ) -> None:
-    world = World()
     world.logs["db2"] = [*said]
     for server in world.servers.values():
         server.starting = True
@@ -87,9 +83,9 @@ async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why
     await session.disconnect()
 
 
-@virtual
-async def test_containers_that_are_killed_before_they_are_removed_are_taken_away_not_ended() -> None:
-    world = World()
+async def test_containers_that_are_killed_before_they_are_removed_are_taken_away_not_ended(
+    world: World,
+) -> None:
     for server in world.servers.values():
         server.starting = True
     session = world.session("up")
@@ -105,10 +101,8 @@ async def test_containers_that_are_killed_before_they_are_removed_are_taken_away
     await session.disconnect()
 
 
-@virtual
-async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had() -> None:
+async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had(world: World) -> None:
     """It printed zeros to its end and exited 0."""
-    world = World()
     async with world.attached("load") as session, session.observed():
         await session.drive(session.driving.settings())
         had = Measurement()
@@ -126,17 +120,14 @@ async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had() -> None:
         assert had.duration_s == pytest.approx(5, abs=1.5)
 
 
-@virtual
-async def test_a_dashboards_load_goes_on_when_the_stack_is_there_again() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await asyncio.sleep(2)
-        world.remove()
-        await asyncio.sleep(5)
-        assert session.load.lost == "stack 'default' was removed"
-        world.exists = True
-        world._make()
-        await asyncio.sleep(10)
-        assert session.load.lost is None
-        assert session.load.is_running
-        assert (await measure(session.load, session.outside.clock, duration_s=2)).commits > 0
+async def test_a_dashboards_load_goes_on_when_the_stack_is_there_again(world: World, tui: Session) -> None:
+    await asyncio.sleep(2)
+    world.remove()
+    await asyncio.sleep(5)
+    assert tui.load.lost == "stack 'default' was removed"
+    world.exists = True
+    world._make()
+    await asyncio.sleep(10)
+    assert tui.load.lost is None
+    assert tui.load.is_running
+    assert (await measure(tui.load, tui.outside.clock, duration_s=2)).commits > 0

@@ -8,7 +8,8 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.engine.load import is_low, measure, purge_to
-from tests.fakes.clock import until, virtual
+from replexplorer.engine.session import Session
+from tests.fakes.clock import until
 from tests.fakes.world import World
 
 GB = 1 << 30
@@ -38,9 +39,7 @@ def test_five_gigabytes_and_a_tenth(free: int, total: int, low: bool) -> None:
     assert is_low(free * GB, total * GB) is low
 
 
-@virtual
-async def test_a_running_load_purges_what_the_replica_has_read() -> None:
-    world = World()
+async def test_a_running_load_purges_what_the_replica_has_read(world: World) -> None:
     primary, replica = world.servers["db1"], world.servers["db2"]
     primary.binlogs = [(f"binlog.{number:06}", GB // 2) for number in range(1, 6)]
     replica.reads = "binlog.000003"
@@ -51,24 +50,19 @@ async def test_a_running_load_purges_what_the_replica_has_read() -> None:
         await until(lambda: len(primary.binlogs) == 2, within_s=60)
 
 
-@virtual
-async def test_a_full_disk_stops_the_load_and_says_so() -> None:
-    world = World()
-    async with world.started() as session:
-        await until(lambda: bool(world.running_loads()), within_s=10)
-        world.sidecars["db1"].free_bytes = 4 * GB
-        await until(lambda: not world.running_loads(), within_s=60)
-        assert "4.0 GB of 100 GB are free" in (session.load.fault or "")
-        with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
-            await session.console.toggle_load()
-        world.sidecars["db1"].free_bytes = 50 * GB
-        assert await session.console.toggle_load()
-        await asyncio.sleep(1)
+async def test_a_full_disk_stops_the_load_and_says_so(world: World, tui: Session) -> None:
+    await until(lambda: bool(world.running_loads()), within_s=10)
+    world.sidecars["db1"].free_bytes = 4 * GB
+    await until(lambda: not world.running_loads(), within_s=60)
+    assert "4.0 GB of 100 GB are free" in (tui.load.fault or "")
+    with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
+        await tui.console.toggle_load()
+    world.sidecars["db1"].free_bytes = 50 * GB
+    assert await tui.console.toggle_load()
+    await asyncio.sleep(1)
 
 
-@virtual
-async def test_who_measures_a_load_that_a_full_disk_stops_is_told_why() -> None:
-    world = World()
+async def test_who_measures_a_load_that_a_full_disk_stops_is_told_why(world: World) -> None:
     async with world.attached("load") as session:
         await session.drive(session.driving.settings())
         world.sidecars["db1"].free_bytes = 4 * GB

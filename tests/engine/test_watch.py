@@ -14,7 +14,7 @@ from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.engine.test_session import load_runs
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -30,30 +30,10 @@ async def told(session: Session, text: str, within_s: float = 30) -> Event:
     return next(event for event in tick.events if text in event.text)
 
 
-@virtual
-async def test_a_restarted_primary_gets_its_settings_back_and_it_is_marked() -> None:
-    world = World()
-    async with world.started() as session:
-        await turn(session, *REQUESTS)
-        await told(session, "semi_sync off → on")
-        await asyncio.sleep(5)
-        world.restart("db1")
-        assert not world.primary.enabled
-        event = await told(session, "re-applied: ")
-        assert event.severity is Severity.MARK
-        assert event.mark is not None
-        assert world.primary.enabled
-        assert world.primary.variables["sync_binlog"] == "0"
-        tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
-        assert tick.epochs[-1].title.startswith("re-applied: ")
-
-
 LOST = ("semi_sync on", "sync_binlog 0")
 
 
-@virtual
-async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes() -> None:
-    world = World()
+async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(world: World) -> None:
     async with world.started(reapply="ask", asks=True) as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
@@ -71,9 +51,7 @@ async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes() -> 
         assert (await until_tick(session, lambda _: True)).lost == ()
 
 
-@virtual
-async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart() -> None:
-    world = World()
+async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(world: World) -> None:
     async with world.started(reapply="ask", asks=True) as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
@@ -89,9 +67,7 @@ async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(
         assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
 
 
-@virtual
-async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
-    world = World()
+async def test_what_another_app_gives_back_is_not_asked_for_any_more(world: World) -> None:
     async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
@@ -107,21 +83,8 @@ async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
         assert len(world.changes) == before
 
 
-@virtual
-async def test_what_a_restart_took_while_nobody_looked_is_asked_for_at_the_start() -> None:
-    world = World()
-    await left_alone(world, *REQUESTS)
-    world.restart("db1")
-    await asyncio.sleep(30)
-    async with world.started(reapply="ask", asks=True) as session:
-        assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
-        assert not world.primary.enabled
-
-
 @pytest.mark.parametrize("yes", [True, False])
-@virtual
-async def test_up_gives_back_what_it_is_allowed_to(yes: bool) -> None:
-    world = World()
+async def test_up_gives_back_what_it_is_allowed_to(world: World, yes: bool) -> None:
     await left_alone(world, *REQUESTS)
     world.restart("db1")
     await asyncio.sleep(30)
@@ -138,11 +101,9 @@ async def test_up_gives_back_what_it_is_allowed_to(yes: bool) -> None:
 
 
 @pytest.mark.parametrize("reapply", ["ask", "off"])
-@virtual
 async def test_a_restarted_primary_stays_as_it_came_when_so_configured_and_nobody_can_answer(
-    reapply: str,
+    world: World, reapply: str
 ) -> None:
-    world = World()
     async with world.started(reapply=reapply) as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
@@ -159,26 +120,22 @@ async def test_a_restarted_primary_stays_as_it_came_when_so_configured_and_nobod
         assert world.primary.enabled
 
 
-@virtual
-async def test_a_primary_that_was_away_for_a_while_too() -> None:
-    world = World()
-    async with world.started() as session:
-        await turn(session, *REQUESTS)
-        await asyncio.sleep(5)
-        world.crash("db1")
-        event = await told(session, "db1 is down")
-        assert event.severity is Severity.BAD
-        tick = await until_tick(session, lambda tick: tick.state == "partial")
-        assert tick.protection.state == "down"
-        await asyncio.sleep(20)
-        world.primary.boot()
-        event = await told(session, "db1 answers again")
-        assert event.severity is Severity.GOOD
-        await until(lambda: world.primary.enabled)
-        assert world.primary.enabled
+async def test_a_primary_that_was_away_for_a_while_too(world: World, tui: Session) -> None:
+    await turn(tui, *REQUESTS)
+    await asyncio.sleep(5)
+    world.crash("db1")
+    event = await told(tui, "db1 is down")
+    assert event.severity is Severity.BAD
+    tick = await until_tick(tui, lambda tick: tick.state == "partial")
+    assert tick.protection.state == "down"
+    await asyncio.sleep(20)
+    world.primary.boot()
+    event = await told(tui, "db1 answers again")
+    assert event.severity is Severity.GOOD
+    await until(lambda: world.primary.enabled)
+    assert world.primary.enabled
 
 
-@virtual
 async def test_a_restarted_replica_gets_its_own_settings_back() -> None:
     world = World(replicas=2)
     async with world.started() as session:
@@ -190,104 +147,50 @@ async def test_a_restarted_replica_gets_its_own_settings_back() -> None:
         assert world.told()[before:] == ["db2: SET GLOBAL sync_relay_log = 1", "write document"]
 
 
-@virtual
-async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot() -> None:
+async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot(
+    world: World, tui: Session
+) -> None:
     """The replica is dead, so semi-sync cannot go on; the primary's durability can."""
-    world = World()
-    async with world.started() as session:
-        await turn(session, "semi_sync=on", "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
-        await asyncio.sleep(5)
-        world.crash("db2")
-        await until_tick(session, lambda tick: tick.state == "partial")
-        world.restart("db1")
-        await until(lambda: world.primary.variables["innodb_flush_log_at_trx_commit"] == "2")
-        assert world.primary.variables["sync_binlog"] == "0"
-        assert not world.primary.enabled
-        event = await told(session, "semi_sync on refused")
-        assert event.severity is Severity.BAD
+    await turn(tui, "semi_sync=on", "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
+    await asyncio.sleep(5)
+    world.crash("db2")
+    await until_tick(tui, lambda tick: tick.state == "partial")
+    world.restart("db1")
+    await until(lambda: world.primary.variables["innodb_flush_log_at_trx_commit"] == "2")
+    assert world.primary.variables["sync_binlog"] == "0"
+    assert not world.primary.enabled
+    event = await told(tui, "semi_sync on refused")
+    assert event.severity is Severity.BAD
 
 
-@pytest.mark.parametrize("node", ["db1", "db2"])
-@virtual
-async def test_a_restarted_sidecar_gets_its_links_back(node: str) -> None:
-    world = World()
-    async with world.started() as session:
-        await turn(session, "rtt=85", "sync_binlog=0")
-        await asyncio.sleep(5)
-        world.sidecars[node].restart()
-        assert world.rtt_ms() < 43
-        event = await told(session, "re-applied: ")
-        assert event.mark is not None
-        assert world.rtt_ms() == pytest.approx(85.0)
-        tick = await until_tick(
-            session, lambda tick: tick.rtt is not None and tick.rtt.rtt_measured_ms is not None
-        )
-        assert tick.rtt is not None
-        assert tick.rtt.rtt_measured_ms == pytest.approx(85.0)
-
-
-@virtual
-async def test_a_restarted_sidecar_without_delays_only_is_probed_again() -> None:
-    world = World()
-    async with world.started() as session:
-        await asyncio.sleep(5)
-        world.sidecars["db2"].restart()
-        world.sidecars["db1"].restart()
-        await told(session, "the sidecar of db2 restarted")
-        assert world.changes == []
-        await until(lambda: world.sidecars["db1"].watched == {"db2"})
-        assert world.sidecars["db2"].watched == {"db1"}
-
-
-@virtual
-async def test_an_answer_that_a_busy_machine_delays_is_no_restart() -> None:
+async def test_an_answer_that_a_busy_machine_delays_is_no_restart(world: World, tui: Session) -> None:
     """The agent says how long it runs; when that was read is anybody's guess."""
-    world = World()
-    async with world.started() as session:
-        await turn(session, "rtt=85")
-        heard: list[str] = []
-        for late_s in (0.0, 4.0, 0.1, 20.0, 0.0):
-            world.sidecars["db1"].answers_late_s = late_s
-            ends_s = asyncio.get_running_loop().time() + late_s + 5
-            async for tick in session.ticks():
-                heard += [event.text for event in tick.events]
-                if asyncio.get_running_loop().time() > ends_s:
-                    break
-        assert [text for text in heard if "restarted" in text] == []
-        world.sidecars["db1"].restart()
-        await told(session, "the sidecar of db1 restarted")
+    await turn(tui, "rtt=85")
+    heard: list[str] = []
+    for late_s in (0.0, 4.0, 0.1, 20.0, 0.0):
+        world.sidecars["db1"].answers_late_s = late_s
+        ends_s = asyncio.get_running_loop().time() + late_s + 5
+        async for tick in tui.ticks():
+            heard += [event.text for event in tick.events]
+            if asyncio.get_running_loop().time() > ends_s:
+                break
+    assert [text for text in heard if "restarted" in text] == []
+    world.sidecars["db1"].restart()
+    await told(tui, "the sidecar of db1 restarted")
 
 
-@virtual
-async def test_two_apps_that_give_back_at_once_do_no_harm() -> None:
-    world = World()
-    async with world.started() as first, world.started() as second:
-        await turn(first, *REQUESTS)
-        await asyncio.sleep(5)
-        world.restart("db1")
-        world.sidecars["db2"].restart()
-        await told(first, "re-applied: ")
-        await asyncio.sleep(10)
-        assert world.primary.enabled
-        assert world.primary.variables["sync_binlog"] == "0"
-        assert world.rtt_ms() == pytest.approx(20.0)
-        await until_tick(second, lambda tick: tick.protection.state == "protected")
-
-
-@virtual
-async def test_another_app_s_change_is_marked_and_our_load_follows() -> None:
-    world = World()
-    async with world.started("tui") as session, world.attached("set") as other:
-        await until_tick(session, load_runs)
+async def test_another_app_s_change_is_marked_and_our_load_follows(world: World, tui: Session) -> None:
+    async with world.attached("set") as other:
+        await until_tick(tui, load_runs)
         await turn(other, "clients=32", "workload=foo", "sync_binlog=0")
-        event = await told(session, f"by {other.turns.actor.writer}")
+        event = await told(tui, f"by {other.turns.actor.writer}")
         assert "clients 8 → 32" in event.text
         assert "sync_binlog 1 → 0" in event.text
         assert event.mark == 1
         settings = world.loads[0].settings
         assert settings is not None
         assert (settings.clients, settings.workload) == (32, "foo")
-        tick = await until_tick(session, lambda tick: tick.load is not None and tick.load.clients == 32)
+        tick = await until_tick(tui, lambda tick: tick.load is not None and tick.load.clients == 32)
         assert tick.epochs[-1].number == 1
 
 
@@ -303,268 +206,132 @@ def hands(session: Session) -> list[str]:
     return found
 
 
-@virtual
-async def test_a_variable_that_somebody_sets_by_hand_is_a_mark_and_begins_an_epoch() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        seen = hands(session)
-        await until_tick(session, load_runs)
-        world.primary.variables["sync_binlog"] = "0"
-        event = await told(session, "by hand")
-        assert event.text == "sync_binlog 1 → 0, by hand on db1"
-        assert (event.severity, event.mark) == (Severity.MARK, 1)
-        tick = await until_tick(session, lambda _: True)
-        assert (tick.epochs[-1].number, tick.epochs[-1].title) == (1, "sync_binlog 1 → 0")
-        world.primary.variables["sync_binlog"] = "1"
-        event = await told(session, "by hand")
-        assert event.text == "sync_binlog 0 → 1, by hand on db1, as requested again"
-        await asyncio.sleep(10)
-        assert len(seen) == 2
-    assert world.requested == {}
-
-
-@virtual
-async def test_a_replica_s_variables_set_by_hand_are_told_with_its_name() -> None:
-    world = World(replicas=2)
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.servers["db3"].variables["sync_relay_log"] = "7"
-        event = await told(session, "by hand")
-        assert event.text == "sync_relay_log@db3 10000 → 7, by hand on db3"
-
-
-@virtual
-async def test_another_app_s_long_change_is_not_taken_for_a_hand_s() -> None:
+async def test_another_app_s_long_change_is_not_taken_for_a_hand_s(world: World, tui: Session) -> None:
     """The server has the value seconds before the document says who asked for it."""
-    world = World()
-    async with world.started("tui") as session, world.attached("set") as other:
-        await until_tick(session, load_runs)
-        seen = hands(session)
+    async with world.attached("set") as other:
+        await until_tick(tui, load_runs)
+        seen = hands(tui)
         world.links["db2"].retry_s = 4.0
         await turn(other, "partition=both")
         await turn(other, "sync_binlog=0", "semi_sync=on", "partition=none", "rtt=2000")
-        await turn(session, "innodb_flush_log_at_trx_commit=2")
+        await turn(tui, "innodb_flush_log_at_trx_commit=2")
         await turn(other, "sync_binlog=1")
         world.primary.refusals["SET GLOBAL innodb_flush_log_at_timeout"] = 1231
         with pytest.raises(RolledBack):
             await turn(other, "sync_binlog=5", "innodb_flush_log_at_timeout=3")
         world.restart("db1")
-        await told(session, "re-applied: ", 60)
+        await told(tui, "re-applied: ", 60)
         await asyncio.sleep(20)
         assert seen == []
 
 
-@virtual
-async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() -> None:
-    world = World()
-    async with world.started("tui") as session, world.attached("set") as other:
-        await until_tick(session, load_runs)
-        seen = hands(session)
+async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something(
+    world: World, tui: Session
+) -> None:
+    async with world.attached("set") as other:
+        await until_tick(tui, load_runs)
+        seen = hands(tui)
         async with other.turns.change():
             world.primary.variables["sync_binlog"] = "0"
             await asyncio.sleep(60)
             assert seen == []
-            assert session.monitor.failed is None
-            events = (await until_tick(session, lambda _: True)).events
+            assert tui.monitor.failed is None
+            events = (await until_tick(tui, lambda _: True)).events
             assert not any("waiting for" in event.text for event in events)
-        await told(session, "sync_binlog 1 → 0, by hand on db1")
+        await told(tui, "sync_binlog 1 → 0, by hand on db1")
 
 
-@virtual
-async def test_our_own_change_is_marked_once() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        await turn(session, "clients=4")
-        await turn(session, "sync_binlog=0")
-        await asyncio.sleep(5)
-        tick = await until_tick(session, lambda _: True)
-        marks = [event for event in tick.events if event.mark is not None]
-        assert [event.text for event in marks] == ["clients 8 → 4", "SET GLOBAL sync_binlog = 0"]
-        assert len(world.loads[0].history) == 2
-
-
-@virtual
-async def test_a_change_of_another_is_not_lost_behind_one_of_ours() -> None:
+async def test_a_change_of_another_is_not_lost_behind_one_of_ours(world: World, tui: Session) -> None:
     """Ours reads the document as well, and must not make the other's change old news."""
-    world = World()
-    async with world.started("tui") as session, world.attached("set") as other:
-        await until_tick(session, load_runs)
+    async with world.attached("set") as other:
+        await until_tick(tui, load_runs)
         for number in range(10):
             await turn(other, f"clients={20 + number}")
-            await turn(session, f"sync_binlog={number + 2}")
+            await turn(tui, f"sync_binlog={number + 2}")
         await until(lambda: bool(world.loads[0].settings and world.loads[0].settings.clients == 29))
         assert world.requested == {"clients": 29, "sync_binlog": 11}
-        await told(session, "→ 29, by ")
+        await told(tui, "→ 29, by ")
 
 
-@virtual
-async def test_what_was_requested_before_we_came_is_no_news() -> None:
-    world = World()
+async def test_a_load_that_cannot_follow_is_told(world: World, tui: Session) -> None:
     async with world.attached("set") as other:
-        await turn(other, "clients=4", "sync_binlog=0")
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        await asyncio.sleep(5)
-        tick = await until_tick(session, lambda _: True)
-        assert [event for event in tick.events if event.mark is not None] == []
-
-
-@virtual
-async def test_a_load_that_cannot_follow_is_told() -> None:
-    world = World()
-    async with world.started("tui") as session, world.attached("set") as other:
-        await until_tick(session, load_runs)
+        await until_tick(tui, load_runs)
         await turn(other, "workload=foo")
         world.trouble_at = len(world.changes)
-        event = await told(session, "our load did not follow")
+        event = await told(tui, "our load did not follow")
         assert event.severity is Severity.BAD
-        assert session.monitor.failed is None
+        assert tui.monitor.failed is None
 
 
-@virtual
-async def test_an_address_that_moves_is_followed() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.moved["db2"] = "10.0.0.99"
-        await until(lambda: world.sidecars["db1"].addresses.get("db2") == "10.0.0.99")
-        tick = await until_tick(session, lambda tick: tick.nodes[1].host == "10.0.0.99")
-        assert tick.state == "up"
-        assert session.monitor.failed is None
+async def test_everything_dead_is_shown_and_comes_back(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    for node in world.node_names:
+        world.crash(node)
+        world.sidecars[node].stop()
+    tick = await until_tick(tui, lambda tick: tick.state == "down")
+    assert tick.protection.state == "down"
+    assert tick.links[0].fault
+    await tui.console.repair()
+    await until_tick(tui, lambda tick: tick.state == "up" and not tick.links[0].fault)
+    assert tui.monitor.failed is None
 
 
-@virtual
-async def test_everything_dead_is_shown_and_comes_back() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        for node in world.node_names:
-            world.crash(node)
-            world.sidecars[node].stop()
-        tick = await until_tick(session, lambda tick: tick.state == "down")
-        assert tick.protection.state == "down"
-        assert tick.links[0].fault
-        await session.console.repair()
-        await until_tick(session, lambda tick: tick.state == "up" and not tick.links[0].fault)
-        assert session.monitor.failed is None
+async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    world.grow()
+    tick = await until_tick(tui, lambda tick: [node.name for node in tick.nodes][2:] == ["db3"])
+    assert tick.state == "up"
+    tick = await until_tick(tui, lambda tick: len(tick.links) == 2 and not tick.links[1].fault)
+    await turn(tui, "rtt@db3=20", "sync_relay_log@db3=1")
+    tick = await until_tick(tui, lambda tick: tick.links[1].rtt_asked_ms == 20.0)
+    world.crash("db3")
+    await until_tick(tui, lambda tick: tick.state == "partial")
+    world.servers["db3"].boot()
+    await told(tui, "re-applied: ")
+    assert tui.monitor.failed is None
 
 
-@virtual
-async def test_a_stack_that_is_removed_under_us_does_not_kill_the_watcher() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.exists = False
-        for node in world.node_names:
-            world.crash(node)
-            world.sidecars[node].stop()
-        await until_tick(session, lambda tick: tick.state == "down")
-        await asyncio.sleep(30)
-        assert session.monitor.failed is None
-
-
-@virtual
-async def test_a_replica_that_was_added_elsewhere_is_watched() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.grow()
-        tick = await until_tick(session, lambda tick: [node.name for node in tick.nodes][2:] == ["db3"])
-        assert tick.state == "up"
-        tick = await until_tick(session, lambda tick: len(tick.links) == 2 and not tick.links[1].fault)
-        await turn(session, "rtt@db3=20", "sync_relay_log@db3=1")
-        tick = await until_tick(session, lambda tick: tick.links[1].rtt_asked_ms == 20.0)
-        world.crash("db3")
-        await until_tick(session, lambda tick: tick.state == "partial")
-        world.servers["db3"].boot()
-        await told(session, "re-applied: ")
-        assert session.monitor.failed is None
-
-
-@virtual
-async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        await turn(session, *REQUESTS)
-        await asyncio.sleep(5)
-        world.remove()
-        await until_tick(session, lambda tick: tick.state == "down")
-        await session.outside.provider.up(UpOptions(), lambda *_: None)
-        event = await told(session, "created again")
-        assert event.severity is Severity.WARN
-        tick = await until_tick(
-            session, lambda tick: tick.state == "up" and load_runs(tick) and bool(tick.links), within_s=60
-        )
-        assert tick.protection.state == "off"
-        assert tick.links[0].rtt_asked_ms == 0.0
-        assert not world.primary.enabled
-        await until(lambda: world.running_loads() == 1)
-        assert world.loads[-1].target is not None
-        assert world.loads[-1].target.password == world.credentials.dsn_password
-        with pytest.raises(UsageError, match="nothing to undo"):
-            await session.console.undo()
-        await turn(session, "semi_sync=on")
-        assert world.primary.enabled
-        assert session.monitor.failed is None
+async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    await turn(tui, *REQUESTS)
+    await asyncio.sleep(5)
+    world.remove()
+    await until_tick(tui, lambda tick: tick.state == "down")
+    await asyncio.sleep(30)
+    await tui.outside.provider.up(UpOptions(), lambda *_: None)
+    event = await told(tui, "created again")
+    assert event.severity is Severity.WARN
+    tick = await until_tick(
+        tui, lambda tick: tick.state == "up" and load_runs(tick) and bool(tick.links), within_s=60
+    )
+    assert tick.protection.state == "off"
+    assert tick.links[0].rtt_asked_ms == 0.0
+    assert not world.primary.enabled
+    await until(lambda: world.running_loads() == 1)
+    assert world.loads[-1].target is not None
+    assert world.loads[-1].target.password == world.credentials.dsn_password
+    with pytest.raises(UsageError, match="nothing to undo"):
+        await tui.console.undo()
+    await turn(tui, "semi_sync=on")
+    assert world.primary.enabled
+    assert tui.monitor.failed is None
+    await tui.close()
     assert (world.open_connections(), world.open_bridges(), world.running_loads()) == (0, 0, 0)
 
 
-@virtual
-async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_anew() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        await session.console.toggle_load()
-        world.remove()
-        await session.outside.provider.up(UpOptions(), lambda *_: None)
-        await until_tick(session, lambda tick: tick.state == "up")
-        await asyncio.sleep(10)
-        assert world.running_loads() == 0
-
-
-@virtual
-async def test_a_load_follows_a_primary_that_answers_elsewhere() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.moved["db1"] = "10.0.0.98"
-        await until(lambda: bool(world.loads[-1].target and world.loads[-1].target.host == "10.0.0.98"))
-        await until_tick(session, load_runs)
-        assert world.running_loads() == 1
+async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_anew(
+    world: World, tui: Session
+) -> None:
+    await until_tick(tui, load_runs)
+    await tui.console.toggle_load()
+    world.remove()
+    await tui.outside.provider.up(UpOptions(), lambda *_: None)
+    await until_tick(tui, lambda tick: tick.state == "up")
+    await asyncio.sleep(10)
+    assert world.running_loads() == 0
 
 
 # -- what replicas have
-
-
-@virtual
-async def test_a_replica_with_transactions_that_the_primary_lacks_is_told_once() -> None:
-    world = World(replicas=2)
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.servers["db3"].errant = "uuid-9:443-8709"
-        event = await told(session, "that the primary lacks")
-        assert event.severity is Severity.BAD
-        assert event.text == "db3 has 8,267 transactions that the primary lacks: uuid-9:443-8709"
-        tick = await until_tick(session, lambda _: True)
-        assert [node.errant_gtids for node in tick.nodes] == [None, "", "uuid-9:443-8709"]
-        world.servers["db3"].errant = ""
-        event = await told(session, "that the primary lacks")
-        assert event.severity is Severity.GOOD
-
-
-@virtual
-async def test_a_commit_that_waits_for_its_acknowledgement_is_not_lacking() -> None:
-    """The replica may have executed what the primary's session still holds."""
-    world = World()
-    async with world.started("tui") as session:
-        await until_tick(session, load_runs)
-        world.replica.errant, world.primary.owned = "uuid-0:100000", "uuid-0:100000#48"
-        await asyncio.sleep(30)
-        tick = await until_tick(session, lambda _: True)
-        assert not any("lacks" in event.text for event in tick.events)
-        assert tick.nodes[1].errant_gtids == ""
 
 
 # -- while no app looks
@@ -577,29 +344,7 @@ async def left_alone(world: World, *requests: str) -> None:
     await asyncio.sleep(30)
 
 
-@virtual
-async def test_what_a_restart_took_while_nobody_looked_is_given_back_at_the_start() -> None:
-    world = World()
-    await left_alone(world, *REQUESTS)
-    world.restart("db1")
-    await asyncio.sleep(30)
-    async with world.started() as session:
-        assert world.primary.enabled
-        assert world.primary.variables["sync_binlog"] == "0"
-        tick = await until_tick(session, lambda tick: bool(tick.events))
-        words = [event.text for event in tick.events]
-        assert any("db1 restarted while no app was attached and lost" in text for text in words)
-        assert any(event.mark is not None and "re-applied: " in event.text for event in tick.events)
-    before = len(world.told())
-    world.primary.variables["sync_binlog"] = "7"
-    async with world.started():
-        pass
-    assert "SET GLOBAL sync_binlog = 0" not in world.told()[before:]
-
-
-@virtual
-async def test_what_an_experiment_s_restart_took_is_the_experiment_s_to_give_back() -> None:
-    world = World()
+async def test_what_an_experiment_s_restart_took_is_the_experiment_s_to_give_back(world: World) -> None:
     await left_alone(world, "sync_binlog=0")
     async with world.attached("drill kill-primary") as drill, drill.turns.measuring("drill", "kill-primary"):
         world.restart("db1")
@@ -609,101 +354,57 @@ async def test_what_an_experiment_s_restart_took_is_the_experiment_s_to_give_bac
             assert "SET GLOBAL sync_binlog = 0" not in world.told()[before:]
 
 
-@virtual
-async def test_what_a_sidecar_s_restart_took_while_nobody_looked_too() -> None:
-    world = World()
-    await left_alone(world, "rtt=85")
-    world.sidecars["db2"].restart()
-    await asyncio.sleep(30)
-    async with world.started():
-        assert world.rtt_ms() == pytest.approx(85.0)
-
-
-@virtual
-async def test_what_somebody_set_by_hand_is_left_when_nothing_restarted() -> None:
-    world = World()
-    await left_alone(world, *REQUESTS)
-    world.primary.variables["sync_binlog"] = "7"
-    async with world.started():
-        await asyncio.sleep(5)
-        assert world.primary.variables["sync_binlog"] == "7"
-
-
-@pytest.mark.parametrize("reapply", ["ask", "off"])
-@virtual
-async def test_a_restart_while_nobody_looked_is_only_told_when_so_configured(reapply: str) -> None:
-    world = World()
-    await left_alone(world, *REQUESTS)
-    world.restart("db1")
-    await asyncio.sleep(30)
-    async with world.started(reapply=reapply) as session:
-        await told(session, f"reapply = {reapply}")
-        await asyncio.sleep(5)
-        assert not world.primary.enabled
-    async with world.started():
-        assert world.primary.enabled
-
-
-@virtual
-async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain() -> None:
+async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain(world: World, tui: Session) -> None:
     """The cable out past the timeout, and in again: the whole story in events, epochs and the total."""
-    world = World()
-    async with world.started() as session:
-        await turn(session, "semi_sync=on", "rtt=20", "clients=8")
-        await until_tick(session, lambda tick: tick.protection.state == "protected")
-        await asyncio.sleep(5)
-        await turn(session, "partition=both")
-        event = await told(session, "BLOCKED: commits wait")
-        assert (event.severity, event.mark) == (Severity.BAD, None)
-        tick = await until_tick(session, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
-        assert tick.protection.waiting
-        assert tick.protection.since_s is not None
-        await asyncio.sleep(10 - (tick.protection.oldest_wait_s or 0))
-        world.primary.time_out()
-        event = await told(session, "DEGRADED after")
-        assert event.text.startswith("DEGRADED after 10.")
-        await asyncio.sleep(5)
-        assert session.event_log.epochs.rows()[-1].verdict == "outage"
-        await turn(session, "partition=none")
-        world.primary.operational = True
-        event = await told(session, "PROTECTED again after")
-        assert event.severity is Severity.GOOD
-        tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
-        *_, out, back = tick.epochs
-        assert (out.verdict, out.delta_percent, back.verdict) == ("outage", None, "outage")
-        assert out.after is not None
-        assert back.after is not None
-        assert out.after.outage.blocked_s == pytest.approx(10.0, abs=0.2)
-        assert back.after.outage.again_s is not None
-        unprotected = out.after.outage.unprotected + back.after.outage.unprotected
-        assert tick.protection.unprotected == unprotected
-        assert unprotected == pytest.approx(world.primary.counters["no_tx"], abs=10)
+    await turn(tui, "semi_sync=on", "rtt=20", "clients=8")
+    await until_tick(tui, lambda tick: tick.protection.state == "protected")
+    await asyncio.sleep(5)
+    await turn(tui, "partition=both")
+    event = await told(tui, "BLOCKED: commits wait")
+    assert (event.severity, event.mark) == (Severity.BAD, None)
+    tick = await until_tick(tui, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
+    assert tick.protection.waiting
+    assert tick.protection.since_s is not None
+    await asyncio.sleep(10 - (tick.protection.oldest_wait_s or 0))
+    world.primary.time_out()
+    event = await told(tui, "DEGRADED after")
+    assert event.text.startswith("DEGRADED after 10.")
+    await asyncio.sleep(5)
+    assert tui.event_log.epochs.rows()[-1].verdict == "outage"
+    await turn(tui, "partition=none")
+    world.primary.operational = True
+    event = await told(tui, "PROTECTED again after")
+    assert event.severity is Severity.GOOD
+    tick = await until_tick(tui, lambda tick: tick.protection.state == "protected")
+    *_, out, back = tick.epochs
+    assert (out.verdict, out.delta_percent, back.verdict) == ("outage", None, "outage")
+    assert out.after is not None
+    assert back.after is not None
+    assert out.after.outage.blocked_s == pytest.approx(10.0, abs=0.2)
+    assert back.after.outage.again_s is not None
+    unprotected = out.after.outage.unprotected + back.after.outage.unprotected
+    assert tick.protection.unprotected == unprotected
+    assert unprotected == pytest.approx(world.primary.counters["no_tx"], abs=10)
 
 
-@virtual
-async def test_a_restart_is_in_its_epoch_and_with_its_node() -> None:
-    world = World()
-    async with world.started() as session:
-        await asyncio.sleep(5)
-        world.restart("db2")
-        await told(session, "db2 restarted")
-        tick = await until_tick(session, lambda tick: tick.nodes[1].restarted_s is not None)
-        assert tick.nodes[0].restarted_s is None
-        assert tick.epochs[-1].after is not None
-        assert tick.epochs[-1].after.outage.restarts == ("db2",)
+async def test_a_restart_is_in_its_epoch_and_with_its_node(world: World, tui: Session) -> None:
+    await asyncio.sleep(5)
+    world.restart("db2")
+    await told(tui, "db2 restarted")
+    tick = await until_tick(tui, lambda tick: tick.nodes[1].restarted_s is not None)
+    assert tick.nodes[0].restarted_s is None
+    assert tick.epochs[-1].after is not None
+    assert tick.epochs[-1].after.outage.restarts == ("db2",)
 
 
-@virtual
-async def test_switching_semi_sync_on_and_off_is_no_outage() -> None:
-    world = World()
-    async with world.started() as session:
-        await turn(session, "rtt=85", "clients=8")
-        for value in ("on", "off", "on"):
-            await turn(session, f"semi_sync={value}")
-            await asyncio.sleep(6)
-        tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
-        assert [row.after.outage for row in tick.epochs if row.after is not None and row.after.outage] == []
-        assert tick.protection.unprotected == 0
+async def test_switching_semi_sync_on_and_off_is_no_outage(tui: Session) -> None:
+    await turn(tui, "rtt=85", "clients=8")
+    for value in ("on", "off", "on"):
+        await turn(tui, f"semi_sync={value}")
+        await asyncio.sleep(6)
+    tick = await until_tick(tui, lambda tick: tick.protection.state == "protected")
+    assert [row.after.outage for row in tick.epochs if row.after is not None and row.after.outage] == []
+    assert tick.protection.unprotected == 0
 
 
 async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
@@ -722,9 +423,7 @@ async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
         await told(session, "both threads run again")
 
 
-@virtual
-async def test_a_repair_says_which_servers_it_started_and_what_it_set_again() -> None:
-    world = World()
+async def test_a_repair_says_which_servers_it_started_and_what_it_set_again(world: World) -> None:
     async with world.started(reapply="off") as session:
         await turn(session, "sync_binlog=0")
         world.crash("db1")
@@ -733,38 +432,165 @@ async def test_a_repair_says_which_servers_it_started_and_what_it_set_again() ->
         assert done == ("db1: server started", "sync_binlog set again")
 
 
-@virtual
-async def test_a_repair_does_not_wait_for_a_replica_whose_link_is_cut() -> None:
-    world = World()
-    async with world.started() as session:
-        await turn(session, "partition=both")
-        world.replica.io = "Connecting"
-        began_s = session.outside.clock.monotonic()
-        assert await session.console.repair() == ()
-        assert session.outside.clock.monotonic() - began_s < 5
+async def test_a_repair_does_not_wait_for_a_replica_whose_link_is_cut(world: World, tui: Session) -> None:
+    await turn(tui, "partition=both")
+    world.replica.io = "Connecting"
+    began_s = tui.outside.clock.monotonic()
+    assert await tui.console.repair() == ()
+    assert tui.outside.clock.monotonic() - began_s < 5
 
 
-@virtual
-async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
-    world = World()
-    async with world.started() as session, world.attached("lab run hot-row") as other:
+async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone(world: World, tui: Session) -> None:
+    async with world.attached("lab run hot-row") as other:
         world.replica.io = "No"
         async with other.turns.measuring("lab", "hot-row"):
             with pytest.raises(StackUnavailable, match="the lab hot-row"):
-                await session.console.repair()
+                await tui.console.repair()
             assert world.replica.io == "No"
-        assert await session.console.repair() == ("db2: IO thread started",)
+        assert await tui.console.repair() == ("db2: IO thread started",)
 
 
-@virtual
-async def test_a_thread_that_a_change_restarts_is_no_event_of_its_own() -> None:
-    world = World()
+async def test_a_thread_that_a_change_restarts_is_no_event_of_its_own(world: World, tui: Session) -> None:
+    number = tui.event_log.begin_change("semi_sync off → on")
+    world.replica.io = "No"
+    await asyncio.sleep(10)
+    world.replica.io = "Yes"
+    tui.event_log.change_effective(number, "semi_sync off → on", "semi_sync off → on")
+    await asyncio.sleep(10)
+    tick = await until_tick(tui, lambda _: True)
+    assert [event.text for event in tick.events if "thread" in event.text] == []
+
+
+async def test_what_restarts_took_is_given_back_and_marked_whoever_else_looks(
+    world: World, tui: Session
+) -> None:
+    async with world.started() as second:
+        await turn(tui, *REQUESTS)
+        await told(tui, "semi_sync off → on")
+        await asyncio.sleep(5)
+        world.restart("db1")
+        world.sidecars["db2"].restart()
+        event = await told(tui, "re-applied: ")
+        assert event.severity is Severity.MARK
+        assert event.mark is not None
+        await asyncio.sleep(10)
+        assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
+        assert world.rtt_ms() == pytest.approx(20.0)
+        await until_tick(second, lambda tick: tick.protection.state == "protected")
+    tick = await until_tick(tui, lambda tick: tick.protection.state == "protected")
+    assert tick.epochs[-1].title.startswith("re-applied: ")
+
+
+async def test_what_restarts_took_while_nobody_looked_is_asked_for_told_or_given_back_at_the_start(
+    world: World,
+) -> None:
+    await left_alone(world, *REQUESTS)
+    world.restart("db1")
+    world.sidecars["db2"].restart()
+    await asyncio.sleep(30)
+    async with world.started(reapply="ask", asks=True) as session:
+        assert (await until_tick(session, lambda tick: tick.lost)).lost[:2] == LOST
+    for reapply in ("ask", "off"):
+        async with world.started(reapply=reapply) as session:
+            await told(session, f"reapply = {reapply}")
+            await asyncio.sleep(5)
+    assert not world.primary.enabled
     async with world.started() as session:
-        number = session.event_log.begin_change("semi_sync off → on")
-        world.replica.io = "No"
+        assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
+        assert world.rtt_ms() == pytest.approx(20.0)
+        tick = await until_tick(session, lambda tick: bool(tick.events))
+        words = [event.text for event in tick.events]
+        assert any("db1 restarted while no app was attached and lost" in text for text in words)
+        assert any(event.mark is not None and "re-applied: " in event.text for event in tick.events)
+    before = len(world.told())
+    world.primary.variables["sync_binlog"] = "7"  # by hand, and nothing restarted
+    async with world.started():
+        pass
+    assert "SET GLOBAL sync_binlog = 0" not in world.told()[before:]
+
+
+async def test_a_restarted_sidecar_is_probed_again_and_gets_its_links_back(
+    world: World, tui: Session
+) -> None:
+    await asyncio.sleep(5)
+    for sidecar in world.sidecars.values():
+        sidecar.restart()
+    await told(tui, "the sidecar of db2 restarted")
+    assert world.changes == []
+    await until(lambda: world.sidecars["db1"].watched == {"db2"})
+    assert world.sidecars["db2"].watched == {"db1"}
+    await turn(tui, "rtt=85", "sync_binlog=0")
+    for sidecar in world.sidecars.values():
+        await asyncio.sleep(5)
+        sidecar.restart()
+        assert world.rtt_ms() < 43
+        await until(lambda: world.rtt_ms() == pytest.approx(85.0))
+        await until_tick(tui, lambda tick: tick.rtt and tick.rtt.rtt_measured_ms == pytest.approx(85.0))
+
+
+async def test_a_variable_that_somebody_sets_by_hand_is_a_mark_and_begins_an_epoch() -> None:
+    world = World(replicas=2)
+    async with world.started() as tui:
+        seen = hands(tui)
+        await until_tick(tui, load_runs)
+        world.primary.variables["sync_binlog"] = "0"
+        event = await told(tui, "by hand")
+        assert event.text == "sync_binlog 1 → 0, by hand on db1"
+        assert (event.severity, event.mark) == (Severity.MARK, 1)
+        tick = await until_tick(tui, lambda _: True)
+        assert (tick.epochs[-1].number, tick.epochs[-1].title) == (1, "sync_binlog 1 → 0")
+        world.primary.variables["sync_binlog"] = "1"
+        await told(tui, "sync_binlog 0 → 1, by hand on db1, as requested again")
+        world.servers["db3"].variables["sync_relay_log"] = "7"
+        await told(tui, "sync_relay_log@db3 10000 → 7, by hand on db3")
         await asyncio.sleep(10)
-        world.replica.io = "Yes"
-        session.event_log.change_effective(number, "semi_sync off → on", "semi_sync off → on")
-        await asyncio.sleep(10)
-        tick = await until_tick(session, lambda _: True)
-        assert [event.text for event in tick.events if "thread" in event.text] == []
+        assert len(seen) == 3
+    assert world.requested == {}
+
+
+async def test_our_own_change_is_marked_once_and_what_was_requested_before_we_came_is_no_news(
+    world: World,
+) -> None:
+    await left_alone(world, "rtt=5")
+    async with world.started() as tui:
+        await until_tick(tui, load_runs)
+        await turn(tui, "clients=4")
+        await turn(tui, "sync_binlog=0")
+        await asyncio.sleep(5)
+        tick = await until_tick(tui, lambda _: True)
+        marks = [event for event in tick.events if event.mark is not None]
+        assert [event.text for event in marks] == ["clients 8 → 4", "SET GLOBAL sync_binlog = 0"]
+        assert len(world.loads[0].history) == 2
+
+
+async def test_addresses_that_move_are_followed_by_watcher_and_load(world: World, tui: Session) -> None:
+    await until_tick(tui, load_runs)
+    world.moved["db2"] = "10.0.0.99"
+    await until(lambda: world.sidecars["db1"].addresses.get("db2") == "10.0.0.99")
+    tick = await until_tick(tui, lambda tick: tick.nodes[1].host == "10.0.0.99")
+    assert tick.state == "up"
+    world.moved["db1"] = "10.0.0.98"
+    await until(lambda: bool(world.loads[-1].target and world.loads[-1].target.host == "10.0.0.98"))
+    await until_tick(tui, load_runs)
+    assert world.running_loads() == 1
+    assert tui.monitor.failed is None
+
+
+async def test_transactions_that_the_primary_lacks_are_told_once_and_a_commit_that_waits_is_none() -> None:
+    world = World(replicas=2)
+    async with world.started() as tui:
+        await until_tick(tui, load_runs)
+        # A replica may have executed what the primary's session still holds.
+        world.replica.errant, world.primary.owned = "uuid-0:100000", "uuid-0:100000#48"
+        await asyncio.sleep(30)
+        tick = await until_tick(tui, lambda _: True)
+        assert not any("lacks" in event.text for event in tick.events)
+        world.servers["db3"].errant = "uuid-9:443-8709"
+        event = await told(tui, "that the primary lacks")
+        assert event.severity is Severity.BAD
+        assert event.text == "db3 has 8,267 transactions that the primary lacks: uuid-9:443-8709"
+        tick = await until_tick(tui, lambda _: True)
+        assert [node.errant_gtids for node in tick.nodes] == [None, "", "uuid-9:443-8709"]
+        world.servers["db3"].errant = ""
+        event = await told(tui, "that the primary lacks")
+        assert event.severity is Severity.GOOD

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -92,49 +91,6 @@ def test_global_flags_before_and_after_the_verb(words: list[str]) -> None:
 def test_global_flags_after_a_nested_action() -> None:
     args = parse(["--stack", "a", "scene", "apply", "none", "-v", "--json"])
     assert (args.stack, args.verbose, args.json, args.name) == ("a", True, True, "none")
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["statsu"], "did you mean status?"),
-        (["frobnicate"], "known: up, down"),
-        (["scene", "aply", "x"], "did you mean apply?"),
-        (["load", "--duration", "0"], "--duration"),
-        (["load", "--duration", "-5"], "--duration"),
-        (["load", "--duration", "nan"], "--duration"),
-        (["load", "--duration", "inf"], "--duration"),
-        (["load", "--clients", "0"], "at least 1 and at most 1024"),
-        (["load", "--clients", "-1"], "-1"),
-        (["load", "--clients", "1.5"], "not a whole number"),
-        (["load", "--rate", "0"], "above 0"),
-        (["load", "--rate", "fast"], "not a number"),
-        (["load", "--rate", "1e9"], "at most 100000"),
-        (["load", "--rate", "5", "--arrivals", "evn"], "did you mean even"),
-        (["up", "--replicas", "0"], "at least 1"),
-        (["set"], "KEY=VALUE"),
-        (["lab"], "ACTION"),
-        (["lab", "run"], "NAME"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_exit_2(
-    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("replexplorer: ")
-    assert err.count("\n") == 1
-    assert expected in err
-
-
-def test_wrong_usage_with_json_is_an_error_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["statsu", "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert json.loads(out) == {
-        "error": {"code": "usage", "message": "unknown verb 'statsu'", "hint": "did you mean status?"}
-    }
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

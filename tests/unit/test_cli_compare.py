@@ -56,25 +56,6 @@ def test_in_words_each_side_has_a_column(twice: tuple[str, str], capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["x", "x"], "x is named twice"),
-        (["x", "b.rxs"], "x and b.rxs are a stack and a recording"),
-        (["a.rxs", "b.rxs", "--turns", "2"], "a recording is compared as it is"),
-        (["a.rxs", "b.rxs"], "no recording a.rxs"),
-        (["x", "y", "--turns", "0"], "0"),
-        (["x", "y", "--duration", "0"], "0"),
-    ],
-)
-def test_wrong_usage_is_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *words]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert said in captured.err
-    assert len(captured.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
     ("error", "says"),
     [
         (

@@ -47,12 +47,13 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (ServerRefused(1290, "read only", "look"), 5, "refused"),
         (RuntimeError("a\nb"), 1, "error"),
         (PermissionError(13, "Permission denied", "/etc/x"), 3, "missing"),
+        (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
 def test_an_error_is_one_line_and_one_document(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    error: Exception,
+    error: BaseException,
     code: int,
     word: str,
 ) -> None:
@@ -81,14 +82,6 @@ def test_a_traceback_is_only_for_those_who_ask(
     monkeypatch.setenv("REPLEXPLORER_DEBUG", "1")
     assert main(["config"]) == 1
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    failing(monkeypatch, KeyboardInterrupt())
-    assert main(["config"]) == 130
-    assert capsys.readouterr() == ("", "replexplorer: interrupted\n")
-    assert main(["config", "--json"]) == 130
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "interrupted"
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
@@ -231,27 +224,6 @@ def test_a_list_that_is_piped_fits_80_columns(verb: str, capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) > 10
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (
-            ["up", "--image", "x\udc9b"],
-            r"replexplorer: 'x\udc9b' is not UTF-8 text: arguments are text in UTF-8",
-        ),
-        (["fault", "inject", "kill=3"], "replexplorer: kill takes no value, and got '3': kill"),
-        (["fault", "inject", "flap=0/0@db2"], "replexplorer: flap: '0/0' is out of range"),
-        (["fault", "clear", "bogus@db1"], "replexplorer: unknown fault 'bogus'"),
-    ],
-)
-def test_what_is_wrong_on_any_stack_is_refused_before_one_is_looked_for(
-    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == UsageError.exit_code
-    told = capsys.readouterr().err
-    assert told.startswith(line)
-    assert told.count("\n") == 1
 
 
 def test_a_server_that_is_not_there_is_unreachable_by_its_address(

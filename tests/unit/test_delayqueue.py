@@ -116,13 +116,6 @@ class Held:
         answer: CGroup = self.library.held_next(self.memory)
         return answer
 
-    def due_times(self) -> list[int]:
-        """Take everything out: when each packet was due, in order; for holds too small for slack."""
-        times: list[int] = []
-        while (leaves_ns := self.next().leaves_ns) != NEVER_NS:
-            times += [leaves_ns] * len(self.release(leaves_ns))
-        return times
-
 
 @contextlib.contextmanager
 def new_held(library: Any) -> Iterator[Held]:
@@ -142,7 +135,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("packet"), st.integers(0, 50), st.integers(60, 1500)),
         st.tuples(st.just("shape"), st.integers(0, 100), st.sampled_from([0, 0, 10**9, 8 * 10**9])),
-        st.tuples(st.just("release"), st.integers(0, 50), st.just(0)),
+        st.tuples(st.just("release"), st.integers(0, 5000), st.just(0)),
     ),
     max_size=80,
 )
@@ -183,37 +176,6 @@ def test_packets_leave_in_order_none_is_lost_and_none_is_early_or_late(
         assert [number for number, _ in held.release(NEVER_NS)] == [packet[0] for packet in waiting]
 
 
-def test_a_falling_hold_lets_overdue_packets_go_at_once_and_the_rest_sooner(held: Held) -> None:
-    held.reshape(0, 100)
-    for now_ns in (0, 10, 20):
-        held.came(now_ns)
-    assert held.release(25) == []
-    held.reshape(25, 10)
-    assert held.release(25) == [(1, False), (2, False)]
-    assert held.release(29) == []
-    assert held.release(30) == [(3, False)]
-
-
-def test_a_rising_hold_holds_only_later_packets(held: Held) -> None:
-    held.reshape(0, 100)
-    held.came(0)
-    held.reshape(10, 1000)
-    held.came(20)
-    assert held.release(100) == [(1, False)]
-    assert held.release(1019) == []
-    assert held.release(1020) == [(2, False)]
-
-
-def test_packets_take_their_size_over_the_bandwidth_and_idle_time_is_not_saved_up(held: Held) -> None:
-    held.reshape(0, 50, bandwidth_bps=1_000_000_000)
-    for size in (100, 1500, 64):
-        held.came(0, size)
-    assert held.due_times() == [850, 12_850, 13_362]
-    held.came(50_000, 125)
-    held.came(50_000, 125)
-    assert held.due_times() == [51_050, 52_050]
-
-
 def test_the_narrowest_link_keeps_a_packet_for_an_hour_at_most(held: Held) -> None:
     hour_ns = 3600 * 10**9
     held.reshape(0, 50, bandwidth_bps=1)
@@ -222,17 +184,6 @@ def test_the_narrowest_link_keeps_a_packet_for_an_hour_at_most(held: Held) -> No
     assert held.next().leaves_ns == hour_ns
     assert held.release(hour_ns + 29_998)[-1] == (29_999, False)
     assert held.next().leaves_ns == hour_ns + 29_999
-
-
-def test_a_lifted_bandwidth_lets_the_backlog_go_at_once(held: Held) -> None:
-    held.reshape(0, 10, bandwidth_bps=1000)
-    for _ in range(50):
-        held.came(0)
-    assert held.release(10**9 // 2) == []
-    held.reshape(10**9 // 2, 10)
-    assert [number for number, _ in held.release(10**9 // 2)] == list(range(1, 51))
-    held.came(10**9 // 2 + 1)
-    assert held.next().leaves_ns == 10**9 // 2 + 11
 
 
 def test_a_cut_loses_what_comes_and_nothing_that_came_before(held: Held) -> None:

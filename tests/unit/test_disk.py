@@ -97,13 +97,6 @@ def disk_of(page: Page) -> Any:
     return disk.Disk(page.path.parent, lambda: page.listens)
 
 
-def test_where_a_figure_stands() -> None:
-    kinds = ("redo", "binlog", "relay", "data", "index", "directory", "other")
-    figures = [fsyncpage.FSYNCS, fsyncpage.FSYNC_NS, fsyncpage.DELAYED_NS, fsyncpage.DELAY_US]
-    assert [fsyncpage.word(kind, 0) for kind in kinds] == [32, 64, 96, 128, 160, 192, 224]
-    assert [fsyncpage.word("binlog", figure) for figure in figures] == [64, 65, 66, 67]
-
-
 def test_counts_by_kind_index_and_directory_with_the_others(held: Page) -> None:
     for count, kind in enumerate(fsyncpage.KINDS, start=1):
         held.sync(kind, count)
@@ -184,10 +177,13 @@ def test_a_page_that_may_not_be_opened_says_so(held: Page) -> None:
 
 
 @pytest.mark.parametrize(("delay_ms", "delay_us"), [(0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)])
-async def test_the_delay_is_written_for_every_kind(held: Page, delay_ms: float, delay_us: int) -> None:
-    state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms))
+async def test_delay_and_jitter_are_written_for_every_kind(
+    held: Page, delay_ms: float, delay_us: int
+) -> None:
+    state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms, jitter_ms=1.5))
     assert held.delays_us() == {delay_us}
-    assert state.delay_ms == delay_ms
+    assert (state.delay_ms, state.jitter_ms) == (delay_ms, 1.5)
+    assert {held.read(held.at(kind, fsyncpage.JITTER_US)) for kind in fsyncpage.KINDS} == {1500}
     assert disk_of(held).state().delay_ms == delay_ms
 
 
@@ -283,12 +279,6 @@ async def test_redo_and_binlog_can_have_delays_of_their_own(held: Page) -> None:
     assert (state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms) == (7, 0, 20)
     state = await room.change(wire.SetDisk(redo_delay_ms="auto"))
     assert (state.redo_delay_ms, held.read(held.at("redo", fsyncpage.DELAY_US))) == ("auto", 7000)
-
-
-async def test_the_jitter_is_written_for_every_kind(held: Page) -> None:
-    state = await disk_of(held).change(wire.SetDisk(jitter_ms=1.5))
-    assert state.jitter_ms == 1.5
-    assert {held.read(held.at(kind, fsyncpage.JITTER_US)) for kind in fsyncpage.KINDS} == {1500}
 
 
 async def test_samples_are_taken_by_themselves_and_end_with_it(

@@ -1,7 +1,12 @@
-"""Whatever lies where a text or a TOML file is expected ends in one UsageError, soon and in little memory."""
+"""Whatever lies where a file of a user's or of ours is expected ends in one error, soon and in little memory.
+
+Recordings are in test_hostile_sessions.py.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replexplorer.core.errors import UsageError
+from replexplorer.adapters.client_logs import FileClientLogs
+from replexplorer.adapters.journal import MOST_BYTES, FileJournal
+from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.loss.client_log import HEAD
+from replexplorer.core.loss.ledger import reckon
 from replexplorer.formats.calibration import read_calibration
 from replexplorer.formats.configuration import load_configuration
 from replexplorer.formats.experiment_file import read_drill, read_lab
@@ -23,7 +32,7 @@ from tests.affordable import affordable
 from tests.amount import examples
 
 FUZZ = settings(
-    max_examples=examples(0.25),
+    max_examples=examples(0.3),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
@@ -34,7 +43,18 @@ def read_keys(file: Path) -> None:
         raise UsageError(problem)
 
 
-READERS: dict[str, Callable[[Path], object]] = {
+def read_client_log(file: Path) -> None:
+    """As the end of a drill does it."""
+    log = FileClientLogs(file.parent)._read(file.parent)
+    reckon(log, {"db1": {}, "db2": {}}, "db1", executed={"db1": "", "db2": ""}, failed_at_us=5)
+
+
+def read_journal(file: Path) -> None:
+    """As a sweep that goes on does it."""
+    asyncio.run(FileJournal("sweep", file).read())
+
+
+TOML: dict[str, Callable[[Path], object]] = {
     "config": lambda file: load_configuration(file, named_by_user=True),
     "keys": read_keys,
     "theme": read_theme,
@@ -44,7 +64,14 @@ READERS: dict[str, Callable[[Path], object]] = {
     "calibration": read_calibration,
     "workload": read_workload,
 }
+READERS = TOML | {"client log": read_client_log, "journal": read_journal}
 EACH = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A client log's name, which any other file may have as well."""
+    return tmp_path / "0.log"
 
 
 def answered(read: Callable[[Path], object], file: Path) -> str:
@@ -52,7 +79,7 @@ def answered(read: Callable[[Path], object], file: Path) -> str:
     with affordable():
         try:
             read(file)
-        except UsageError as error:
+        except (UsageError, MissingPiece) as error:
             return str(error)
     return ""
 
@@ -78,19 +105,17 @@ NO_FILES: dict[str, Callable[[Path], object]] = {
 @EACH
 @pytest.mark.parametrize("make", NO_FILES.values(), ids=NO_FILES)
 def test_what_is_no_file_is_told_and_not_waited_for(
-    read: Callable[[Path], object], make: Callable[[Path], object], tmp_path: Path
+    read: Callable[[Path], object], make: Callable[[Path], object], file: Path
 ) -> None:
-    file = tmp_path / "a.toml"
     make(file)
-    assert str(file) in answered(read, file)
+    assert str(file.parent) in answered(read, file)
 
 
 @EACH
-def test_gigabytes_are_not_read(read: Callable[[Path], object], tmp_path: Path) -> None:
-    file = tmp_path / "a.toml"
+def test_gigabytes_are_not_read(read: Callable[[Path], object], file: Path) -> None:
     file.touch()
     os.truncate(file, 2 << 30)
-    assert "is larger than" in answered(read, file)
+    assert str(file) in answered(read, file)
 
 
 FULL = MOST_TOML_BYTES - 100
@@ -111,21 +136,42 @@ TREES = {
 }
 
 
-@EACH
+@pytest.mark.parametrize("read", TOML.values(), ids=TOML)
 @pytest.mark.parametrize("text", TREES.values(), ids=TREES)
 def test_a_document_as_bad_as_it_can_be_is_one_error(
-    read: Callable[[Path], object], text: str, tmp_path: Path
+    read: Callable[[Path], object], text: str, file: Path
 ) -> None:
-    file = tmp_path / "a.toml"
     file.write_text(text)
-    told = answered(read, file)
-    assert told or read is READERS["workload"]  # any words may be SQL
+    assert answered(read, file) or read is read_workload  # any words may be SQL
 
 
 @EACH
 @FUZZ
-@given(content=st.binary(max_size=200))
-def test_bytes(read: Callable[[Path], object], content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "a.toml"
+@given(content=st.binary(max_size=300))
+def test_bytes(read: Callable[[Path], object], content: bytes, file: Path) -> None:
     file.write_bytes(content)
     answered(read, file)
+
+
+BOMBS = {
+    "an endless line": ("client log", f"{HEAD}7\nt 1\n" + "i" * 5_000_000),
+    "a run of many digits": ("client log", f"{HEAD}{'9' * 100}\n"),
+    "numbers of many digits": ("client log", f"{HEAD}7\nt 1\ni {'9' * 120} 1\ns db1 1 1 {'9' * 60}\n"),
+    "spans turned round": ("client log", f"{HEAD}7\ns db1 1 9 1\n"),
+    "all rows at once": ("client log", f"{HEAD}7\ns db1 1 0 {1 << 62}\n"),
+    "lists in lists": ("journal", "[" * 100_000 + "]" * 100_000 + "\n"),
+    "a long number": ("journal", '{"a": ' + "9" * 100_000 + "}\n"),
+    "no number": ("journal", '{"a": NaN}\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text"), BOMBS.values(), ids=BOMBS)
+def test_a_log_as_bad_as_it_can_be_is_one_error(kind: str, text: str, file: Path) -> None:
+    file.write_text(text)
+    assert answered(READERS[kind], file) or str(1 << 62) in text
+
+
+def test_a_journal_as_large_as_it_may_be_is_read_within_the_limit(file: Path) -> None:
+    line = json.dumps({"run": 1, "settings": {"rtt": 85.0}, "tps": [1.0] * 100}) + "\n"
+    file.write_text(line * (MOST_BYTES // len(line)))
+    assert answered(read_journal, file) == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.experiment import LABS, listing
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import Length, Phase, PhaseResult, Published
 from replexplorer.core.experiment.relations import Claim, Found
@@ -156,11 +156,3 @@ def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path, writte
         ProtectionState.OFF,
         ProtectionState.PROTECTED,
     ]
-
-
-def test_the_list_of_labs_fits_80_columns() -> None:
-    labs = list(LABS.shipped().values())
-    lines = listing(labs, 80).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert listing(labs, None).splitlines() == lines, "piped as on the least usual terminal"
-    assert {lab.name for lab in labs} <= {line.split()[0] for line in lines if line[0] != " "}

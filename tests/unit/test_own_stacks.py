@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli import experiment, main
-from replexplorer.cli.experiment import names_beside, refuse_found
-from replexplorer.core.errors import StackUnavailable
+from replexplorer.cli.experiment import names_beside
 from replexplorer.core.system import SYSTEMS
 from replexplorer.formats.configuration import STACK_NAME_PATTERN
 
@@ -33,14 +31,6 @@ def there(monkeypatch: pytest.MonkeyPatch) -> None:
         return ["default", "wan-lab-galera"]
 
     monkeypatch.setattr(experiment, "stack_names", names)
-
-
-@pytest.mark.usefixtures("there")
-def test_one_that_is_there_is_named_with_what_removes_it() -> None:
-    asyncio.run(refuse_found(("wan-lab-group", "default-lab-galera")))
-    with pytest.raises(StackUnavailable, match="stack 'wan-lab-galera' is there already") as refused:
-        asyncio.run(refuse_found(("wan-lab-group", "wan-lab-galera")))
-    assert refused.value.hint == "`replexplorer down --stack wan-lab-galera`, or another --stack"
 
 
 @pytest.mark.usefixtures("there")

@@ -238,87 +238,6 @@ def prepared(one: Machine, name: str = LOG) -> Path:
     return one.run("sync", name)
 
 
-@pytest.mark.parametrize(
-    ("verb", "at", "length"),
-    [
-        ("append", 0, 500),
-        ("pwrite", 10_000, 500),
-        ("pwrite", 100, 500),
-        ("pwrite", 9_900, 500),
-        ("pwrite", 50_000, 5),
-        ("pwrite", 0, 200_000),
-        ("onlypwrite", 4_000, 100),
-        ("seekwrite", 4_000, 100),
-        ("onlyseekwrite", 9_999, 100),
-        ("vector", 3_000, 8_000),
-        ("vector2", 3_000, 300),
-        ("directpwrite", 4_096, 4_096),
-        ("directpwrite", 8_192, 8_192),
-        ("aio", 4_096, 8_192),
-        ("resize", 77, 0),
-        ("resize", 0, 0),
-        ("resize", 20_000, 0),
-        ("empty", 0, 0),
-        ("room", 9_000, 9_000),
-        ("posixroom", 0, 30_000),
-        ("hole", 4_096, 4_096),
-    ],
-)
-def test_what_was_not_fsynced_is_as_it_was(
-    machine: Callable[..., Machine], verb: str, at: int, length: int
-) -> None:
-    one = machine()
-    path = prepared(one)
-    assert path.read_bytes() == BEFORE
-    one.run(verb, LOG, at, length, ord("b"))
-    assert path.read_bytes() != BEFORE
-    [row] = one.cut()["files"]
-    assert (row["file"], row["kind"]) == (LOG, "binlog")
-    assert path.read_bytes() == BEFORE
-
-
-@pytest.mark.parametrize("sync", ["sync", "dupsync"])
-@pytest.mark.parametrize("verb", ["append", "onlypwrite", "directpwrite", "empty", "resize", "hole"])
-def test_what_was_fsynced_stays(machine: Callable[..., Machine], verb: str, sync: str) -> None:
-    one = machine()
-    path = prepared(one)
-    one.run(verb, LOG, 4096, 4096, ord("b"))
-    one.run(sync, LOG)
-    after = path.read_bytes()
-    assert one.cut()["files"] == []
-    assert path.read_bytes() == after != BEFORE
-
-
-def test_only_what_followed_the_last_fsync_is_lost(machine: Callable[..., Machine]) -> None:
-    one = machine()
-    path = prepared(one)
-    one.run("append", LOG, 0, 10, ord("b"))
-    one.run("sync", LOG)
-    one.run("append", LOG, 0, 10, ord("c"))
-    one.run("pwrite", LOG, 0, 10, ord("d"))
-    one.cut()
-    assert path.read_bytes() == BEFORE + b"b" * 10
-
-
-def test_another_file_s_fsync_saves_nothing(machine: Callable[..., Machine]) -> None:
-    one = machine()
-    path = prepared(one)
-    other = prepared(one, "relay.000001")
-    one.run("append", LOG, 0, 10, ord("b"))
-    one.run("append", "relay.000001", 0, 10, ord("b"))
-    one.run("sync", "relay.000001")
-    one.cut()
-    assert path.read_bytes() == BEFORE
-    assert other.read_bytes() == BEFORE + b"b" * 10
-
-
-def test_a_new_file_that_was_never_fsynced_is_empty(machine: Callable[..., Machine]) -> None:
-    one = machine()
-    path = one.run("append", LOG, 0, 100, ord("b"))
-    one.cut()
-    assert path.read_bytes() == b""
-
-
 def test_a_file_is_found_under_its_new_name(machine: Callable[..., Machine]) -> None:
     one = machine()
     path = prepared(one)
@@ -364,28 +283,6 @@ def test_it_can_begin_and_end_while_the_server_runs(built: Path, tmp_path: Path)
         assert path.read_bytes() == b"a" * 10 + b"b" * 10 + b"c" * 10
     finally:
         one.close()
-
-
-def test_two_lives_of_a_server_have_one_journal(machine: Callable[..., Machine]) -> None:
-    one = machine()
-    path = prepared(one)
-    one.run("append", LOG, 0, 10, ord("b"))
-    one.kill()
-    one.start()
-    one.run("pwrite", LOG, 5, 10, ord("c"))
-    one.cut()
-    assert path.read_bytes() == BEFORE
-
-
-def test_an_fsync_of_the_second_life_saves_the_first_life_s_writes(machine: Callable[..., Machine]) -> None:
-    one = machine()
-    path = prepared(one)
-    one.run("append", LOG, 0, 10, ord("b"))
-    one.kill()
-    one.start()
-    one.run("sync", LOG)
-    assert one.cut()["files"] == []
-    assert path.read_bytes() == BEFORE + b"b" * 10
 
 
 def test_a_second_rollback_finds_nothing(machine: Callable[..., Machine]) -> None:
@@ -485,7 +382,16 @@ class Model:
         match verb:
             case "append":
                 self.now += content
-            case "pwrite" | "onlypwrite" | "seekwrite" | "vector" | "directpwrite" | "aio":
+            case (
+                "pwrite"
+                | "onlypwrite"
+                | "seekwrite"
+                | "onlyseekwrite"
+                | "vector"
+                | "vector2"
+                | "directpwrite"
+                | "aio"
+            ):
                 self._grow(at + length)
                 self.now[at : at + length] = content
             case "resize":
@@ -493,12 +399,12 @@ class Model:
                 del self.now[at:]
             case "empty":
                 self.now.clear()
-            case "room":
+            case "room" | "posixroom":
                 self._grow(at + length)
             case "hole":
                 end = min(at + length, len(self.now))
                 self.now[at:end] = bytes(max(0, end - at))
-            case "sync":
+            case "sync" | "dupsync":
                 self.durable = bytes(self.now)
 
     def _grow(self, size: int) -> None:
@@ -506,8 +412,8 @@ class Model:
 
 
 VERBS = (
-    *("append", "pwrite", "onlypwrite", "seekwrite", "vector", "directpwrite", "aio"),
-    *("resize", "empty", "room", "hole", "sync", "sync", "sync"),
+    *("append", "pwrite", "onlypwrite", "seekwrite", "onlyseekwrite", "vector", "vector2", "directpwrite"),
+    *("aio", "resize", "empty", "room", "posixroom", "hole", "sync", "sync", "dupsync", "dupsync"),
 )
 
 

@@ -1,0 +1,37 @@
+"""What tests of the engine share: virtual time, a stack as a model, and an app on it."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, SelectorEventLoop
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from replexplorer.engine.session import Session
+from tests.fakes.clock import VirtualLoop
+from tests.fakes.world import World
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], AbstractEventLoop]]:
+    """Virtual time, but for tests of processes and threads."""
+    return {"loop": SelectorEventLoop if item.get_closest_marker("real_time") else VirtualLoop}
+
+
+@pytest.fixture
+async def world() -> World:
+    """A stack of a source and a replica."""
+    return World()
+
+
+@pytest.fixture
+async def session(world: World) -> AsyncIterator[Session]:
+    """One that is attached as `set` does it."""
+    async with world.attached() as session:
+        yield session
+
+
+@pytest.fixture
+async def tui(world: World) -> AsyncIterator[Session]:
+    """One that drives the load and watches."""
+    async with world.started() as session:
+        yield session
