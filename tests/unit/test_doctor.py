@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from replexplorer.adapters import doctor
 from replexplorer.adapters.docker.images import ImageState
-from replexplorer.adapters.doctor import Check, Doctor
+from replexplorer.adapters.doctor import Check
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import LinkState, Shape
 from replexplorer.formats.configuration import Configuration
@@ -45,23 +45,6 @@ class Daemon:
         return {}
 
 
-def examined(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    daemon: Daemon | MissingPiece,
-    link: LinkState | None = None,
-) -> tuple[Doctor, dict[str, Check]]:
-    def connect() -> Daemon:
-        if isinstance(daemon, MissingPiece):
-            raise daemon
-        return daemon
-
-    monkeypatch.setattr(doctor, "_connect", connect)
-    monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: [Absent()])
-    report = doctor.examine(Configuration(), tmp_path / "state", link=link)
-    return report, {check.name: check for check in report.checks}
-
-
 class Absent:
     """An image of ours that is not there."""
 
@@ -71,11 +54,36 @@ class Absent:
     built_with = None
 
 
-def test_without_docker_everything_else_is_still_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    report, checks = examined(monkeypatch, tmp_path, MissingPiece("Docker is not running", "start it"))
-    assert not report.ready
+class Examined(Protocol):
+    """Doctor's checks by name, of a machine with this daemon."""
+
+    def __call__(
+        self, daemon: Daemon | MissingPiece, link: LinkState | None = None, **configured: Any
+    ) -> dict[str, Check]: ...
+
+
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examined:
+    monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: [Absent()])
+
+    def examine(
+        daemon: Daemon | MissingPiece, link: LinkState | None = None, **configured: Any
+    ) -> dict[str, Check]:
+        def connect() -> Daemon:
+            if isinstance(daemon, MissingPiece):
+                raise daemon
+            return daemon
+
+        monkeypatch.setattr(doctor, "_connect", connect)
+        report = doctor.examine(Configuration(**configured), tmp_path / "state", link=link)
+        assert report.ready is all(each.state != "missing" for each in report.checks)
+        return {check.name: check for check in report.checks}
+
+    return examine
+
+
+def test_without_docker_everything_else_is_still_told(examined: Examined) -> None:
+    checks = examined(MissingPiece("Docker is not running", "start it"))
     assert (checks["docker"].state, checks["docker"].remedy) == ("missing", "start it")
     assert checks["link"].state == "unknown"
     assert {"terminal", "glyphs", "state path"} <= set(checks)
@@ -86,76 +94,90 @@ def test_without_docker_everything_else_is_still_told(
     [(True, None, "ok"), (False, "/usr/bin/mmdebstrap", "ok"), (False, None, "missing")],
 )
 def test_images_need_a_registry_or_the_tool_that_makes_their_base(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, registry: bool, maker: str | None, state: str
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, registry: bool, maker: str | None, state: str
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: maker)
-    report, checks = examined(monkeypatch, tmp_path, Daemon(registry=registry))
-    assert checks["images"].state == state
-    assert report.ready is (state == "ok")
-    assert checks["images"].packages == (["mmdebstrap"] if state == "missing" else [])
+    images = examined(Daemon(registry=registry))["images"]
+    assert (images.state, images.packages) == (state, ["mmdebstrap"] if state == "missing" else [])
 
 
+@pytest.mark.parametrize(
+    ("built_with", "told"),
+    [(None, "versions unknown"), ("python3 3.14.2-1, iptables 1.8.11-2",) * 2],
+)
 def test_images_are_told_with_the_versions_that_the_archive_gave(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, built_with: str | None, told: str
 ) -> None:
     monkeypatch.setattr(Absent, "present", True)
-    _, checks = examined(monkeypatch, tmp_path, Daemon())
-    assert checks["images"].detail == "built: replexplorer/sidecar:x (versions unknown)"
-    monkeypatch.setattr(Absent, "built_with", "python3 3.14.2-1, iptables 1.8.11-2")
-    _, checks = examined(monkeypatch, tmp_path, Daemon())
-    assert checks["images"].detail == "built: replexplorer/sidecar:x (python3 3.14.2-1, iptables 1.8.11-2)"
+    monkeypatch.setattr(Absent, "built_with", built_with)
+    assert examined(Daemon())["images"].detail == f"built: replexplorer/sidecar:x ({told})"
 
 
+MYSQL, GALERA = "built: replexplorer/mysql:a (mysql 9.7.4)", "built: replexplorer/galera:d (galera 26.4)"
+NOT_BUILT = "not built yet: the first stack of it does that"
+
+
+@pytest.mark.parametrize(
+    ("configured", "own", "others"),
+    [
+        ({}, f"{MYSQL}; ", {"MariaDB image": NOT_BUILT, "Galera image": GALERA}),
+        ({"flavor": "mariadb"}, "not built yet", {"MySQL image": MYSQL, "Galera image": GALERA}),
+        ({"system": "galera"}, f"{GALERA}; ", {"MySQL image": MYSQL, "MariaDB image": NOT_BUILT}),
+        (
+            {"image": "mysql:8.4"},
+            "built: replexplorer/sidecar:c (python3 3.14)",
+            {"MySQL image": MYSQL, "MariaDB image": NOT_BUILT, "Galera image": GALERA},
+        ),
+    ],
+)
 def test_images_of_other_servers_are_named_with_their_state(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
+    examined: Examined,
+    configured: dict[str, str],
+    own: str,
+    others: dict[str, str],
 ) -> None:
     made = [
-        ImageState("mysqld", "MySQL", "replexplorer/mysql:a", True, "mysql-server-core 9.7.4"),
+        ImageState("mysqld", "MySQL", "replexplorer/mysql:a", True, "mysql 9.7.4"),
         ImageState("mysqld", "MariaDB", "replexplorer/mariadb:b", False),
-        ImageState("mysqld", "Galera", "replexplorer/galera:d", True, "galera-4 26.4.27"),
+        ImageState("mysqld", "Galera", "replexplorer/galera:d", True, "galera 26.4"),
         ImageState("sidecar", "sidecar", "replexplorer/sidecar:c", True, "python3 3.14"),
     ]
     monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: made)
-    monkeypatch.setattr(doctor, "_connect", Daemon)
-    checks = {each.name: each for each in doctor.examine(Configuration(), tmp_path).checks}
-    assert checks["images"].detail.startswith("built: replexplorer/mysql:a (mysql-server-core 9.7.4); ")
-    assert checks["MariaDB image"].detail == "not built yet: the first stack of it does that"
-    maria = {each.name: each for each in doctor.examine(Configuration(flavor="mariadb"), tmp_path).checks}
-    assert maria["images"].detail.startswith("not built yet")
-    assert maria["MySQL image"].detail == "built: replexplorer/mysql:a (mysql-server-core 9.7.4)"
-    assert maria["Galera image"].detail == "built: replexplorer/galera:d (galera-4 26.4.27)"
-    galera = {each.name: each for each in doctor.examine(Configuration(system="galera"), tmp_path).checks}
-    assert galera["images"].detail.startswith("built: replexplorer/galera:d (galera-4 26.4.27); ")
-    assert "Galera image" not in galera
-    foreign = {each.name: each for each in doctor.examine(Configuration(image="mysql:8.4"), tmp_path).checks}
-    assert foreign["images"].detail == "built: replexplorer/sidecar:c (python3 3.14)"
-    assert {"MySQL image", "MariaDB image", "Galera image"} <= set(foreign)
+    checks = examined(Daemon(), **configured)
+    assert checks["images"].detail.startswith(own)
+    assert {name: each.detail for name, each in checks.items() if name.endswith(" image")} == others
 
 
-def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for free, state in ((1 << 30, "missing"), (4 << 30, "warning"), (90 << 30, "ok")):
-        monkeypatch.setattr(
-            shutil, "disk_usage", lambda path, free=free: shutil._ntuple_diskusage(100 << 30, 0, free)
-        )
-        _, checks = examined(monkeypatch, tmp_path, Daemon(registry=True, DockerRootDir="/"))
-        assert checks["disk"].state == state
+@pytest.mark.parametrize(("free_gb", "state"), [(1, "missing"), (4, "warning"), (90, "ok")])
+def test_a_full_disk_and_a_scarce_one(
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, free_gb: int, state: str
+) -> None:
+    usage = shutil._ntuple_diskusage(100 << 30, 0, free_gb << 30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert examined(Daemon(registry=True, DockerRootDir="/"))["disk"].state == state
 
 
-def link_of(backend: str | None, reason: str) -> LinkState:
-    return LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
-
-
-def test_the_link_is_what_the_agent_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    daemon = Daemon(registry=True, OperatingSystem="Ubuntu 24.04")
-    _, checks = examined(
-        monkeypatch, tmp_path, daemon, link_of("nfqueue", "kernel has no netem: unknown kind")
-    )
-    assert checks["link"].state == "ok"
-    assert checks["link"].detail == "nfqueue: kernel has no netem: unknown kind"
-    assert "linux-modules-extra" in str(checks["link"].remedy)
-    _, checks = examined(monkeypatch, tmp_path, daemon, link_of(None, "no NET_ADMIN: not permitted"))
-    assert (checks["link"].state, checks["link"].remedy) == ("warning", None)
-    assert checks["link"].detail == "packets cannot be shaped here: no NET_ADMIN: not permitted"
+@pytest.mark.parametrize(
+    ("backend", "reason", "state", "detail", "remedy"),
+    [
+        (
+            "nfqueue", "kernel has no netem: unknown kind", "ok",
+            "nfqueue: kernel has no netem: unknown kind", "linux-modules-extra",
+        ),
+        (
+            None, "no NET_ADMIN: not permitted", "warning",
+            "packets cannot be shaped here: no NET_ADMIN: not permitted", "None",
+        ),
+    ],
+)  # fmt: skip
+def test_the_link_is_what_the_agent_says(
+    examined: Examined, backend: str | None, reason: str, state: str, detail: str, remedy: str
+) -> None:
+    found = LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
+    link = examined(Daemon(registry=True, OperatingSystem="Ubuntu 24.04"), found)["link"]
+    assert (link.state, link.detail) == (state, detail)
+    assert remedy in str(link.remedy)
 
 
 @pytest.mark.parametrize(
@@ -171,34 +193,22 @@ def test_a_kernel_without_netem_has_a_remedy_for_its_kind(info: dict[str, str], 
     assert remedy in doctor._netem_remedy(info)
 
 
+@pytest.mark.parametrize(
+    ("info", "state"),
+    [({"OSType": "windows"}, "missing"), ({"SecurityOptions": ["name=rootless"]}, "warning")],
+)
 def test_docker_for_other_containers_and_a_rootless_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    examined: Examined, info: dict[str, Any], state: str
 ) -> None:
-    _, checks = examined(monkeypatch, tmp_path, Daemon(registry=True, OSType="windows"))
-    assert checks["docker"].state == "missing"
-    _, checks = examined(monkeypatch, tmp_path, Daemon(registry=True, SecurityOptions=["name=rootless"]))
-    assert checks["docker"].state == "warning"
+    assert examined(Daemon(registry=True, **info))["docker"].state == state
 
 
-def test_a_directory_that_cannot_be_written_has_a_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    report, checks = examined(monkeypatch, tmp_path, Daemon(registry=True))
-    assert not report.ready
-    assert "XDG_STATE_HOME" in (checks["state path"].remedy or "")
-
-
-def test_a_directory_that_nothing_uses_is_not_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_state_path_alone_must_be_writable_and_has_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, examined: Examined
 ) -> None:
     """An unwritable cache directory stopped `make run`, and nothing is ever kept there."""
     looked_at: list[Path] = []
-
-    def access(path: Path, mode: int) -> bool:
-        looked_at.append(path)
-        return True
-
-    monkeypatch.setattr(os, "access", access)
-    examined(monkeypatch, tmp_path, Daemon(registry=True))
-    assert looked_at == [tmp_path]
+    monkeypatch.setattr(os, "access", lambda path, mode: looked_at.append(path))
+    state = examined(Daemon(registry=True))["state path"]
+    assert (state.state, looked_at) == ("missing", [tmp_path])
+    assert "XDG_STATE_HOME" in str(state.remedy)

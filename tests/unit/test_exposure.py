@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from replexplorer.core.server.exposure import (
     replica_exposure,
 )
 from tests.amount import examples
+from tests.known import known
 
 CLIENTS = 4
 
@@ -220,10 +221,9 @@ def test_the_bounds_enclose_what_each_failure_would_lose(
         server.flush, server.sync = flush, sync
         for _ in range(6):
             course.go_on()
-            look, received, truths = course.look()
-            meter.take(look, {"db2": received})
-            seen = meter.exposure()
-            assert seen is not None
+            seen_now, received, truths = course.look()
+            meter.take(seen_now, {"db2": received})
+            seen = known(meter.exposure())
             found = (seen.process_dies, seen.power_cut, seen.source_lost)
             for loss, truth in zip(found, truths, strict=True):
                 if isinstance(loss, Loss):
@@ -240,94 +240,89 @@ def test_the_bounds_enclose_what_each_failure_would_lose(
 # -- single facts
 
 
-def log_of(lsn: int, flushed: int | None, flush: int = 2, sync: int = 1, **more: Any) -> LogState:
-    return LogState(lsn, flushed, 0, flush, sync, **{"running": 0, "connected": 8, "connections": 8, **more})
-
-
-def look_of(at_s: float, count: int, log: LogState) -> SourceLook:
+def look(at_s: float, count: int, lsn: int, flushed: int | None, flush: int = 2, **more: Any) -> SourceLook:
+    """At a source that has committed so many."""
+    log = LogState(
+        lsn, flushed, 0, flush, 1, **{"running": 0, "connected": 8, "connections": 8, **more},
+    )  # fmt: skip
     return SourceLook(at_s, gtids(count), gtids(count), log, first=gtids(count))
+
+
+def strict(at_s: float, count: int, **more: Any) -> SourceLook:
+    """At one whose commits wait for their fsyncs."""
+    return look(at_s, count, 1, 1, 1, connected=3, **more)
 
 
 def exposure_of(*looks: SourceLook, received: Mapping[str, Received | None] | None = None) -> Exposure:
     meter = ExposureMeter()
-    for look in looks:
-        meter.take(look, received or {})
-    seen = meter.exposure()
-    assert seen is not None
-    return seen
+    for each in looks:
+        meter.take(each, received or {})
+    return known(meter.exposure())
 
 
-def test_commits_since_the_look_whose_lsn_is_flushed_now_are_at_risk() -> None:
-    seen = exposure_of(
-        look_of(-0.125, 50, log_of(500, 500, fsyncs=1)),
-        look_of(0.0, 100, log_of(1000, 1000, fsyncs=2)),
-        look_of(0.125, 200, log_of(2000, 1000, fsyncs=3)),
-        look_of(0.25, 300, log_of(3000, 1500, fsyncs=3)),
-    )
-    assert seen.power_cut == Loss(150, 100, 250, 187.5)
-    assert seen.process_dies == Loss(0, 0, 0), "its redo is in the page cache"
+GROWS = (look(-0.125, 50, 500, 500, fsyncs=0), look(0.0, 100, 1000, 1000, fsyncs=1))
+LAX = (look(-0.1, 50, 500, 500), look(0.0, 100, 1000, 1000), look(0.1, 200, 2000, 1000))
+STRICT_AGAIN = look(0.2, 200, 2000, 2000, 1)
+NOT_SET_DOWN = (
+    look(0.0, 100, 1000, 1000, fsyncs=1),
+    look(0.125, 200, 2000, 1000, fsyncs=1),
+    look(0.25, 300, 2000, 1000, fsyncs=1),
+)
+"""InnoDB answers with LSNs of some moments ago: commits in between were taken for flushed."""
+RESTARTED = look(9.0, 150, 5000, 5000, uptime_s=1)
 
 
-def test_a_setting_that_is_strict_again_does_not_make_safe_what_came_before() -> None:
-    lax = (
-        look_of(-0.1, 50, log_of(500, 500)),
-        look_of(0.0, 100, log_of(1000, 1000)),
-        look_of(0.1, 200, log_of(2000, 1000)),
-    )
-    seen = exposure_of(*lax, look_of(0.2, 200, log_of(2000, 1000, flush=1)))
-    assert seen.power_cut == Loss(100, 0, 150, 200.0)
-    strict = look_of(0.2, 200, log_of(2000, 2000, flush=1))
-    assert exposure_of(*lax, strict).power_cut == Loss(0, 0, 100), "its LSN may be older than its commits"
-    assert exposure_of(*lax, strict, replace(strict, at_s=1.3)).power_cut == Loss(0, 0, 0)
-
-
-def test_an_lsn_that_was_not_set_down_again_covers_no_commit_since() -> None:
-    """InnoDB answers with LSNs of some moments ago: commits in between were taken for flushed."""
-    looks = [
-        look_of(0.0, 100, log_of(1000, 1000, fsyncs=1)),
-        look_of(0.1, 200, log_of(2000, 1000, fsyncs=1)),
-        look_of(0.2, 300, log_of(2000, 1000, fsyncs=1)),
-    ]
-    seen = exposure_of(*looks, look_of(0.3, 310, log_of(3000, 2000, fsyncs=2)))
-    assert isinstance(seen.power_cut, Loss)
-    assert seen.power_cut.high == 310 - 100, "2000 was set down before or after the first hundred of these"
-    seen = exposure_of(*looks, look_of(1.5, 300, log_of(2000, 2000, fsyncs=2)))
-    assert seen.power_cut == Loss(0, 0, 0), "nothing for more than a second"
-
-
-def test_an_fsync_that_moves_no_lsn_saves_commits_too() -> None:
-    """A checkpoint's, or that of a redo file which is full: commits that it saved were taken for lost."""
-    looks = [
-        look_of(-0.125, 50, log_of(500, 500, fsyncs=0)),
-        look_of(0.0, 100, log_of(1000, 1000, fsyncs=1)),
-        look_of(0.125, 200, log_of(2000, 1500, fsyncs=2)),
-    ]
-    now = look_of(0.25, 300, log_of(3000, 1500, fsyncs=2))
-    assert exposure_of(*looks, now).power_cut == Loss(150, 100, 250, 187.5)
-    saved = replace(now, log=replace(now.log, fsyncs=3))
-    assert exposure_of(*looks, saved).power_cut == Loss(150, 0, 250, 187.5)
-
-
-def test_before_a_flush_was_seen_nothing_is_said_of_a_power_cut() -> None:
-    seen = exposure_of(look_of(0.0, 100, log_of(2000, 1000)), look_of(0.4, 200, log_of(3000, 1000)))
-    assert seen.power_cut == Unknown("no flush of the redo log was seen yet in 0.4 s of looking")
+@pytest.mark.parametrize(
+    ("looks", "power_cut"),
+    [
+        # commits since the look whose LSN is flushed now are at risk
+        (
+            (*GROWS, look(0.125, 200, 2000, 1000, fsyncs=2), look(0.25, 300, 3000, 1500, fsyncs=2)),
+            Loss(150, 100, 250, 187.5),
+        ),
+        # an fsync that moves no LSN, a checkpoint's or that of a full redo file, saves commits too
+        (
+            (*GROWS, look(0.125, 200, 2000, 1500, fsyncs=2), look(0.25, 300, 3000, 1500, fsyncs=2)),
+            Loss(150, 100, 250, 187.5),
+        ),
+        (
+            (*GROWS, look(0.125, 200, 2000, 1500, fsyncs=2), look(0.25, 300, 3000, 1500, fsyncs=3)),
+            Loss(150, 0, 250, 187.5),
+        ),
+        # a setting that is strict again does not make safe what came before
+        ((*LAX, look(0.2, 200, 2000, 1000, 1)), Loss(100, 0, 150, 200.0)),
+        ((*LAX, STRICT_AGAIN), Loss(0, 0, 100)),  # its LSN may be older than its commits
+        ((*LAX, STRICT_AGAIN, replace(STRICT_AGAIN, at_s=1.3)), Loss(0, 0, 0)),
+        # an LSN that was not set down again covers no commit since, unless nothing came for a second
+        ((*NOT_SET_DOWN, look(0.375, 310, 3000, 2000, fsyncs=2)), Loss(10, 0, 210, 125.0)),
+        ((*NOT_SET_DOWN, look(1.5, 300, 2000, 2000, fsyncs=2)), Loss(0, 0, 0)),
+        (
+            (look(0.0, 100, 2000, 1000), look(0.4, 200, 3000, 1000)),
+            Unknown("no flush of the redo log was seen yet in 0.4 s of looking"),
+        ),
+        # after a restart nothing seen before counts
+        (
+            (look(0.0, 100, 1000, 1000, uptime_s=50), RESTARTED),
+            Unknown("no flush of the redo log was seen yet in 0.0 s of looking"),
+        ),
+        ((look(0.0, 100, 1000, 1000, uptime_s=50), RESTARTED, replace(RESTARTED, at_s=10.5)), Loss(0, 0, 0)),
+    ],
+)
+def test_what_a_power_cut_would_take(looks: Sequence[SourceLook], power_cut: Loss | Unknown) -> None:
+    """The redo is in the page cache, which the death of mysqld alone does not take."""
+    seen = exposure_of(*looks)
+    assert seen.power_cut == power_cut
+    assert seen.process_dies == (Loss(0, 0, 0) if isinstance(power_cut, Loss) else power_cut)
 
 
 @pytest.mark.parametrize(("flush", "found"), [(1, Loss(0, 0, 0)), (2, None)])
 def test_a_server_without_lsns_is_known_only_while_it_is_strict(flush: int, found: Loss | None) -> None:
-    log = replace(log_of(0, None, flush=flush), current_lsn=None)
+    seen = look(0.0, 1, 0, None, flush)
     why = Unknown("the server does not say how far its redo log is flushed")
-    assert disk_exposure([look_of(0.0, 1, log)]) == (found or why, found or why)
+    assert disk_exposure([replace(seen, log=replace(seen.log, current_lsn=None))]) == (found or why,) * 2
 
 
-def test_after_a_restart_nothing_seen_before_counts() -> None:
-    first = look_of(9.0, 150, log_of(5000, 5000, uptime_s=1))
-    looks = [look_of(0.0, 100, log_of(1000, 1000, uptime_s=50)), first]
-    assert isinstance(exposure_of(*looks).power_cut, Unknown)
-    assert exposure_of(*looks, replace(first, at_s=10.5)).power_cut == Loss(0, 0, 0)
-
-
-NOW = look_of(10.0, 1000, log_of(1, 1, flush=1, connected=3))
+NOW = strict(10.0, 1000)
 
 
 @pytest.mark.parametrize(
@@ -358,22 +353,19 @@ def test_without_any_replica_what_went_unprotected_is_the_least_that_is_lost() -
         (1.0, 100, True, 7), (4.0, 100, True, 7), (12.0, 130, False, 11), (13.0, 330, False, 40),
         (14.0, 530, False, 70),
     ):  # fmt: skip
-        log = replace(log_of(1, 1, flush=1, connected=3), waits=waits, not_waited=not_waited, running=2)
-        meter.take(look_of(at_s, commits, log), {"db2": Received(1.0, gtids(100), in_turn=at_s == 1.0)})
-        exposure = meter.exposure()
-        assert exposure is not None
-        found.append(exposure.source_lost)
+        seen = strict(at_s, commits, waits=waits, not_waited=not_waited)
+        seen = replace(seen, log=replace(seen.log, running=2))
+        meter.take(seen, {"db2": Received(1.0, gtids(100), in_turn=at_s == 1.0)})
+        found.append(known(meter.exposure()).source_lost)
     assert isinstance(found[0], Loss)
     assert [each.low for each in found[1:] if isinstance(each, Unknown)] == [0, 0, 196, 396]
-    meter.take(look_of(15.0, 540, log), {"db2": Received(15.0, gtids(540))})
-    exposure = meter.exposure()
-    assert exposure is not None
-    assert exposure.source_lost == Loss(0, 0, 0)
+    meter.take(strict(15.0, 540), {"db2": Received(15.0, gtids(540))})
+    assert known(meter.exposure()).source_lost == Loss(0, 0, 0)
 
 
 def test_what_waited_for_an_acknowledgement_is_on_a_replica() -> None:
     waiting = replace(NOW.log, waits=True, not_waited=5)
-    before = replace(look_of(9.9, 950, waiting))
+    before = strict(9.9, 950, waits=True, not_waited=5)
     now = SourceLook(10.0, gtids(1000), gtids(1010), waiting, first=gtids(990))
     received = {"db2": Received(10.0, gtids(985))}
     assert replica_exposure(now, received, before) == Loss(0, 0, 0)
@@ -383,25 +375,22 @@ def test_what_waited_for_an_acknowledgement_is_on_a_replica() -> None:
 
 
 def test_the_age_is_that_of_the_oldest_commit_that_is_lacking() -> None:
-    received = {"db2": Received(20.0, gtids(150))}
-    looks = [look_of(float(at), 100 * (at + 1), log_of(1, 1, flush=1)) for at in range(21)]
-    seen = exposure_of(*looks, received=received)
-    assert isinstance(seen.source_lost, Loss)
-    assert seen.source_lost.commits == 2100 - 150
-    assert seen.source_lost.age_ms == pytest.approx(19_500)
+    looks = [look(float(at), 100 * (at + 1), 1, 1, 1) for at in range(21)]
+    lost = exposure_of(*looks, received={"db2": Received(20.0, gtids(150))}).source_lost
+    assert isinstance(lost, Loss)
+    assert (lost.commits, lost.age_ms) == pytest.approx((2100 - 150, 19_500))
 
 
 def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
     meter = ExposureMeter()
     for at in range(5000):
-        log = log_of(100 * at, 150, fsyncs=1 + (at > 1))
-        meter.take(look_of(at / 10, 10 * at, log), {"db2": Received(at / 10, gtids(5))})
-    seen = meter.exposure()
-    assert seen is not None
-    assert isinstance(seen.power_cut, Loss)
-    assert isinstance(seen.source_lost, Loss)
-    assert seen.power_cut.low <= 49_985 <= seen.power_cut.high
-    assert seen.source_lost.age_ms == pytest.approx(499_900 - 50)
+        seen = look(at / 10, 10 * at, 100 * at, 150, fsyncs=1 + (at > 1))
+        meter.take(seen, {"db2": Received(at / 10, gtids(5))})
+    found = known(meter.exposure())
+    assert isinstance(found.power_cut, Loss)
+    assert isinstance(found.source_lost, Loss)
+    assert found.power_cut.low <= 49_985 <= found.power_cut.high
+    assert found.source_lost.age_ms == pytest.approx(499_900 - 50)
 
 
 def test_looks_over_time_are_one_with_the_median_and_the_extremes() -> None:
