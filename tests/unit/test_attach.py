@@ -7,6 +7,7 @@ import io
 import os
 import re
 from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,6 @@ from replexplorer.core.dialect.attaching import (
     MEMBERS_OF,
     REGISTERED,
     WHO,
-    Followed,
-    Whereabouts,
     is_read,
     same_setting,
     set_back,
@@ -141,24 +140,10 @@ def test_a_value_is_written_as_it_was_read() -> None:
         assert same_setting(one, other) is same
 
 
-def test_replicas_are_found_in_the_words_of_both_generations() -> None:
-    assert FOLLOWED.read(()) is None
-    assert FOLLOWED.read([{"Source_Host": "a", "Source_Server_Id": 7}]) == Followed("a", 7)
-    assert FOLLOWED.read([{"Master_Host": "a", "Master_Server_Id": "7"}]) == Followed("a", 7)
-    assert REGISTERED.read([{"Server_Id": 2, "Host": "", "Port": 3307}]) == (Whereabouts("", 3307),)
-    rows: list[dict[str, object]] = [
-        {"Command": "Binlog Dump GTID", "Host": "10.0.0.3:51234"},
-        {"Command": "Binlog Dump", "Host": "10.0.0.3:51235"},
-        {"Command": "Query", "Host": "10.0.0.9:1"},
-        {"Command": "Daemon", "Host": None},
-    ]
-    assert DUMPED_TO.read(rows) == ("10.0.0.3",)
-
-
 # -- what is to be undone
 
 
-def test_a_journal_goes_back_to_the_first_value() -> None:
+def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another() -> None:
     entries = [
         {"kind": "attach", "pid": 1},
         before_set("a", "x", "1", "2"),
@@ -167,11 +152,9 @@ def test_a_journal_goes_back_to_the_first_value() -> None:
         before_set("a", "x", "2", "3"),
     ]
     newest, older = outstanding(entries)
-    assert (newest.node, newest.before, newest.asked, newest.now) == ("a", "1", "3", None)
-    assert older.node == "b"
-    assert fate_of(newest, "3") is Fate.RESTORED
-    assert fate_of(newest, "1") is Fate.AS_BEFORE
-    assert fate_of(newest, "9") is Fate.LEFT
+    assert (newest.node, newest.before, newest.asked, older.node) == ("a", "1", "3", "b")
+    fates = {"3": Fate.RESTORED, "1": Fate.AS_BEFORE, "9": Fate.LEFT}
+    assert {now: fate_of(newest, now) for now in fates} == fates
     assert outstanding([*entries, after_set("a", "x", "1")]) == (older,)
 
 
@@ -352,27 +335,6 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
 
 
 @pytest.mark.parametrize(
-    ("system", "rows", "places"),
-    [
-        ("group", [{"Host": "db2", "Port": 3306}, {"Host": "", "Port": None}], (Whereabouts("db2", 3306),)),
-        (
-            "galera",
-            [{"Variable_name": "wsrep_incoming_addresses", "Value": "db1:3306,[::1]:3307,AUTO"}],
-            (Whereabouts("db1", 3306), Whereabouts("::1", 3307)),
-        ),
-        ("galera", [{"Variable_name": "wsrep_incoming_addresses", "Value": "AUTO,AUTO"}], ()),
-        ("galera", [], ()),
-    ],
-)
-def test_members_of_a_group_are_where_one_of_them_says(
-    system: str, rows: list[dict[str, object]], places: tuple[Whereabouts, ...]
-) -> None:
-    assert MEMBERS_OF[system].read(rows) == places
-    assert is_read(MEMBERS_OF[system].statement)
-    assert is_read(GROUP_OF[system].statement)
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         ({"set": ["sync_binlog=0"]}, "add --allow-changes"),
@@ -424,7 +386,7 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         dialect.timeouts, dialect.executed, dialect.position, dialect.sent("h"), dialect.behind(""),
         dialect.log_state, dialect.received_gtids, dialect.threads, IDENTITY, ALIVE, WHO, FOLLOWED,
         REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.commits("a"),
-        dialect.commits(None),
+        dialect.commits(None), *MEMBERS_OF.values(), *GROUP_OF.values(),
     ]  # fmt: skip
     for question in questions:
         assert question is not None
@@ -434,31 +396,30 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
     assert all(setting_of(statement) is not None for statement in dialect.register)
 
 
-@pytest.mark.parametrize(("answer", "goes_on"), [("db:3306", True), ("yes", False), ("", False)])
+@pytest.mark.parametrize(
+    ("allowed", "answer", "said"),
+    [
+        ("other", "db:3306", None),
+        ("other", "yes", "that is not its name: nothing was changed"),
+        ("other", "", "that is not its name: nothing was changed"),
+        ("other", None, "has to be typed: attach_allowed = "),  # nobody can be asked
+        ("db", None, None),
+    ],
+)
 async def test_a_server_is_changed_after_its_name_was_typed(
-    answer: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+    allowed: str, answer: str | None, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
     async def typed(_: Output, question: str) -> str:
         asked.append(question)
-        return answer
+        return str(answer)
 
-    monkeypatch.setattr(Output, "can_ask", True)
+    monkeypatch.setattr(Output, "can_ask", answer is not None)
     monkeypatch.setattr(Output, "typed", typed)
+    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", f'["{allowed}:3306"]')
     err = io.StringIO()
-    call = Call(flags(config=None, stack=None), Output(err=err))
-    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", '["other:3306"]')
-    asking = attach.ask_for_the_name(call, "db:3306")
-    if goes_on:
-        await asking
-    else:
-        with pytest.raises(StackUnavailable, match="that is not its name: nothing was changed"):
-            await asking
-    assert asked == ["Type db:3306 to go on:"]
-    assert "db:3306 is not among `attach_allowed`" in err.getvalue()
-    monkeypatch.setattr(Output, "can_ask", False)
-    with pytest.raises(StackUnavailable, match="has to be typed: attach_allowed = "):
-        await attach.ask_for_the_name(call, "db:3306")
-    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", '["db:3306"]')
-    await attach.ask_for_the_name(Call(call.args, call.console), "db:3306")
+    with nullcontext() if said is None else pytest.raises(StackUnavailable, match=said):
+        await attach.ask_for_the_name(Call(flags(config=None, stack=None), Output(err=err)), "db:3306")
+    assert asked == ([] if answer is None else ["Type db:3306 to go on:"])
+    assert ("db:3306 is not among `attach_allowed`" in err.getvalue()) is (answer is not None)

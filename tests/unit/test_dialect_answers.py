@@ -11,6 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.core.dialect.attaching import (
+    DUMPED_TO,
+    FOLLOWED,
+    MEMBERS_OF,
+    REGISTERED,
+    Followed,
+    Whereabouts,
+)
 from replexplorer.core.dialect.dialect import (
     Copying,
     Position,
@@ -357,6 +365,33 @@ def counted(
             ),
         ),
         (IN_CLUSTER.membership, rows(WSREP), SYNCED),
+        # who follows whom, in the words of both generations
+        (FOLLOWED, [], None),
+        (FOLLOWED, [{"Source_Host": "a", "Source_Server_Id": 7}], Followed("a", 7)),
+        (FOLLOWED, [{"Master_Host": "a", "Master_Server_Id": "7"}], Followed("a", 7)),
+        (REGISTERED, [{"Server_Id": 2, "Host": "", "Port": 3307}], (Whereabouts("", 3307),)),
+        (
+            DUMPED_TO,
+            [
+                {"Command": "Binlog Dump GTID", "Host": "10.0.0.3:51234"},
+                {"Command": "Binlog Dump", "Host": "10.0.0.3:51235"},
+                {"Command": "Query", "Host": "10.0.0.9:1"},
+                {"Command": "Daemon", "Host": None},
+            ],
+            ("10.0.0.3",),
+        ),
+        (
+            MEMBERS_OF["group"],
+            [{"Host": "db2", "Port": 3306}, {"Host": "", "Port": None}],
+            (Whereabouts("db2", 3306),),
+        ),
+        (
+            MEMBERS_OF["galera"],
+            rows({"wsrep_incoming_addresses": "db1:3306,[::1]:3307,AUTO"}),
+            (Whereabouts("db1", 3306), Whereabouts("::1", 3307)),
+        ),
+        (MEMBERS_OF["galera"], rows({"wsrep_incoming_addresses": "AUTO,AUTO"}), ()),
+        (MEMBERS_OF["galera"], [], ()),
     ],
 )
 def test_a_question_and_what_its_rows_say(

@@ -133,7 +133,7 @@ NOT_BUILT = "not built yet: the first stack of it does that"
 def test_images_of_other_servers_are_named_with_their_state(
     monkeypatch: pytest.MonkeyPatch,
     examined: Examined,
-    configured: dict[str, str],
+    configured: dict[str, Any],
     own: str,
     others: dict[str, str],
 ) -> None:
