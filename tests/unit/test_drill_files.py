@@ -1,7 +1,8 @@
-"""Drills as TOML: what a file says, and the line of what is wrong with it."""
+"""Drills as TOML: what a file says, the line of what is wrong with it, and their page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from replexplorer.cli.arguments import parse
 from replexplorer.cli.experiment import DRILLS, drill_asked
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import (
+    FIGURES,
     Doing,
     Drill,
     DrillStep,
@@ -19,7 +21,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.formats import paths
-from replexplorer.formats.experiment_file import read_drill
+from replexplorer.formats.experiment_file import StepTable, read_drill
 
 MINE = """\
 title = "Our source freezes"
@@ -221,3 +223,40 @@ def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_dril
 def test_no_drill_that_ships_shows_the_name_of_a_setting_in_place_of_it() -> None:
     shown = [step.shows for drill in DRILLS.shipped().values() for step in drill.narrated.steps]
     assert not [text for text in shown if "{" in text]
+
+
+# -- docs/drills.md: its tables are drawn from the code, and its example is a drill
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "drills.md"
+
+
+def part(name: str) -> str:
+    """What stands between a table's marks."""
+    text = PAGE.read_text(encoding="utf-8")
+    return text.partition(f"<!-- {name}: drawn from the code -->\n")[2].partition(f"<!-- end of {name} -->")[
+        0
+    ]
+
+
+def test_every_drill_stands_there() -> None:
+    rows = [f"| `{drill.name}` | {drill.title} | {drill.teaches} |\n" for drill in DRILLS.shipped().values()]
+    assert part("drills") == "".join(["| drill | what happens | what it shows |\n|---|---|---|\n", *rows])
+
+
+def test_every_figure_stands_there() -> None:
+    rows = [f"| `{name}` | {words} |\n" for name, words in FIGURES.items()]
+    assert part("figures") == "".join(["| figure | what it is |\n|---|---|\n", *rows])
+
+
+def test_every_step_stands_there() -> None:
+    for doing in Doing:
+        assert f"`{doing} = " in PAGE.read_text(encoding="utf-8"), doing
+        assert doing.value in StepTable.model_fields
+
+
+def test_the_example_is_a_drill(tmp_path: Path) -> None:
+    found = re.search(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    (tmp_path / "mine.toml").write_text(found[1])
+    assert read_drill(tmp_path / "mine.toml").expects

@@ -1,0 +1,364 @@
+"""Docker's daemons: what they say, whether they answer, and what stands in them; and passwords."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import socketserver
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters import secrets
+from replexplorer.adapters.docker import client
+from replexplorer.adapters.docker.client import NoDaemon, explain
+from replexplorer.adapters.docker.hosts import Daemons, Placement, manager_of
+from replexplorer.adapters.docker.inventory import Container, addresses
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.core.errors import MissingPiece, StackUnavailable
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "could not find an available, non-overlapping IPv4 address pool among the defaults",
+            "no free address pool",
+        ),
+        ("Pool overlaps with other one on this address space", "subnet overlaps"),
+        (
+            "driver failed programming: Bind for 127.0.0.1:3306 failed: port is already allocated",
+            "port is in use",
+        ),
+        ("listen tcp4 127.0.0.1:3306: bind: address already in use", "port is in use"),
+        ("write /var/lib/docker/tmp/x: no space left on device", "disk of Docker is full"),
+        ("Read timed out. (read timeout=30)", "in time"),
+        ("something\nnew", "Docker refused: something new"),
+    ],
+)
+def test_what_the_daemon_says_becomes_one_line(text: str, says: str) -> None:
+    error = explain(RuntimeError(text))
+    assert isinstance(error, MissingPiece)
+    assert says in str(error)
+    assert error.hint
+    assert "\n" not in str(error)
+
+
+def test_a_docker_host_where_nothing_listens_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    assert "systemctl start docker" in str(explain(FileNotFoundError(2, "No such file")))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    told = explain(FileNotFoundError(2, "No such file"))
+    assert str(told).startswith("Docker is not running: DOCKER_HOST is unix:///nowhere.sock: ")
+
+
+def test_the_pool_error_names_the_config_key() -> None:
+    text = "could not find an available, non-overlapping IPv4 address pool among the defaults"
+    assert "config key subnet" in explain(RuntimeError(text)).hint
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [
+        (PermissionError(13, "Permission denied"), "permission"),
+        (FileNotFoundError(2, "No such file"), "not running"),
+        (ConnectionRefusedError(111, "refused"), "not running"),
+    ],
+)
+def test_the_cause_is_found_inside_what_requests_wraps(cause: OSError, says: str) -> None:
+    wrapped = RuntimeError("Error while fetching server API version", ("Connection aborted.", cause))
+    assert says in str(explain(wrapped))
+    assert says in str(explain(RuntimeError(ConnectionError(*wrapped.args[1]))))
+
+
+def test_passwords_survive_the_file(tmp_path: Path) -> None:
+    made = secrets.StoredAccounts(secrets.generate(), "network")
+    file = tmp_path / "a" / "b" / "accounts"
+    secrets.write(file, made)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert secrets.read(file) == made
+    assert [path.name for path in file.parent.iterdir()] == ["accounts"]
+
+
+def test_passwords_are_random_and_never_shown() -> None:
+    one, other = secrets.generate(), secrets.generate()
+    shown = repr(secrets.StoredAccounts(one, "a")) + str(one)
+    for line, another in zip(
+        secrets.encode(one).splitlines(), secrets.encode(other).splitlines(), strict=True
+    ):
+        password = line.partition("=")[2]
+        assert len(password) >= 32
+        assert password != another.partition("=")[2]
+        assert password not in shown
+
+
+@pytest.mark.parametrize("content", [b"", b"control=\ndsn=1\nreplication=2\n", b"\xff\xff"])
+def test_a_broken_file_is_no_password(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "accounts"
+    file.write_bytes(content)
+    assert secrets.read(file) is None
+    assert secrets.read(tmp_path / "lost") is None
+
+
+def test_a_state_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MissingPiece, match="cannot keep the stack's passwords"):
+        secrets.write(tmp_path / "file" / "accounts", secrets.StoredAccounts(secrets.generate(), ""))
+
+
+def test_passwords_are_written_beside_no_link_of_others(tmp_path: Path) -> None:
+    victim, file = tmp_path / "victim", tmp_path / "accounts"
+    victim.write_text("kept")
+    (tmp_path / f".accounts.{os.getpid()}").symlink_to(victim)
+    secrets.write(file, secrets.StoredAccounts(secrets.generate(), "a"))
+    assert victim.read_text() == "kept"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_an_option_file_is_one_for_each_client_and_goes_with_the_passwords(tmp_path: Path) -> None:
+    accounts = tmp_path / "stack" / "accounts"
+    secrets.write(accounts, secrets.StoredAccounts(secrets.generate(), "a"))
+    file = accounts.parent / "sandbox-primary.cnf"
+    secrets.keep(file, secrets.option_file("sandbox", "secret", "172.18.0.2", 3306))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    read = configparser.ConfigParser()
+    read.read(file)
+    assert dict(read["client"]) == {
+        "host": "172.18.0.2", "port": "3306", "user": "sandbox", "password": "secret",
+    }  # fmt: skip
+    assert dict(read["mysql"]) == {"database": "sandbox"}
+    assert {key: read["sysbench"][f"mysql-{key}"] for key in read["client"]} == dict(read["client"])
+    secrets.forget(accounts)
+    assert not accounts.parent.exists()
+
+
+# -- a busy daemon is waited for, and one that says nothing is given up
+
+
+TIMEOUT_S = 0.4
+
+
+class Daemon:
+    """A daemon that says nothing to the first calls of a kind."""
+
+    def __init__(self) -> None:
+        self.silent: dict[str, int] = {}
+        """Part of a path to how many calls get no answer in time."""
+        self.calls: list[str] = []
+
+    def answer(self, method: str, path: str) -> Any:
+        self.calls.append(f"{method} {path.partition('?')[0].rpartition('/')[0].rpartition('/')[2]}")
+        for part, left in [*self.silent.items()]:
+            if part in path and left:
+                self.silent[part] -= 1
+                time.sleep(3 * TIMEOUT_S)
+        if "version" in path:
+            return {"ApiVersion": "1.41", "Version": "20.10"}
+        return {"Id": "x"} if method == "POST" else []
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    found = Daemon()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(found.answer(self.command, self.path)).encode()
+            try:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                return  # who asked has gone
+
+        do_POST = do_GET  # noqa: N815 - http.server calls it so
+
+        def address_string(self) -> str:
+            return "here"
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    class Server(socketserver.ThreadingUnixStreamServer):
+        daemon_threads = True
+
+    path = tmp_path / "docker.sock"
+    with Server(str(path), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        monkeypatch.setattr(client, "CALL_TIMEOUT_S", TIMEOUT_S)
+        monkeypatch.setattr(client.connect, "__kwdefaults__", {"timeout_s": TIMEOUT_S})
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+async def call(work: Callable[[Any], Any]) -> Any:
+    stack = DockerProvider("s")
+    try:
+        return await stack.on("db1", work)
+    finally:
+        await stack.close()
+
+
+async def test_a_daemon_that_never_answers_is_given_up_in_one_line(daemon: Daemon) -> None:
+    daemon.silent["containers/json"] = 9
+    with pytest.raises(MissingPiece, match="Docker did not answer in time") as caught:
+        await call(lambda client: client.containers())
+    assert daemon.calls.count("GET containers") == 1
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_daemon_that_accepts_and_says_nothing_is_waited_for_once(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "PING_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(client, "_silent_until_s", {})
+    daemon.silent["_ping"] = 9
+    for _ in range(3):
+        with pytest.raises(MissingPiece, match="Docker did not answer in time"):
+            await call(lambda client: client.containers())
+    assert daemon.calls == ["GET "]
+    client._silent_until_s.clear()
+    daemon.silent.clear()
+    assert await call(lambda client: client.containers()) == []
+
+
+# -- the daemons of several hosts: one that is away is named and hides nobody
+
+
+A, B = "unix:///a/sock", "unix:///b/sock"
+PLACED = Placement({"db1": A, "db2": B, "db3": B})
+
+
+class Client:
+    """A daemon's client that knows its address."""
+
+    def __init__(self, address: str, info: dict[str, Any] | None = None) -> None:
+        self.address = address
+        self.closed = False
+
+    def nodes(self) -> list[dict[str, str]]:
+        return [{"ID": "a"}, {"ID": "b"}]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def opened(away: set[str], made: list[Client] | None = None) -> Callable[[str], Client]:
+    """Opens clients, but for those that are away now."""
+
+    def open_one(address: str) -> Client:
+        if address in away:
+            raise NoDaemon("Docker is not running", "start it")
+        client = Client(address)
+        if made is not None:
+            made.append(client)
+        return client
+
+    return open_one
+
+
+def test_work_of_a_node_is_done_on_its_host_with_one_client() -> None:
+    made: list[Client] = []
+    daemons = Daemons("far", PLACED, opened(set(), made))
+    assert [daemons.on(node, lambda client: client.address) for node in ("db1", "db2", "db3")] == [A, B, B]
+    assert len(made) == 2
+    daemons.close()
+    assert all(client.closed for client in made)
+
+
+def test_the_hosts_that_are_there_answer_and_the_other_is_named() -> None:
+    away = {B}
+    daemons = Daemons("far", PLACED, opened(away))
+    assert daemons.each(lambda host, client: client.address) == {A: A}
+    assert daemons.away == {B: "Docker is not running"}
+    with pytest.raises(StackUnavailable, match=r"the host unix:///b/sock \(db2, db3\) is away"):
+        daemons.every(lambda host, client: None)
+    with pytest.raises(StackUnavailable, match="is away: Docker is not running"):
+        daemons.on("db3", lambda client: client)
+    away.clear()
+    assert daemons.each(lambda host, client: client.address) == {A: A, B: B}
+    assert daemons.away == {}
+
+
+def test_a_client_whose_daemon_went_is_opened_anew() -> None:
+    made: list[Client] = []
+    daemons = Daemons("far", PLACED, opened(set(), made))
+
+    def refuse(client: Client) -> None:
+        raise NoDaemon("Docker does not answer", "start it")
+
+    with pytest.raises(StackUnavailable):
+        daemons.on("db1", refuse)
+    assert made[0].closed
+    assert daemons.on("db1", lambda client: client) is made[1]
+
+
+def test_what_the_work_itself_refuses_is_no_host_that_is_away() -> None:
+    daemons = Daemons("far", PLACED, opened(set()))
+
+    def refuse(host: str, client: Client) -> None:
+        raise StackUnavailable("no such stack", "replexplorer up")
+
+    with pytest.raises(StackUnavailable, match="no such stack"):
+        daemons.each(refuse)
+
+
+def swarm(state: str, node: str = "", *, manages: bool = False) -> dict[str, Any]:
+    """What a daemon says of its swarm."""
+    return {"Swarm": {"LocalNodeState": state, "NodeID": node, "ControlAvailable": manages}}
+
+
+def test_the_network_is_made_through_a_manager() -> None:
+    infos = {A: swarm("active", "a"), B: swarm("active", "b", manages=True)}
+    assert manager_of(infos, Client) == B
+
+
+@pytest.mark.parametrize(
+    ("infos", "said"),
+    [
+        ({A: swarm("active", "a", manages=True), B: swarm("inactive")}, f"{B} is in no swarm"),
+        ({A: swarm("active", "a"), B: swarm("active", "b")}, "none of the hosts manages"),
+        ({A: swarm("active", "a", manages=True), B: swarm("active", "other")}, "in two swarms"),
+    ],
+)
+def test_hosts_that_are_not_in_one_swarm_are_said(infos: dict[str, Any], said: str) -> None:
+    with pytest.raises(StackUnavailable, match=said):
+        manager_of(infos, Client)
+
+
+@pytest.mark.parametrize(("node", "keeps"), [("db1", True), ("db2", False)])
+def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(node: str, keeps: bool) -> None:
+    daemons = Daemons("far", PLACED, opened({A, B}))
+    with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
+        daemons.on(node, lambda client: client)
+    assert ("it keeps what is requested, so nothing can be changed until then" in str(raised.value)) is keeps
+    assert "\n" not in str(raised.value)
+
+
+# -- what stands in Docker under a stack's label: its nodes in order
+
+
+def container(node: str, role: str = "mysqld") -> Container:
+    return Container(f"{node}-{role}", node, role, "image", "id", "running", None, None)
+
+
+def test_a_node_that_is_gone_among_others_is_down() -> None:
+    """A stack that lost its first node still has it, and its others keep their names."""
+    found = addresses([container("db10"), container("db2"), container("db3", "sidecar")])
+    assert [node.name for node in found] == [f"db{number}" for number in range(1, 11)]
+    assert [node.name for node in found if node.server_running] == ["db2", "db10"]
+    assert addresses([]) == []
