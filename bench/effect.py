@@ -92,10 +92,10 @@ async def fsync(session: Session, rounds: int) -> Figure:
             await asyncio.sleep(0.1)
             slow.clear()
             told_s = time.perf_counter()
-            await primary.agent.set_disk(SetDisk(delay_ms=30))
+            await primary.agent.ask(SetDisk(delay_ms=30))
             await slow.wait()
             took_ms.append(max(0.0, first_s - told_s) * 1000)
-            await primary.agent.set_disk(SetDisk(delay_ms=0))
+            await primary.agent.ask(SetDisk(delay_ms=0))
     finally:
         ends.set()
         await committing

@@ -58,17 +58,14 @@ async def _serve() -> None:
 
 
 async def _read_commands(generator: Generator, ended: asyncio.Event) -> None:
-    """Start each command as it comes; the end of stdin, or `stop`, ends the load."""
+    """Start each command as it comes; the end of stdin ends the load."""
     stream = asyncio.StreamReader(limit=_LINE_BYTES)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), sys.stdin)
     try:
         async with asyncio.TaskGroup() as commands:
             while line := await stream.readline():
-                command = json.loads(line)
-                if command.get("do") == "stop":
-                    break
-                commands.create_task(generator.obey(command))
+                commands.create_task(generator.obey(json.loads(line)))
             raise _Ended
     except* (_Ended, ValueError):
         pass

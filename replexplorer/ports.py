@@ -34,7 +34,6 @@ from replexplorer.core.wire import (
     Lease,
     LinkState,
     Request,
-    SetDisk,
     Shape,
 )
 
@@ -433,16 +432,12 @@ class Agent(SharedPlaces):
         """The node's disk; `probe` writes to it first (1,000 synchronous writes, 5 s at most)."""
         return await self.ask(wire.AskDisk(probe))
 
-    async def set_disk(self, asked: SetDisk) -> DiskState:
-        """Change what the node's shim does to its server; MissingPiece when that runs without it."""
-        return await self.ask(asked)
-
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on; measures the base path first when no delay is in force."""
         return await self.ask(wire.Watch(peer, address))
 
     async def health(self, *, footprint: bool = False) -> Health:
-        """Backend, CPU seconds, packets, packets of clients under the rule, disk facts."""
+        """How the agent is, its machine, packets under rules, disk facts."""
         return await self.ask(wire.AskHealth(footprint))
 
 

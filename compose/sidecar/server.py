@@ -44,8 +44,6 @@ LONGEST_LINE_BYTES = 4 << 20
 ENDS_WITHIN_S = 4.0
 """What an app holds through another agent ends with its bridge there, which may not be seen at once."""
 
-Fields = dict[str, Any]
-
 
 class Rejected(Exception):
     """A request that cannot be answered: a stable code and the reason in words."""

@@ -16,10 +16,15 @@ from replexplorer.core.loss.client_log import RunLog, read_run
 _KEPT_RUNS: Final = 5
 
 
+def runs_in(directory: Path) -> list[int]:
+    """The runs that there are, the oldest first; raises OSError."""
+    return sorted(int(each.name) for each in directory.iterdir() if each.name.isdigit())
+
+
 def make_room(directory: Path) -> list[int]:
     """Let room be for one more run in a stack's directory: the oldest go. Answers those that were there, the
     oldest first; raises OSError."""
-    runs = sorted(int(each.name) for each in directory.iterdir() if each.name.isdigit())
+    runs = runs_in(directory)
     for old in runs[: 1 - _KEPT_RUNS]:
         shutil.rmtree(directory / str(old), ignore_errors=True)
     return runs
@@ -40,15 +45,13 @@ class FileClientLogs:
     def newest(self) -> str | None:
         """See `ports.ClientLogs`."""
         try:
-            return str(self._directory / str(self._runs()[-1])) if self._directory.exists() else None
+            return (
+                str(self._directory / str(runs_in(self._directory)[-1])) if self._directory.exists() else None
+            )
         except IndexError:
             return None
         except OSError as error:
             raise self._closed(error) from None
-
-    def _runs(self) -> list[int]:
-        """The runs that there are, oldest first."""
-        return sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdigit())
 
     async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
         """See `ports.ClientLogs`."""

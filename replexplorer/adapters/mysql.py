@@ -97,7 +97,7 @@ Dial = Callable[[], Awaitable[socket.socket]]
 """Makes a connection to the server that is not logged in yet; may raise ReplexplorerError."""
 
 
-async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT_S) -> Address:
+async def connect_address(node: NodeAddress) -> Address:
     """Where to connect to this node: its own address where the host reaches it, else published.
 
     A refused connect at its own address may be the server being away or a router that knows no
@@ -113,9 +113,9 @@ async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT
             return only
         raise ServerUnreachable(f"{node.name} has no address", "replexplorer up")
     try:
-        await _reach(direct, timeout_s)
+        await _reach(direct)
     except ConnectionRefusedError:
-        return published if await _is_greeted(published, timeout_s) else direct
+        return published if await _is_greeted(published) else direct
     except OSError:  # a timeout is one too
         return published
     return direct
@@ -129,9 +129,9 @@ async def tunnel_address(node: NodeAddress) -> Address:
     return Address(node.address, node.port, "tunnel")
 
 
-async def _reach(address: Address, timeout_s: float, greeting_bytes: int = 0) -> None:
+async def _reach(address: Address, greeting_bytes: int = 0) -> None:
     """Open a TCP connection, read this many bytes, close; raises OSError or IncompleteReadError."""
-    async with asyncio.timeout(timeout_s):
+    async with asyncio.timeout(PROBE_TIMEOUT_S):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         try:
             await reader.readexactly(greeting_bytes)
@@ -141,10 +141,10 @@ async def _reach(address: Address, timeout_s: float, greeting_bytes: int = 0) ->
         await writer.wait_closed()
 
 
-async def _is_greeted(address: Address, timeout_s: float) -> bool:
+async def _is_greeted(address: Address) -> bool:
     """Whether a server speaks first at this address, as MySQL does."""
     try:
-        await _reach(address, timeout_s, greeting_bytes=1)
+        await _reach(address, greeting_bytes=1)
     except (OSError, EOFError):  # Docker's proxy accepts and closes when nobody is behind it
         return False
     return True

@@ -126,7 +126,7 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidec
     assert (await agent.watch("db2", "10.0.0.2")).base_ms == 0.2
     assert await agent.set_link("db2", "10.0.0.2", SHAPE) == LINK
     assert await agent.disk(probe=True) == DISK
-    assert await agent.set_disk(SetDisk(delay_ms=2.0)) == DISK
+    assert await agent.ask(SetDisk(delay_ms=2.0)) == DISK
     await agent.close()
     assert sidecar.bridges[0].closed
     await no_task_is_left()

@@ -10,13 +10,12 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.role_change import BootRoles
-from replexplorer.core.server.counters import Totals
 from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
 
 STATEMENT_S = 0.0004
@@ -38,8 +37,8 @@ _CHANGING = (
 
 ASKED = mysql_9()
 """The dialect in which the engine speaks to it."""
-_COMMITS = cast(Question[Totals], ASKED.commits("sandbox"))
-_COMMITS_OF_ALL = cast(Question[Totals], ASKED.commits(None))
+_COMMITS = ASKED.timed.question("sandbox")
+_COMMITS_OF_ALL = ASKED.timed.question(None)
 
 
 def _is(statement: str, question: Question[object]) -> bool:

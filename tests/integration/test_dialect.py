@@ -45,7 +45,7 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
         assert (await ask(replica.control, replica.dialect.status)).replica_registered is True
         assert (await ask(source.control, dialect.waits)).number == 0
         assert (await ask(source.control, dialect.timeouts) or 0) >= 0
-        commits = dialect.commits("sandbox")
+        commits = dialect.timed.question("sandbox")
         assert commits is not None
         assert await ask(source.control, commits)
 

@@ -42,7 +42,7 @@ async def agent_of(live: LiveStack, node: str) -> AsyncIterator[BridgedAgent]:
         yield agent
     finally:
         with suppress(ReplexplorerError):
-            await agent.set_disk(SetDisk(delay_ms=0))
+            await agent.ask(SetDisk(delay_ms=0))
         await agent.close()
 
 
@@ -60,7 +60,7 @@ async def primary(live_stack: LiveStack) -> AsyncIterator[BridgedAgent]:
         try:
             yield agent
         finally:
-            await agent.set_disk(SetDisk(delay_ms=0))
+            await agent.ask(SetDisk(delay_ms=0))
             await run("SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1", f"DROP TABLE {TABLE}")
 
 
@@ -86,10 +86,10 @@ async def test_a_commit_takes_a_delay_for_each_fsync_that_it_waits_for(
         await cursor.execute(
             f"SET GLOBAL sync_binlog = {sync_binlog}, innodb_flush_log_at_trx_commit = {flush}"
         )
-    await primary.set_disk(SetDisk(delay_ms=DELAY_MS))
+    await primary.ask(SetDisk(delay_ms=DELAY_MS))
     # What else the machine does can only make a commit slower: the quickest one says how many it waits for.
     assert delays * DELAY_MS <= min(await commits_ms(live_stack)) < (delays + 1) * DELAY_MS
-    await primary.set_disk(SetDisk(delay_ms=0))
+    await primary.ask(SetDisk(delay_ms=0))
     assert min(await commits_ms(live_stack)) < DELAY_MS
 
 
@@ -97,7 +97,7 @@ async def test_clients_that_commit_together_share_the_delays(
     live_stack: LiveStack, primary: BridgedAgent
 ) -> None:
     clients, each = 32, 10
-    await primary.set_disk(SetDisk(delay_ms=DELAY_MS))
+    await primary.ask(SetDisk(delay_ms=DELAY_MS))
     alone_ms = statistics.median(await commits_ms(live_stack))
     before = (await primary.disk()).fsyncs["binlog"]
     began_s = time.perf_counter()
@@ -114,12 +114,12 @@ async def test_a_delay_that_falls_lets_a_waiting_commit_go(
         "SELECT COUNT(*) FROM performance_schema.processlist"
         f" WHERE info LIKE 'INSERT INTO {TABLE}%' AND state = 'waiting for handler commit'"
     )
-    await primary.set_disk(SetDisk(delay_ms=5000))
+    await primary.ask(SetDisk(delay_ms=5000))
     commit = asyncio.create_task(commits_ms(live_stack, 1))
     try:
         await until(lambda: live_stack.value("db1", waiting))
         began_s = time.monotonic()
-        await primary.set_disk(SetDisk(delay_ms=0))
+        await primary.ask(SetDisk(delay_ms=0))
         await commit
         assert time.monotonic() - began_s < patience()
     finally:
@@ -168,7 +168,7 @@ async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
     bare = await primary.disk(probe=True)
     assert bare.probe is not None
     assert 0 < bare.probe.p50_ms <= bare.probe.p95_ms <= bare.probe.p99_ms
-    slowed = await primary.set_disk(SetDisk(delay_ms=DELAY_MS))
+    slowed = await primary.ask(SetDisk(delay_ms=DELAY_MS))
     assert (slowed.delay_ms, slowed.attached, slowed.reason) == (DELAY_MS, True, None)
     await commits_ms(live_stack, 10)
     measured = await primary.disk()
@@ -179,7 +179,7 @@ async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
 async def test_a_server_that_was_killed_comes_back_with_the_delay(
     live_stack: LiveStack, primary: BridgedAgent, docker_client: Any
 ) -> None:
-    await primary.set_disk(SetDisk(delay_ms=DELAY_MS))
+    await primary.ask(SetDisk(delay_ms=DELAY_MS))
     fsyncs = (await primary.disk()).fsyncs
     [server] = [
         c.id
@@ -192,7 +192,7 @@ async def test_a_server_that_was_killed_comes_back_with_the_delay(
         down = await primary.disk()
         assert (down.attached, down.reason, down.delay_ms) == (False, "the server is down", DELAY_MS)
         with pytest.raises(ReplexplorerError, match="the server is down"):
-            await primary.set_disk(SetDisk(delay_ms=5))
+            await primary.ask(SetDisk(delay_ms=5))
     finally:
         docker_client.start(server)
         await live_stack.ready()
@@ -229,7 +229,7 @@ async def test_any_image_gets_the_shim_beside_what_it_preloads_itself(
     live = await bring_up(own_stack, UpOptions(image=foreign("ENV LD_PRELOAD=libm.so.6\n")))
     for node in ("db1", "db2"):
         async with agent_of(live, node) as agent:
-            assert (await agent.set_disk(SetDisk(delay_ms=1))).delay_ms == 1
+            assert (await agent.ask(SetDisk(delay_ms=1))).delay_ms == 1
             assert (await agent.disk()).fsyncs["redo"] > 0
     [server] = [
         c.id for c in take(docker_client, own_stack.name).containers
@@ -253,7 +253,7 @@ async def test_an_image_that_goes_without_the_shim_runs_and_says_so(
         state = await agent.disk()
         assert (state.attached, state.reason) == (False, "the server runs without the fsync shim")
         assert (state.delay_ms, state.measured_ms) == (None, None)
-        for attempt in (agent.set_disk(SetDisk(delay_ms=5)), agent.disk(probe=True)):
+        for attempt in (agent.ask(SetDisk(delay_ms=5)), agent.disk(probe=True)):
             with pytest.raises(ReplexplorerError, match="runs without the fsync shim"):
                 await attempt
 
@@ -261,7 +261,7 @@ async def test_an_image_that_goes_without_the_shim_runs_and_says_so(
 async def test_the_binlog_alone_can_be_slow_and_its_delay_varies(
     live_stack: LiveStack, primary: BridgedAgent
 ) -> None:
-    await primary.set_disk(SetDisk(redo_delay_ms=0.0, binlog_delay_ms=DELAY_MS, jitter_ms=DELAY_MS / 4))
+    await primary.ask(SetDisk(redo_delay_ms=0.0, binlog_delay_ms=DELAY_MS, jitter_ms=DELAY_MS / 4))
     try:
         took_ms = await commits_ms(live_stack)
         assert statistics.median(took_ms) > 0.7 * DELAY_MS
@@ -275,7 +275,7 @@ async def test_the_binlog_alone_can_be_slow_and_its_delay_varies(
         # While others use the disk, a redo fsync without a delay can take as long: until they do not.
         await until(paid_ms, holds=lambda paid: paid["binlog"] > paid["redo"] + 0.5 * DELAY_MS)
     finally:
-        state = await primary.set_disk(SetDisk(redo_delay_ms="auto", binlog_delay_ms="auto", jitter_ms=0.0))
+        state = await primary.ask(SetDisk(redo_delay_ms="auto", binlog_delay_ms="auto", jitter_ms=0.0))
     assert (state.redo_delay_ms, state.binlog_delay_ms, state.jitter_ms) == ("auto", "auto", 0.0)
 
 

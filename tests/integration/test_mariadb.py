@@ -70,7 +70,7 @@ async def test_servers_understand_every_question(maria: LiveStack) -> None:
         assert None not in (status.uptime_s, status.clients, status.yes_tx, status.tx_wait_time_us)
         assert (await ask(source.control, dialect.waits)).number == 0
         assert await ask(source.control, dialect.timeouts) is None
-        counted = dialect.commits("replexplorer")
+        counted = dialect.timed.question("replexplorer")
         assert counted is not None
         totals = await ask(source.control, counted)
         assert min(totals[each].times for each in TIMED) > 0

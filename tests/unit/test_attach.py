@@ -385,8 +385,8 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         dialect.settings, dialect.setting("sync_binlog"), dialect.status, dialect.waits,
         dialect.timeouts, dialect.executed, dialect.position, dialect.sent("h"), dialect.behind(""),
         dialect.log_state, dialect.received_gtids, dialect.threads, IDENTITY, ALIVE, WHO, FOLLOWED,
-        REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.commits("a"),
-        dialect.commits(None), *MEMBERS_OF.values(), *GROUP_OF.values(),
+        REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.timed.question("a"),
+        dialect.timed.question(None), *MEMBERS_OF.values(), *GROUP_OF.values(),
     ]  # fmt: skip
     for question in questions:
         assert question is not None

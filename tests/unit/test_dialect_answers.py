@@ -314,14 +314,14 @@ def counted(
             rows({"Innodb_redo_log_resize_status": "Resizing down"}),
             "Resizing down",
         ),
-        (NEW.commits("sandbox"), [], {}),
+        (NEW.timed.question("sandbox"), [], {}),
         (
-            NEW.commits("sandbox"),
+            NEW.timed.question("sandbox"),
             [counted("wait/io/file/sql/binlog", 10, 1.5, 4, 8, "file")],
             {Source.BINLOG_WRITE: Total(10, 1.5), Source.BINLOG_FSYNC: Total(4, 8)},
         ),
         (  # the redo log is also what the account's own sessions did to it
-            NEW.commits("sandbox"),
+            NEW.timed.question("sandbox"),
             [counted(REDO, 20, 2, 12, 30, "file"), counted(REDO, 28, 25)],
             {
                 Source.REDO_WRITE: Total(20, 2),
@@ -330,7 +330,7 @@ def counted(
             },
         ),
         (  # statements of all kinds are one sum, and so are both names of the stage
-            NEW.commits("sandbox"),
+            NEW.timed.question("sandbox"),
             [
                 counted("statement/com/Execute", 5, 10),
                 counted("statement/sql/begin", 1, 2),
@@ -340,7 +340,7 @@ def counted(
             {Source.STATEMENT: Total(6, 12), Source.ACK_STAGE: Total(3, 6)},
         ),
         (
-            NEW.commits(None),
+            NEW.timed.question(None),
             [counted("statement/sql/commit", 4, 12, kind="all")],
             {Source.COMMIT_STATEMENT: Total(4, 12)},
         ),

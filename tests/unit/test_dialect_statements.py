@@ -127,7 +127,7 @@ def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
 
 
 def test_commits_are_those_of_one_account_or_the_server_s_whole_counters() -> None:
-    own, everybody = NEW.commits("sandbox"), NEW.commits(None)
+    own, everybody = NEW.timed.question("sandbox"), NEW.timed.question(None)
     assert own is not None
     assert everybody is not None
     assert own.statement.count("user = 'sandbox'") == 3

@@ -36,12 +36,11 @@ from replexplorer.core.dialect.question import (
     read_pairs,
     whole,
 )
-from replexplorer.core.dialect.schema import SchemaFinding, schema_questions
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
-from replexplorer.core.server.counters import Sent, ServerStatus, Totals
+from replexplorer.core.server.counters import Sent, ServerStatus
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of
 from replexplorer.core.server.node_view import Membership, ThreadError
@@ -300,13 +299,6 @@ class MySql:
     """Falls to async by timeout since the server's start; None where it does not count them. From the
     table of the error log (8.0.22 and later), which also holds what was logged before the server's
     start."""
-
-    def commits(self, account: str | None) -> Question[Totals] | None:
-        """What is counted and timed of the commits of one account's sessions, of everybody's for None; None
-        where nothing is. A few names by index, no table of events. Files have no account; all else is asked
-        for the account alone, so that the poller, the acknowledgement receiver and dump threads are not in
-        it."""
-        return self.timed.question(account)
 
     @property
     def register(self) -> tuple[str, ...]:
@@ -652,10 +644,6 @@ class MySql:
     the table was: its replicas need it too."""
 
     # -- tables
-
-    def schema_questions(self, databases: Sequence[str]) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
-        """What of the tables of these databases hurts replication, one a kind of finding."""
-        return schema_questions(databases)
 
     def table_bytes(self, database: str, table: str) -> Question[int]:
         """Size of a table's file; 0 where there is none. Of a table with a file of its own."""

@@ -103,7 +103,7 @@ def added_key(database: str, table: str) -> str:
     the name that MySQL itself gives one (manual, "Generated Invisible Primary Keys"; MySQL 8.0.23, MariaDB
     10.3)."""
     return (
-        f"ALTER TABLE {_quoted(database)}.{_quoted(table)} ADD COLUMN my_row_id BIGINT UNSIGNED NOT NULL"
+        f"ALTER TABLE {quoted_name((database, table))} ADD COLUMN my_row_id BIGINT UNSIGNED NOT NULL"
         " AUTO_INCREMENT INVISIBLE PRIMARY KEY FIRST"
     )
 
@@ -136,7 +136,7 @@ def _finding(
 
 
 def _altered(row: Row) -> str:
-    return f"ALTER TABLE {_quoted(row['db'])}.{_quoted(row['tab'])}"
+    return f"ALTER TABLE {quoted_name((row['db'], row['tab']))}"
 
 
 def _quoted(name: object) -> str:
@@ -193,10 +193,9 @@ def _by_table(rows: Sequence[Row]) -> Mapping[TableName, list[Row]]:
     return found
 
 
-def quoted_name(table: TableName) -> str:
-    """A table's whole name, as a statement has it."""
-    database, name = (each.replace("`", "``") for each in table)
-    return f"`{database}`.`{name}`"
+def quoted_name(table: tuple[str, str]) -> str:
+    """A table's whole name, its database's first, as a statement has it."""
+    return ".".join(map(_quoted, table))
 
 
 def _lowered(row: Row) -> Row:
@@ -462,7 +461,7 @@ def table_definition(table: TableName) -> Question[str | None]:
     """What makes the table; None for a view."""
 
     def read(rows: Sequence[Row]) -> str | None:
-        found = {name.lower(): value for name, value in rows[0].items()}.get("create table")
+        found = _lowered(rows[0]).get("create table")
         return None if found is None else str(found)
 
     return Question(f"SHOW CREATE TABLE {quoted_name(table)}", read)

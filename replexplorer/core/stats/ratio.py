@@ -127,14 +127,19 @@ def ratio_of(before: ComparedSide, after: ComparedSide) -> Ratio | None:
 
 def lack_of(before: ComparedSide, after: ComparedSide) -> tuple[Lack | None, Lack | None]:
     """What either side lacks for the test of the logarithms; None: nothing."""
-    old, new = _remembering(before.scatter, after.scatter), _remembering(after.scatter, before.scatter)
+    old, new = _scatters(before, after)
     return old if isinstance(old, Lack) else None, new if isinstance(new, Lack) else None
 
 
-def _remembering(
-    side: MeanTps | Percentile | Lack, other: MeanTps | Percentile | Lack
-) -> MeanTps | Percentile | Lack:
-    return side if isinstance(side, Lack) or isinstance(other, Lack) else remembering(side, other)
+_Scatter = MeanTps | Percentile | Lack
+
+
+def _scatters(before: ComparedSide, after: ComparedSide) -> tuple[_Scatter, _Scatter]:
+    """Of both sides, neither with a correlation time that is shorter than the other's."""
+    old, new = before.scatter, after.scatter
+    if isinstance(old, Lack) or isinstance(new, Lack):
+        return old, new
+    return remembering(old, new), remembering(new, old)
 
 
 def _by_scatter(before: ComparedSide, after: ComparedSide) -> Ratio | None:
@@ -143,7 +148,7 @@ def _by_scatter(before: ComparedSide, after: ComparedSide) -> Ratio | None:
     Welch's degrees of freedom; the bounds of both sides are put together as Zou & Donner 2008 do (for
     symmetric bounds this is Welch's interval).
     """
-    old, new = _remembering(before.scatter, after.scatter), _remembering(after.scatter, before.scatter)
+    old, new = _scatters(before, after)
     if isinstance(old, Lack) or isinstance(new, Lack) or not old.value or not new.value:
         return None
     old_variance, new_variance = old.log_variance, new.log_variance

@@ -281,7 +281,7 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Valu
     runs without the shim.
     """
     member = fleet.member(step.node)
-    state = await member.agent.set_disk(asked_of_disk(step.name.key, step.value))
+    state = await member.agent.ask(asked_of_disk(step.name.key, step.value))
     clock = fleet.outside.clock
     began_s = clock.monotonic()
     ends_s = began_s + _SHOWS_WITHIN_S + 4 * (state.delay_ms or 0.0) / 1000

@@ -215,9 +215,9 @@ class Faults:
         member = self._fleet.member(fault.node)
         match fault.kind:
             case "disk_stall":
-                await member.agent.set_disk(SetDisk(stall_ms=float(fault.value or 0) if on else 0))
+                await member.agent.ask(SetDisk(stall_ms=float(fault.value or 0) if on else 0))
             case "disk_full":
-                await member.agent.set_disk(SetDisk(full=on))
+                await member.agent.ask(SetDisk(full=on))
             case "flap":
                 await self._flap(fault, flap_of(fault) if on else None)
             case "applier_stop" | "receiver_stop":

@@ -240,7 +240,7 @@ async def sample_commits(member: Member, user: str | None, clock: Clock) -> Comm
     """The primary's counters of the commits of one account's sessions, or of everybody's for None, as of the
     middle of the call; None where it has none, or does not answer."""
     asked_s = clock.monotonic()
-    totals = await asked(member, lambda dialect: dialect.commits(user))
+    totals = await asked(member, lambda dialect: dialect.timed.question(user))
     return None if totals is None else CommitSample((asked_s + clock.monotonic()) / 2, totals)
 
 

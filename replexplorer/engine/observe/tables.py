@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from replexplorer.core.dialect.schema import SchemaFinding, described, description
+from replexplorer.core.dialect.schema import SchemaFinding, described, description, schema_questions
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tables import TableShape
 from replexplorer.engine.fleet import Member
@@ -30,7 +30,7 @@ async def schema_findings(member: Member, databases: Sequence[str] = ()) -> tupl
         raise UsageError(f"no database {unknown[0]!r} on {member.name}", f"it has {known}")
     looked = databases or [name for name in there if name != OWN_DATABASE and not name.endswith(IMITATION)]
     found: dict[tuple[str, ...], SchemaFinding] = {}
-    for question in dialect.schema_questions(looked) if looked else ():
+    for question in schema_questions(looked) if looked else ():
         for each in await ask(sql, question, deadline_s=_DESCRIBED_WITHIN_S):
             found.setdefault((each.database, each.table, each.kind), each)
     return tuple(sorted(found.values(), key=lambda each: each.severity == "note"))
