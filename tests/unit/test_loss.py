@@ -1,10 +1,10 @@
-"""The loss ledger: client logs read to the class of each row, and rows compared with them."""
+"""The loss ledger: client logs read to the class of each row, rows compared with them, runs of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from replexplorer.core.errors import UsageError
 from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
 from replexplorer.core.loss.ledger import reckon
-from replexplorer.core.server.gtid import Spans, count, spans_of
+from replexplorer.core.server.gtid import Spans, common, count, spans_of, together, without
 from replexplorer.formats.documents import plain
 
 RUN = 1_795_000_000
@@ -172,3 +172,33 @@ def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) 
 def test_a_million_rows_are_a_few_pairs() -> None:
     acknowledged = ((f"i 1 {seq}", f"a 1 {seq} {seq}") for seq in range(1, 2501))
     assert log_of("t 1", *chain(*acknowledged)).clients[1].attempted == ((1, 2500),)
+
+
+numbers = st.sets(st.integers(0, 60))
+
+
+def spans(members: set[int]) -> Spans:
+    return spans_of((number, number) for number in members)
+
+
+def members(found: Spans) -> set[int]:
+    assert all(first <= last for first, last in found)
+    assert all(one[1] + 1 < other[0] for one, other in pairwise(found)), "apart and ascending"
+    return {number for first, last in found for number in range(first, last + 1)}
+
+
+@given(numbers, numbers)
+def test_they_are_sets(one: set[int], other: set[int]) -> None:
+    left, right = spans(one), spans(other)
+    assert members(left) == one
+    assert members(together(left, right)) == one | other
+    assert members(common(left, right)) == one & other
+    assert members(without(left, right)) == one - other
+    assert count(left) == len(one)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9))))
+def test_overlaps_are_joined(pairs: list[tuple[int, int]]) -> None:
+    runs = [(first, first + size) for first, size in pairs]
+    wanted = {number for first, last in runs for number in range(first, last + 1)}
+    assert members(spans_of(runs)) == wanted

@@ -79,6 +79,7 @@ def result() -> LabResult:
         server="mysql 9.7.4",
         started_wall_s=1_763_737_200.0,
         quick=True,
+        conditions=UNDER,
         again=["replexplorer lab run wan-insert --quick"],
     )
 
@@ -97,8 +98,6 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
     assert "default-src 'none'" in page
     assert "<b>High" not in page
     assert "prefers-color-scheme: dark" in page
-    for told in ("85.12", "11.51 tps", "semi-sync &lt;= 1/RTT", "3 &gt; 4", "--quick", "0 of 10"):
-        assert told in page
     assert page.count('class="deviates"') == 2, "the verdict and one relation"
     assert page.count('class="holds"') == 1
     charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
@@ -202,18 +201,12 @@ def test_the_same_can_be_run_again_by_somebody_else(words: str, elsewhere: str) 
     assert " ".join(command_of(LABS, args)) == f"replexplorer lab run {elsewhere}"
 
 
-def test_a_report_names_what_it_was_measured_under_and_has_an_own_lab_s_file(tmp_path: Path) -> None:
-    own = tmp_path / "mine.toml"
+def test_a_report_has_the_file_of_a_lab_of_one_s_own(tmp_path: Path) -> None:
+    own, directory = tmp_path / "mine.toml", tmp_path / "report"
     own.write_text("title = 'Mine'\n")
-    (tmp_path / "report").mkdir()
-    document = replace(result(), conditions=UNDER)
-    report = experiment_report(document)
-    write_report(tmp_path / "report", report, document, own=own)
-    assert (tmp_path / "report" / "mine.toml").read_text() == own.read_text()
-    for name in ("report.md", "report.html", "result.json"):
-        text = (tmp_path / "report" / name).read_text()
-        for fact in ("2 cores, 8 GB, Linux 6.1 x86_64", "Some CPU", "sync_binlog"):
-            assert fact in text, name
+    directory.mkdir()
+    write(directory, own=own)
+    assert (directory / "mine.toml").read_text() == own.read_text()
 
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,15 +45,6 @@ def test_a_word_of_the_session_is_text_and_never_markup() -> None:
     assert "<script" not in page
 
 
-def test_it_has_the_ledger_the_settings_and_the_whole_session_in_words() -> None:
-    page = page_of(session())
-    assert "110 commits in 2 s of load" in page
-    assert "<td>rtt 0 -&gt; 85 ms</td>" in page
-    assert "<td>slower</td>" in page
-    assert "<td><code>rtt@db2</code></td>\n<td>20 ms</td>\n<td>20 ms</td>" in page
-    assert "(1) rtt 85 | 20 ms" in page
-
-
 def test_the_tour_s_page_shades_what_the_dashboard_shades(tmp_path: Path) -> None:
     output = tmp_path / "tour.html"
     assert main(["export", "tour", "--format", "html", "--output", str(output)]) == 0

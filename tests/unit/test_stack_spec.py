@@ -1,16 +1,22 @@
-"""What a stack's containers are made with, and where files are."""
+"""What a stack's containers are made with, how they are paused, and why a server ended as it started."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from docker.errors import APIError
 
 from replexplorer.adapters.docker.build import Made, StackSpec, Steps
 from replexplorer.adapters.docker.inventory import Inventory
+from replexplorer.adapters.docker.process import _freeze
 from replexplorer.core.machine import ServerLimits
+from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.formats import paths
+from tests.known import known
 
 IMAGES = {"sidecar": "replexplorer/sidecar:x", "mysqld": "mysql:8.4"}
 LIMITED = StackSpec("mine", "async", IMAGES, ServerLimits(0.5, 1 << 30))
@@ -78,3 +84,78 @@ def test_paths_follow_xdg_and_make_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
     assert paths.stack_directory("a") == tmp_path / "state" / "replexplorer" / "stacks" / "a"
     assert paths.cache_directory() == tmp_path / "cache" / "replexplorer"
     assert list(tmp_path.iterdir()) == []
+
+
+# As MySQL 8.0.22 wrote them (docker-library/mysql, issue 727), shortened.
+NO_AIO = """\
+10:18:16Z 1 [System] [MY-013576] [InnoDB] InnoDB initialization has started.
+10:18:16Z 1 [Warning] [MY-012582] [InnoDB] io_setup() failed with EAGAIN. Will make 5 attempts ...
+10:18:18Z 1 [Warning] [MY-012583] [InnoDB] io_setup() attempt 5.
+10:18:19Z 1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.
+10:18:19Z 1 [ERROR] [MY-012954] [InnoDB] Cannot initialize AIO sub-system
+10:18:19Z 0 [ERROR] [MY-010119] [Server] Aborting
+"""
+# As MySQL 5.7 did.
+NO_AIO_57 = """\
+00:29:11Z 0 [Warning] InnoDB: io_setup() failed with EAGAIN. Will make 5 attempts ...
+00:29:14Z 0 [ERROR] InnoDB: io_setup() failed with EAGAIN after 5 attempts.
+00:29:14Z 0 [ERROR] InnoDB: Cannot initialize AIO sub-system
+"""
+# The kernel had what it needed at the third attempt: that is not why it ended.
+GOT_AIO = """\
+10:18:16Z 1 [Warning] [MY-012582] [InnoDB] io_setup() failed with EAGAIN. Will make 5 attempts ...
+10:18:20Z 0 [ERROR] [MY-000067] [Server] unknown variable 'sync_binlogg=1'.
+10:18:20Z 0 [ERROR] [MY-010119] [Server] Aborting
+"""
+# As 9.7.4 does where it is refused even the one by which it asks: it goes on, and ends for another reason.
+WITHOUT_AIO = """\
+05:38:20Z 1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.
+05:38:20Z 1 [Warning] [MY-012654] [InnoDB] Linux Native AIO disabled.
+05:38:21Z 0 [ERROR] [MY-000067] [Server] unknown variable 'x=1'.
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "said", "aio"),
+    [
+        (WITHOUT_AIO, "[MY-000067] [Server] unknown variable 'x=1'", False),
+        (NO_AIO, "[MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts", True),
+        (NO_AIO_57, "InnoDB: io_setup() failed with EAGAIN after 5 attempts", True),
+        (GOT_AIO, "[MY-000067] [Server] unknown variable 'sync_binlogg=1'", False),
+        ("2026-11-23  4:40:00 0 [ERROR] Aborting\n", "Aborting", False),
+        ("one\n\nstart-mysqld: no passwords\n\n", "start-mysqld: no passwords", False),
+    ],
+)
+def test_the_first_error_is_the_cause(log: str, said: str, aio: bool) -> None:
+    found = why_it_ended(log.splitlines())
+    assert found == said
+    assert lacked_aio(found) == aio
+
+
+def test_of_an_empty_log_nothing_is_said() -> None:
+    assert why_it_ended(["", "  "]) is None
+
+
+def test_what_a_terminal_would_obey_is_shown_and_a_long_line_is_cut() -> None:
+    found = known(why_it_ended([f"0 [ERROR] \x1b[2J{'long ' * 100}"]))
+    assert found.startswith(r"\x1b[2Jlong")
+    assert len(found) <= 200
+
+
+BUSY = APIError("Cannot pause container 4c: OCI runtime pause failed: unable to freeze: unknown")
+
+
+NO_SUCH = APIError("no such container")
+
+
+@pytest.mark.parametrize(
+    ("answers", "times"), [([BUSY, BUSY, None], 3), ([BUSY] * 9, 4), ([NO_SUCH] * 9, 1)], ids=str
+)
+def test_only_a_container_that_did_not_freeze_in_time_is_asked_again(
+    answers: list[APIError | None], times: int
+) -> None:
+    client = Mock()
+    client.pause.side_effect = answers
+    with nullcontext() if answers[-1] is None else pytest.raises(APIError):
+        _freeze(client, "4c")
+    assert client.pause.call_count == times

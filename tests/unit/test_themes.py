@@ -1,7 +1,8 @@
-"""Theme files: what ships, what users write, what is wrong with it."""
+"""Theme files: what ships and how its colors stand apart, what users write, what is wrong with it."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,19 @@ from replexplorer.formats.themes import (
     themes_directory,
 )
 from tests import vision
+from tests.vision import BLINDNESSES, contrast, distance
 
 
 def dark_text() -> str:
     return (themes_directory() / "dark.toml").read_text(encoding="utf-8")
 
 
-def contrast(one: str, other: str) -> float:
-    return vision.contrast(vision.rgb(one), vision.rgb(other))
+THEMES = {theme.name: theme.tokens for theme in load_themes()}
+
+
+def colors_of(name: str) -> dict[str, tuple[int, int, int]]:
+    """Red, green and blue of each token of a theme."""
+    return {token: vision.rgb(color) for token, color in THEMES[name].items()}
 
 
 def test_four_themes_ship_and_name_every_token() -> None:
@@ -37,7 +43,7 @@ def test_four_themes_ship_and_name_every_token() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_windows_of_a_chart_stand_out_from_its_ground_and_from_each_other(name: str) -> None:
-    token = read_theme(themes_directory() / f"{name}.toml").tokens
+    token = colors_of(name)
     grounds = [token[f"{kind}bg"] for kind in ("partition", "blocked", "degraded", "down", "restart")]
     assert all(contrast(ground, token["bg"]) >= 1.12 for ground in grounds)
     assert len(set(grounds)) == len(grounds)
@@ -49,7 +55,7 @@ LIGHTER = "#007bc0 #e8702a"
 
 
 def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
-    safe = read_theme(themes_directory() / "safe.toml").tokens
+    safe = THEMES["safe"]
     of_states = {*f"{TABLES['status']} {TABLES['anatomy']} good bad".split()} - {"ack_queue"}
     assert {safe[token] for token in of_states} <= {*f"{OKABE_AND_ITO} {LIGHTER}".split()}
     assert (safe["good"], safe["bad"]) == ("#56b4e9", "#e69f00")
@@ -107,3 +113,34 @@ def test_two_user_files_with_one_name(tmp_path: Path) -> None:
     *loaded, failed = load_themes(tmp_path)
     assert len(loaded) == len(BUILT_IN) + 1
     assert failed.error == f"{tmp_path / 'b.toml'}: name: 'mine' is taken by a.toml"
+
+
+TOGETHER = (("tps", "ceiling"), ("p50", "p95", "p99"))
+"""Lines that share a chart; the exposures are drawn in the colours of the percentiles."""
+LEAST = 7.0
+"""Of OKLab's hundred: about three times what is just noticed, for lines a cell or two wide."""
+READ_FROM_AFAR = 7.0
+"""WCAG 2.2, success criterion 1.4.6: text for a lit room, on a projector's washed-out white."""
+
+
+@pytest.mark.parametrize("blindness", BLINDNESSES)
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_lines_of_one_chart_are_apart(name: str, blindness: str) -> None:
+    token = colors_of(name)
+    near = {
+        f"{one} and {other}": round(found, 1)
+        for lines in TOGETHER
+        for one, other in itertools.combinations(lines, 2)
+        if (found := distance(token[one], token[other], blindness)) < LEAST
+    }
+    assert near == {}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["text", "muted", "faint", "title", "accent", "tps", "p50", "p95", "p99", "good", "bad", "warn", "key"],
+)
+def test_on_the_projector_text_has_the_contrast_of_the_stricter_level(word: str) -> None:
+    token = colors_of("projector")
+    for ground in ("bg", "panel", "keybg"):
+        assert contrast(token[word], token[ground]) >= READ_FROM_AFAR, ground

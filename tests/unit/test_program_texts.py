@@ -1,10 +1,11 @@
-"""SQL stands in the dialects, in the load's own workloads, and in what labs do to tables of their own."""
+"""Where SQL and the names of roles may stand in the program: in the dialects, and in the topology."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
-from tests.program_texts import texts_in
+from tests.program_texts import ROOT, Text, texts_in
 
 DIALECTS = "core/dialect/"
 OWN_BASE = ("recording.py",)
@@ -52,3 +53,37 @@ def test_no_sql_stands_elsewhere() -> None:
         if not text.is_prose and is_forbidden(path, text.value)
     ]
     assert not found, "\n".join(found)
+
+
+WORDS = {"primary", "replica", "replica2"}
+ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py"}
+"""Where the words stand: the roles with the aliases."""
+OTHER_MEANINGS = {
+    ("replexplorer/core/knobs/catalogue.py", 'REPLICA = "replica"'),
+    ("replexplorer/core/dialect/mysql.py", '.replace("slave", "replica")'),
+    ("replexplorer/core/dialect/mariadb.py", '_PRIMARY: Final = "primary"'),
+    ("replexplorer/core/link.py", 'behind_source="replica",'),
+    ("replexplorer/adapters/attached/provider.py", 'other = "other member"'),
+}
+"""The panel's group of a replica's knobs; a server's own column names; the part of a Galera cluster that has
+the majority; the key of a link's other end."""
+
+
+def spelt(texts: Iterable[Text]) -> Iterator[int]:
+    """Lines of string literals that are a role's word and nothing else."""
+    return (text.line for text in texts if text.value in WORDS)
+
+
+def test_only_the_topology_spells_roles() -> None:
+    found = []
+    for room in ("replexplorer", "compose"):
+        for module, texts in texts_in(room).items():
+            name = f"{room}/{module}"
+            if name in ROLES_ARE_SPELT_IN or not (numbers := list(spelt(texts))):
+                continue
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+            for number in numbers:
+                line = lines[number - 1]
+                if not any(name == where and text in line for where, text in OTHER_MEANINGS):
+                    found.append(f"{name}:{number}: {line.strip()}")
+    assert found == []
