@@ -155,6 +155,8 @@ async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too() -> None:
         assert world.servers[source].running
         await session.console.set((session.console.parse("undo_journal=on"),))
         [done] = await inject(session, "power_cut=torn")
+        marked = [event.text for event in session.event_log.take_events() if event.mark is not None]
+        assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
         assert world.power_cuts == [(source, "torn")]
         assert done.lost_files == ("binlog.000001 512 bytes",)
         assert not world.servers[source].running
@@ -366,12 +368,14 @@ async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -
 
 
 @virtual
-async def test_a_fault_that_turns_knobs_has_one_mark_and_not_two() -> None:
+async def test_a_fault_that_turns_knobs_has_one_mark_and_quitting_says_that_it_stays() -> None:
     world = World()
     async with world.started("tui") as session, world.attached("fault") as other:
         await inject(other, "isolate")
         turned, fault = await told(session, "partition@db2 none → both, by", "fault isolate@db1, by ")
         assert (turned.mark, fault.mark) == (1, None)
+        line = await session.close()
+        assert line.endswith("; isolate@db1 stays in force: `replexplorer fault clear` undoes all")
 
 
 @virtual
@@ -392,16 +396,6 @@ async def test_ones_own_faults_are_no_news_and_both_ends_are_marked() -> None:
 
 
 @virtual
-async def test_a_power_cut_cuts_links_and_ends_a_server_under_one_mark() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        await session.console.set((session.console.parse("undo_journal=on"),))
-        await inject(session, "power_cut=torn")
-        marked = [event.text for event in session.event_log.take_events() if event.mark is not None]
-        assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
-
-
-@virtual
 async def test_what_fails_leaves_no_record() -> None:
     world = World()
     async with world.attached("fault") as session:
@@ -418,15 +412,6 @@ async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
         await session.console.scale(1)
         assert await clear(session) == ["applier_stop@db3"]
         assert await in_force(session) == []
-
-
-@virtual
-async def test_quitting_says_which_faults_stay() -> None:
-    world = World()
-    async with world.started("tui") as session:
-        await inject(session, "partition=ack")
-        line = await session.close()
-        assert line.endswith("; partition=ack@db2 stays in force: `replexplorer fault clear` undoes all")
 
 
 @virtual

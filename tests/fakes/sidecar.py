@@ -254,11 +254,13 @@ class FakeSidecar:
             self._link_of(peer).changed_s = asyncio.get_running_loop().time()
         return self.state(peer)
 
+    def _change(self, what: str) -> None:
+        if (trouble := self._changing(self.node, what)) is not None:
+            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+
     def set_link(self, peer: str, shape: Shape) -> LinkState:
         """Put a shape in force."""
-        trouble = self._changing(self.node, f"link {peer} {_told(shape)}")
-        if trouble is not None:
-            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        self._change(f"link {peer} {_told(shape)}")
         self.shapes[peer] = shape
         self._link_of(peer).changed_s = asyncio.get_running_loop().time()
         self._shaped(self.node, peer)
@@ -266,9 +268,7 @@ class FakeSidecar:
 
     def set_flap(self, peer: str, flap: Flap | None) -> LinkState:
         """Go down and up by the clock."""
-        trouble = self._changing(self.node, f"flap {peer}")
-        if trouble is not None:
-            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        self._change(f"flap {peer}")
         self.flaps.pop(peer, None)
         if flap is not None:
             self.flaps[peer] = flap
@@ -303,28 +303,22 @@ class FakeSidecar:
         if not self.shim:
             raise MissingPiece(f"the sidecar of {self.node} cannot do that, no shim")
         own = {"redo": asked.redo_delay_ms, "binlog": asked.binlog_delay_ms}
+        kept: dict[str, tuple[str, float | None]] = {
+            "fsync_delay_ms": ("fsync", asked.delay_ms),
+            "fsync_jitter_ms": ("fsync jitter", asked.jitter_ms),
+            "undo_journal": ("journal", asked.undo_journal),
+            "disk_full": ("full", asked.full),
+            "stall_ms": ("stall", asked.stall_ms),
+        }
         words = [
-            *([] if asked.delay_ms is None else [f"fsync {asked.delay_ms:g}"]),
             *(f"{kind} fsync {own_ms}" for kind, own_ms in own.items() if own_ms is not None),
-            *([] if asked.jitter_ms is None else [f"fsync jitter {asked.jitter_ms:g}"]),
-            *([] if asked.undo_journal is None else [f"journal {asked.undo_journal}"]),
-            *([] if asked.full is None else [f"full {asked.full}"]),
-            *([] if asked.stall_ms is None else [f"stall {asked.stall_ms:g}"]),
+            *(f"{word} {_written(value)}" for word, value in kept.values() if value is not None),
         ]
-        trouble = self._changing(self.node, ", ".join(words))
-        if trouble is not None:
-            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
-        if asked.delay_ms is not None:
-            self.fsync_delay_ms = asked.delay_ms
+        self._change(", ".join(words))
         self.own_delays_ms |= {kind: own_ms for kind, own_ms in own.items() if own_ms is not None}
-        if asked.jitter_ms is not None:
-            self.fsync_jitter_ms = asked.jitter_ms
-        if asked.stall_ms is not None:
-            self.stall_ms = asked.stall_ms
-        if asked.undo_journal is not None:
-            self.undo_journal = asked.undo_journal
-        if asked.full is not None:
-            self.disk_full = asked.full
+        for name, (_, value) in kept.items():
+            if value is not None:
+                setattr(self, name, value)
         return self.disk()
 
     def watch(self, peer: str, address: str) -> LinkState:
@@ -341,9 +335,7 @@ class FakeSidecar:
 
     def write(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
         """Compare and set."""
-        trouble = self._changing(self.node, "write document")
-        if trouble is not None:
-            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        self._change("write document")
         if self._document.version != expect_version:
             return None
         self._document.version += 1
@@ -483,6 +475,10 @@ class FakeAgent(Agent):
         """End the bridge."""
         self.sidecar.drop(self)
         await asyncio.sleep(0)
+
+
+def _written(value: float) -> str:
+    return str(value) if isinstance(value, bool) else f"{value:g}"
 
 
 def _share_of(whole: float, share: float | None) -> float | None:
