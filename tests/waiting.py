@@ -61,6 +61,11 @@ class Ticking(Protocol):
         ...
 
 
+def load_runs(tick: Tick) -> bool:
+    """Whether our load commits."""
+    return tick.load is not None and tick.load.state == "running" and bool(tick.load.tps)
+
+
 async def until_tick(
     session: Ticking, fits: Callable[[Tick], Any], what: str = "such a tick", *, within_s: float = 40.0
 ) -> Tick:

@@ -10,6 +10,7 @@ import pytest
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualLoop
 from tests.fakes.world import World
+from tests.waiting import load_runs, until_tick
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], AbstractEventLoop]]:
@@ -32,6 +33,7 @@ async def session(world: World) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def tui(world: World) -> AsyncIterator[Session]:
-    """One that drives the load and watches."""
+    """One that watches, and drives a load that runs."""
     async with world.started() as session:
+        await until_tick(session, load_runs)
         yield session

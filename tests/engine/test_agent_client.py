@@ -117,8 +117,19 @@ async def no_task_is_left() -> None:
     await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
-async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidecar) -> None:
+@pytest.fixture
+async def agent(sidecar: FakeSidecar) -> AsyncIterator[BridgedAgent]:
+    """One that leaves nothing behind."""
     agent = BridgedAgent("db1", sidecar.open_bridge)
+    yield agent
+    await agent.close()
+    await no_task_is_left()
+    assert all(bridge.closed for bridge in sidecar.bridges)
+
+
+async def test_calls_share_one_bridge_and_answers_may_overlap(
+    sidecar: FakeSidecar, agent: BridgedAgent
+) -> None:
     states = await asyncio.gather(*(agent.link(f"replica{n}") for n in range(20)))
     assert [state.peer for state in states] == [f"replica{n}" for n in range(20)]
     assert states[0].measured_ms == 85.0
@@ -132,14 +143,12 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidec
     await no_task_is_left()
 
 
-async def test_the_document_is_written_compare_and_set(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("db1", sidecar.open_bridge)
+async def test_the_document_is_written_compare_and_set(agent: BridgedAgent) -> None:
     assert (await agent.document()).version == 0
     written = await agent.write_document(0, {"rtt@db2": 85})
     assert written is not None
     assert (written.version, written.content) == (1, {"rtt@db2": 85})
     assert await agent.write_document(0, {}) is None
-    await agent.close()
 
 
 async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -> None:
@@ -156,19 +165,17 @@ async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -
     await second.close()
 
 
-async def test_a_bridge_found_cut_is_opened_again(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("db1", sidecar.open_bridge)
+async def test_a_bridge_found_cut_is_opened_again(sidecar: FakeSidecar, agent: BridgedAgent) -> None:
     await agent.link("db2")
     sidecar.bridges[0].cut()
     assert (await agent.link("db2")).peer == "db2"
     assert len(sidecar.bridges) == 2
     assert sidecar.bridges[0].closed
-    await agent.close()
-    await no_task_is_left()
 
 
-async def test_a_bridge_cut_under_a_write_is_an_error_and_not_a_second_write(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("db1", sidecar.open_bridge)
+async def test_a_bridge_cut_under_a_write_is_an_error_and_not_a_second_write(
+    sidecar: FakeSidecar, agent: BridgedAgent
+) -> None:
     await agent.document()
     sidecar.mute.add("write_document")
     call = asyncio.create_task(agent.write_document(0, {"a": 1}))
@@ -177,23 +184,18 @@ async def test_a_bridge_cut_under_a_write_is_an_error_and_not_a_second_write(sid
     with pytest.raises(StackUnavailable, match="was lost"):
         await call
     assert len(sidecar.bridges) == 1
-    await agent.close()
-    await no_task_is_left()
 
 
 @pytest.mark.parametrize("line", ["not json", '{"id": "seven"}', "[]", '{"id": 1, "ok": 3}'])
-async def test_a_stream_in_doubt_is_dropped(sidecar: FakeSidecar, line: str) -> None:
-    agent = BridgedAgent("db1", sidecar.open_bridge)
+async def test_a_stream_in_doubt_is_dropped(sidecar: FakeSidecar, agent: BridgedAgent, line: str) -> None:
     await agent.link("db2")
     sidecar.bridges[0].say(line)
     await agent.link("db2")
     await agent.link("db2")
     assert len(sidecar.bridges) == 2
-    await agent.close()
 
 
-async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("db1", sidecar.open_bridge)
+async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar, agent: BridgedAgent) -> None:
     sidecar.mute.add("hello")
     call = asyncio.create_task(agent.link("db2"))
     await until(lambda: bool(sidecar.bridges))
@@ -202,12 +204,9 @@ async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar) -> N
     with pytest.raises(StackUnavailable, match="no agent on db1, the agent does not answer"):
         await call
     assert sidecar.bridges[0].closed
-    await agent.close()
-    await no_task_is_left()
 
 
-async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("db1", sidecar.open_bridge)
+async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar, agent: BridgedAgent) -> None:
     with pytest.raises(MissingPiece, match="iptables-nft: no"):
         await agent.set_link("moon", "10.0.0.9", Shape(1))
     await agent.close()
@@ -219,22 +218,17 @@ async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> Non
     with pytest.raises(StackUnavailable, match="is down"):
         await agent.link("db2")
     assert all(bridge.closed for bridge in sidecar.bridges)
-    await agent.close()
-    await no_task_is_left()
 
 
 async def test_a_mute_agent_is_given_up_and_its_bridge_too(
-    sidecar: FakeSidecar, monkeypatch: pytest.MonkeyPatch
+    sidecar: FakeSidecar, agent: BridgedAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire.AskHealth, "deadline_s", 0.01)
-    agent = BridgedAgent("db1", sidecar.open_bridge)
     sidecar.mute.add("health")
     with pytest.raises(StackUnavailable, match="did not answer within"):
         await agent.health()
     await agent.link("db2")
     assert len(sidecar.bridges) == 2
-    await agent.close()
-    await no_task_is_left()
 
 
 async def cancelled_after(steps: int, agent: BridgedAgent, op: str) -> bool:

@@ -14,7 +14,6 @@ from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.session import Session
-from tests.engine.test_session import load_runs
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -37,17 +36,9 @@ def at_risk(found: Loss | Unknown) -> int:
     return found.commits if isinstance(found, Loss) else 0
 
 
-async def test_a_durable_source_with_a_replica_that_keeps_up_risks_nothing(tui: Session) -> None:
-    await until_tick(tui, load_runs)
-    seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Loss))
-    assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
-    assert at_risk(seen.source_lost) == 0
-
-
 async def test_where_members_number_apart_gtids_do_not_say_what_is_lost_with_one(
     tui: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await until_tick(tui, load_runs)
     await exposure(tui, lambda seen: isinstance(seen.source_lost, Loss))
     monkeypatch.setattr(Fleet, "system", replace(ASYNC, numbers_alike=False))
     seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Unknown))
@@ -57,7 +48,6 @@ async def test_where_members_number_apart_gtids_do_not_say_what_is_lost_with_one
 async def test_what_no_commit_flushes_is_at_risk_until_the_flush_of_each_second(
     world: World, tui: Session
 ) -> None:
-    await until_tick(tui, load_runs)
     await turn(tui, "innodb_flush_log_at_trx_commit=2")
     seen = await exposure(tui, lambda seen: at_risk(seen.power_cut) > 100)
     assert isinstance(seen.power_cut, Loss)
@@ -73,7 +63,6 @@ async def test_what_no_commit_flushes_is_at_risk_until_the_flush_of_each_second(
 async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknown_once_it_is_silent(
     world: World, tui: Session
 ) -> None:
-    await until_tick(tui, load_runs)
     await exposure(tui, lambda seen: isinstance(seen.source_lost, Loss))
     world.replica.received = world.primary.commits
     seen = await exposure(tui, lambda seen: at_risk(seen.source_lost) > 1000)
@@ -87,22 +76,25 @@ async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknow
     assert seen.power_cut == NOTHING
 
 
-async def test_of_a_source_that_does_not_answer_nothing_is_said_and_afterwards_all_is_known_again(
+async def test_of_a_source_that_does_not_answer_or_refuses_nothing_is_said_and_afterwards_all_is_known_again(
     world: World, tui: Session
 ) -> None:
-    await until_tick(tui, load_runs)
-    await exposure(tui, lambda seen: seen.power_cut == NOTHING)
+    """All of a durable source whose replica keeps up is that it risks nothing."""
+    seen = await exposure(tui, lambda seen: seen.source_lost == NOTHING)
+    assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
     world.crash("db1")
     seen = await exposure(tui, lambda seen: isinstance(seen.power_cut, Unknown))
     assert seen.source_lost == seen.process_dies == Unknown("db1 does not answer")
     world.servers["db1"].boot()
     await exposure(tui, lambda seen: seen.power_cut == NOTHING)
+    world.primary.reading_refused = 1142
+    seen = await exposure(tui, lambda seen: isinstance(seen.power_cut, Unknown))
+    assert seen.power_cut == Unknown("db1: 1142 refused by the test")
 
 
 async def test_of_a_source_that_answers_late_it_is_said_how_old_the_reading_is(
     world: World, tui: Session
 ) -> None:
-    await until_tick(tui, load_runs)
     await exposure(tui, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
     usual_s, world.primary.statement_s = world.primary.statement_s, 0.4
     await exposure(tui, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s >= 1)
@@ -111,13 +103,6 @@ async def test_of_a_source_that_answers_late_it_is_said_how_old_the_reading_is(
     assert unread == silent("db1 was not looked at for more than 2 s")
     world.primary.statement_s = usual_s
     await exposure(tui, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
-
-
-async def test_what_a_server_refuses_to_say_is_unknown_in_its_own_words(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
-    world.primary.reading_refused = 1142
-    seen = await exposure(tui, lambda seen: isinstance(seen.power_cut, Unknown))
-    assert seen.power_cut == Unknown("db1: 1142 refused by the test")
 
 
 async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk(world: World) -> None:

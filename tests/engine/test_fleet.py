@@ -19,6 +19,14 @@ async def test_without_a_stack_there_is_one_clear_line() -> None:
         _ = fleet.source
 
 
+@pytest.fixture
+async def fleet(world: World) -> Fleet:
+    """One that has found its members."""
+    fleet = Fleet(world.outside())
+    await fleet.discover()
+    return fleet
+
+
 async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
     world = World(replicas=2)
     fleet = Fleet(world.outside())
@@ -34,9 +42,9 @@ async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
     assert len(world.sqls) == 4 * 3
 
 
-async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed(world: World) -> None:
-    fleet = Fleet(world.outside())
-    await fleet.discover()
+async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed(
+    world: World, fleet: Fleet
+) -> None:
     old = fleet.source
     for sql in (old.control, old.poll, old.kick):
         await sql.query("SELECT 1")
@@ -61,9 +69,7 @@ async def test_while_members_are_exchanged_the_primary_never_is_missing() -> Non
     await discovering
 
 
-async def test_close_leaves_no_connection_and_no_bridge_though_one_fails(world: World) -> None:
-    fleet = Fleet(world.outside())
-    await fleet.discover()
+async def test_close_leaves_no_connection_and_no_bridge_though_one_fails(world: World, fleet: Fleet) -> None:
     for member in fleet.members.values():
         await asyncio.gather(
             member.control.query("SELECT 1"), member.poll.query("SELECT 1"), member.agent.lease()

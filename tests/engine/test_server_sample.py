@@ -9,11 +9,9 @@ import pytest
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
-from tests.engine.test_session import load_runs
-from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
-from tests.waiting import until_tick
+from tests.waiting import load_runs, until_tick
 
 PS_PER_MS = 10**9
 
@@ -41,6 +39,10 @@ def lag_ms(tick: Tick) -> float | None:
 
 
 async def test_a_tick_carries_the_anatomy_and_the_truth(world: World, tui: Session) -> None:
+    tick = await until_tick(tui, lambda tick: tick.anatomy is not None)
+    assert tick.anatomy is not None
+    assert tick.anatomy.parts.keys() == {Part.OTHER}, "a server without these tables"
+    assert not world.primary.beats, "nobody asked for them"
     counting = asyncio.create_task(keep_counting(world), name="server counters")
     tick = await until_tick(tui, lambda tick: bool(tick.anatomy and tick.anatomy.parts.get(Part.BINLOG)))
     assert tick.anatomy is not None
@@ -68,12 +70,6 @@ async def test_a_timeout_amid_a_look_never_shows_a_protected_source(
     assert tick.protection.fallbacks == 1, "else no later look counts it"
 
 
-async def test_a_server_without_these_tables_leaves_the_anatomy_to_other(tui: Session) -> None:
-    tick = await until_tick(tui, lambda tick: tick.anatomy is not None)
-    assert tick.anatomy is not None
-    assert tick.anatomy.parts.keys() == {Part.OTHER}
-
-
 async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_applied(
     world: World, tui: Session
 ) -> None:
@@ -88,7 +84,8 @@ async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_appli
     assert tick.truth.replicas[0].queued is None
 
 
-async def test_a_heartbeat_a_second_while_our_load_runs(world: World) -> None:
+async def test_a_heartbeat_a_second_while_our_load_runs_one_at_a_time(world: World) -> None:
+    world.primary.has_heartbeat_table = False  # as in a stack that an earlier version made
     async with world.started(heartbeat=True) as session:
         await until_tick(session, load_runs)
         await asyncio.sleep(10)
@@ -98,24 +95,7 @@ async def test_a_heartbeat_a_second_while_our_load_runs(world: World) -> None:
         before = world.primary.beats, world.primary.commits
         await asyncio.sleep(10)
         assert (world.primary.beats, world.primary.commits) == before
-    assert not world.open_connections()
-
-
-async def test_no_heartbeat_unless_asked_for(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
-    await asyncio.sleep(5)
-    assert not world.primary.beats
-
-
-async def test_a_stack_of_before_gets_the_heartbeats_table(world: World) -> None:
-    world.primary.has_heartbeat_table = False
-    async with world.started(heartbeat=True):
-        await until(lambda: bool(world.primary.beats))
-        assert world.primary.has_heartbeat_table
-
-
-async def test_one_heartbeat_at_a_time_waits_for_an_acknowledgement(world: World) -> None:
-    async with world.started(heartbeat=True) as session:
+        await session.console.toggle_load()
         await until_tick(session, load_runs)
         await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
         await asyncio.sleep(2)
@@ -123,3 +103,4 @@ async def test_one_heartbeat_at_a_time_waits_for_an_acknowledgement(world: World
         await asyncio.sleep(10)
         assert len(world.primary.waits) == 1
         assert session.monitor.failed is None
+    assert not world.open_connections()

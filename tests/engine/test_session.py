@@ -16,11 +16,7 @@ from replexplorer.ports import UpOptions
 from tests.fakes.clock import cancelled_in_round, until, virtual
 from tests.fakes.world import CREATING_S, World, tasks_left
 from tests.turning import turn
-from tests.waiting import until_tick
-
-
-def load_runs(tick: Tick) -> bool:
-    return tick.load is not None and tick.load.state == "running" and bool(tick.load.tps)
+from tests.waiting import load_runs, until_tick
 
 
 def nothing_left(world: World) -> None:
@@ -226,7 +222,6 @@ async def _some(session: Session, count: int) -> AsyncIterator[Tick]:
 
 
 async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event(tui: Session) -> None:
-    await until_tick(tui, load_runs)
     seen: list[Tick] = []
     async for tick in tui.ticks():
         seen.append(tick)
@@ -302,7 +297,6 @@ async def test_a_second_load_is_refused_unless_it_is_beside(world: World) -> Non
 
 
 async def test_the_lease_is_taken_again_when_its_bridge_was_lost(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     for sidecar in world.sidecars.values():
         sidecar.stop()
     await until(lambda: world.claims.first("lease") is None)
@@ -326,7 +320,6 @@ async def test_a_load_that_cannot_start_leaves_a_session_that_watches(world: Wor
 
 
 async def test_a_load_that_dies_is_told_and_can_be_started_again(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     world.loads[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
     tick = await until_tick(tui, lambda tick: tick.load and tick.load.state == "stopped")
     assert tick.load is not None

@@ -14,11 +14,9 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.requested import write_document
 from replexplorer.engine.session import Session
-from tests.engine.test_session import load_runs
 from tests.fakes.servers import mysql_9
 from tests.fakes.world import SWITCHES, World
 from tests.turning import turn
-from tests.waiting import until_tick
 
 ENABLED = f"{SWITCHES}enabled"
 
@@ -38,12 +36,13 @@ async def test_a_dry_run_runs_nothing(world: World, session: Session) -> None:
     assert events == ()
 
 
-async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look_at_it(world: World) -> None:
+async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look_at_it(
+    world: World, session: Session
+) -> None:
     world.primary.stuck.add("sync_binlog")
-    async with world.attached() as session:
-        before = world.state()
-        with pytest.raises(RolledBack, match="sync_binlog stays 1: the server did not take 0") as caught:
-            await turn(session, "wait_point=after_commit", "sync_binlog=0")
+    before = world.state()
+    with pytest.raises(RolledBack, match="sync_binlog stays 1: the server did not take 0") as caught:
+        await turn(session, "wait_point=after_commit", "sync_binlog=0")
     assert caught.value.exit_code == ServerRefused.exit_code
     assert caught.value.complete
     assert world.state() == before
@@ -197,13 +196,12 @@ async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and
     assert world.document.content["yes_tx_at_enabling"] == 0
 
 
-async def test_an_unregistered_replica_restarts_its_io_thread_first(world: World) -> None:
+async def test_an_unregistered_replica_restarts_its_io_thread_first(world: World, session: Session) -> None:
     world.replica.registered = False
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        await session.state.refresh()
-        assert session.state.protection().state is ProtectionState.PROTECTED
-        told = [event.text for event in session.event_log.take_events()]
+    await turn(session, "semi_sync=on")
+    await session.state.refresh()
+    assert session.state.protection().state is ProtectionState.PROTECTED
+    told = [event.text for event in session.event_log.take_events()]
     assert world.told(kick=False) == [
         "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
         "db2: STOP REPLICA IO_THREAD",
@@ -214,13 +212,12 @@ async def test_an_unregistered_replica_restarts_its_io_thread_first(world: World
     assert any("db2 registers for semi-sync" in text for text in told)
 
 
-async def test_a_replica_that_does_not_register_in_time_is_a_warning(world: World) -> None:
+async def test_a_replica_that_does_not_register_in_time_is_a_warning(world: World, session: Session) -> None:
     world.replica.registered, world.replica.silent = False, True
-    async with world.attached() as session:
-        result = await turn(session, "semi_sync=on", "semi_sync_timeout=60000")
-        assert any("db2 did not register" in warning for warning in result.warnings)
-        assert world.primary.variables[ENABLED] == "ON"
-        assert world.replica.io == "Yes"
+    result = await turn(session, "semi_sync=on", "semi_sync_timeout=60000")
+    assert any("db2 did not register" in warning for warning in result.warnings)
+    assert world.primary.variables[ENABLED] == "ON"
+    assert world.replica.io == "Yes"
 
 
 async def test_only_the_replica_that_is_missing_restarts() -> None:
@@ -251,22 +248,21 @@ async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() ->
 
 @pytest.mark.parametrize("counted", [True, False])
 async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(
-    world: World, counted: bool
+    world: World, session: Session, counted: bool
 ) -> None:
     world.replica.silent = not counted
     world.primary.acknowledges = False
-    async with world.attached() as session:
-        result = await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "rtt=10")
-        (warning,) = [each for each in result.warnings if "not acknowledged" in each]
-        assert "semi_sync is on and blocked" in warning
-        assert "within 2 s" in warning
-        assert world.requested["semi_sync"] == "on"
-        assert world.primary.variables[ENABLED] == "ON"
-        world.replica.silent, world.primary.acknowledges = False, True
-        world.primary.replica_came()
-        await asyncio.sleep(0.1)
-        await session.state.refresh()
-        assert session.state.protection().state is ProtectionState.PROTECTED
+    result = await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "rtt=10")
+    (warning,) = [each for each in result.warnings if "not acknowledged" in each]
+    assert "semi_sync is on and blocked" in warning
+    assert "within 2 s" in warning
+    assert world.requested["semi_sync"] == "on"
+    assert world.primary.variables[ENABLED] == "ON"
+    world.replica.silent, world.primary.acknowledges = False, True
+    world.primary.replica_came()
+    await asyncio.sleep(0.1)
+    await session.state.refresh()
+    assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 async def test_who_waits_for_another_app_s_change_is_told_for_whom(world: World, session: Session) -> None:
@@ -402,17 +398,18 @@ async def test_a_delay_that_is_said_to_be_in_force_and_is_not_is_asked_for_again
     assert result.unmet == ("the link to db2: asked 85 ms, measured 0.1 ms",)
 
 
-async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again(world: World) -> None:
+async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again(
+    world: World, session: Session
+) -> None:
     world.primary.counters["yes_tx"] = 3
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        await asyncio.sleep(5)
-        world.primary.flush_status()
-        for _ in range(3):
-            await world.primary.commit()
-        await asyncio.sleep(5)
-        await session.state.refresh()
-        assert session.state.protection().state is ProtectionState.PROTECTED
+    await turn(session, "semi_sync=on")
+    await asyncio.sleep(5)
+    world.primary.flush_status()
+    for _ in range(3):
+        await world.primary.commit()
+    await asyncio.sleep(5)
+    await session.state.refresh()
+    assert session.state.protection().state is ProtectionState.PROTECTED
 
 
 async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence(
@@ -486,7 +483,6 @@ async def test_redo_and_binlog_get_delays_of_their_own_and_give_them_back(sessio
 
 
 async def test_a_set_of_every_kind_of_knob(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     result = await turn(tui, *KNOBS)
     assert world.told() == CHANGES
     assert effects(result) == world.requested
@@ -509,7 +505,6 @@ async def test_a_set_of_every_kind_of_knob(world: World, tui: Session) -> None:
 async def test_a_failure_at_any_change_takes_everything_back(
     world: World, tui: Session, position: int
 ) -> None:
-    await until_tick(tui, load_runs)
     before = world.state()
     world.trouble_at = len(world.changes) + position
     if position == KICK:  # a test commit that is refused is a warning

@@ -12,11 +12,10 @@ from replexplorer.core.errors import NoSuchStack
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.engine.session import Spectator
-from tests.engine.test_session import load_runs
 from tests.fakes.clock import until
 from tests.fakes.world import World, tasks_left
 from tests.turning import turn
-from tests.waiting import until_tick
+from tests.waiting import load_runs, until_tick
 
 
 @asynccontextmanager
@@ -34,7 +33,7 @@ async def told(spectator: Spectator, text: str) -> Event:
     return next(event for event in tick.events if text in event.text)
 
 
-async def test_the_driver_s_load_knobs_and_marks_are_seen(world: World) -> None:
+async def test_the_driver_s_load_knobs_marks_and_selection_are_seen_once(world: World) -> None:
     async with world.started("tui") as driver, watching(world) as spectator:
         await until_tick(driver, load_runs)
         tick = await until_tick(
@@ -47,26 +46,14 @@ async def test_the_driver_s_load_knobs_and_marks_are_seen(world: World) -> None:
         assert (await told(spectator, "sync_binlog 1 → 0, by tui")).mark == 1
         await driver.console.mark("before the demonstration")
         assert (await told(spectator, "before the demonstration, by tui")).mark == 2
-
-
-async def test_the_knob_that_the_driver_looks_at_is_seen(world: World) -> None:
-    async with world.started("tui") as driver, watching(world) as spectator:
-        await until_tick(driver, load_runs)
+        heard = [event.text async for event in _events(driver, 5)]
+        assert sum("before the demonstration" in text for text in heard) <= 1
+        async with watching(world) as late:
+            assert not [event async for event in _events(late, 5) if "demonstration" in event.text]
         await driver.console.select(KnobName("rtt", "db2"))
         await until_tick(spectator, lambda tick: tick.driver_selects == "rtt@db2")
-        await turn(driver, "sync_binlog=0")
         await driver.console.select(None)
         await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
-
-
-async def test_a_mark_is_told_once_and_not_to_who_comes_later(world: World) -> None:
-    async with world.started("tui") as driver, watching(world) as spectator:
-        await driver.console.mark("early")
-        await told(spectator, "early")
-        heard = [event.text async for event in _events(driver, 5)]
-        assert sum("early" in text for text in heard) <= 1
-        async with watching(world) as late:
-            assert not [text async for text in _texts(late, 5) if "early" in text]
 
 
 async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end(world: World) -> None:
@@ -132,8 +119,3 @@ async def _events(session: object, count: int) -> AsyncIterator[Event]:
         seen += 1
         if seen == count:
             return
-
-
-async def _texts(session: object, count: int) -> AsyncIterator[str]:
-    async for event in _events(session, count):
-        yield event.text

@@ -13,11 +13,10 @@ from replexplorer.core.knobs.names import Desired
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
-from tests.engine.test_session import load_runs
 from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
-from tests.waiting import until_tick
+from tests.waiting import load_runs, until_tick
 
 REQUESTS = ("semi_sync=on", "sync_binlog=0", "rtt=20", "sync_relay_log=1")
 
@@ -181,7 +180,6 @@ async def test_an_answer_that_a_busy_machine_delays_is_no_restart(world: World, 
 
 async def test_another_app_s_change_is_marked_and_our_load_follows(world: World, tui: Session) -> None:
     async with world.attached("set") as other:
-        await until_tick(tui, load_runs)
         await turn(other, "clients=32", "workload=foo", "sync_binlog=0")
         event = await told(tui, f"by {other.turns.actor.writer}")
         assert "clients 8 → 32" in event.text
@@ -209,7 +207,6 @@ def hands(session: Session) -> list[str]:
 async def test_another_app_s_long_change_is_not_taken_for_a_hand_s(world: World, tui: Session) -> None:
     """The server has the value seconds before the document says who asked for it."""
     async with world.attached("set") as other:
-        await until_tick(tui, load_runs)
         seen = hands(tui)
         world.links["db2"].retry_s = 4.0
         await turn(other, "partition=both")
@@ -229,7 +226,6 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something(
     world: World, tui: Session
 ) -> None:
     async with world.attached("set") as other:
-        await until_tick(tui, load_runs)
         seen = hands(tui)
         async with other.turns.change():
             world.primary.variables["sync_binlog"] = "0"
@@ -244,7 +240,6 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something(
 async def test_a_change_of_another_is_not_lost_behind_one_of_ours(world: World, tui: Session) -> None:
     """Ours reads the document as well, and must not make the other's change old news."""
     async with world.attached("set") as other:
-        await until_tick(tui, load_runs)
         for number in range(10):
             await turn(other, f"clients={20 + number}")
             await turn(tui, f"sync_binlog={number + 2}")
@@ -255,7 +250,6 @@ async def test_a_change_of_another_is_not_lost_behind_one_of_ours(world: World, 
 
 async def test_a_load_that_cannot_follow_is_told(world: World, tui: Session) -> None:
     async with world.attached("set") as other:
-        await until_tick(tui, load_runs)
         await turn(other, "workload=foo")
         world.trouble_at = len(world.changes)
         event = await told(tui, "our load did not follow")
@@ -264,7 +258,6 @@ async def test_a_load_that_cannot_follow_is_told(world: World, tui: Session) -> 
 
 
 async def test_everything_dead_is_shown_and_comes_back(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     for node in world.node_names:
         world.crash(node)
         world.sidecars[node].stop()
@@ -277,7 +270,6 @@ async def test_everything_dead_is_shown_and_comes_back(world: World, tui: Sessio
 
 
 async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     world.grow()
     tick = await until_tick(tui, lambda tick: [node.name for node in tick.nodes][2:] == ["db3"])
     assert tick.state == "up"
@@ -292,7 +284,6 @@ async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: 
 
 
 async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     await turn(tui, *REQUESTS)
     await asyncio.sleep(5)
     world.remove()
@@ -322,7 +313,6 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven(world: W
 async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_anew(
     world: World, tui: Session
 ) -> None:
-    await until_tick(tui, load_runs)
     await tui.console.toggle_load()
     world.remove()
     await tui.outside.provider.up(UpOptions(), lambda *_: None)
@@ -564,7 +554,6 @@ async def test_our_own_change_is_marked_once_and_what_was_requested_before_we_ca
 
 
 async def test_addresses_that_move_are_followed_by_watcher_and_load(world: World, tui: Session) -> None:
-    await until_tick(tui, load_runs)
     world.moved["db2"] = "10.0.0.99"
     await until(lambda: world.sidecars["db1"].addresses.get("db2") == "10.0.0.99")
     tick = await until_tick(tui, lambda tick: tick.nodes[1].host == "10.0.0.99")

@@ -61,22 +61,15 @@ def test_flag_beats_environment_beats_file_beats_default(file: Path, monkeypatch
     assert loaded.origins["image"] == "default"
 
 
-def test_a_nested_key_has_a_variable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPLEXPLORER_WORKLOAD_TABLE_SIZE", "250000")
+def test_variables_may_be_of_a_nested_key_empty_or_unknown(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("WORKLOAD_TABLE_SIZE", "250000"), ("IMAGE", ""), ("THEEM", "light"), ("DEBUG", "1")):
+        monkeypatch.setenv(f"REPLEXPLORER_{name}", value)
     loaded = load_configuration(file)
-    assert loaded.values.workload.table_size == 250_000
+    assert (loaded.values.workload.table_size, loaded.values.image) == (250_000, None)
     assert loaded.origins["workload.table_size"] == "environment: REPLEXPLORER_WORKLOAD_TABLE_SIZE"
-
-
-def test_an_empty_variable_is_as_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPLEXPLORER_IMAGE", "")
-    assert load_configuration(file).values.image is None
-
-
-def test_an_unknown_variable_is_told_not_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPLEXPLORER_THEEM", "light")
-    monkeypatch.setenv("REPLEXPLORER_DEBUG", "1")
-    assert load_configuration(file).unknown_variables == ("REPLEXPLORER_THEEM",)
+    assert loaded.unknown_variables == ("REPLEXPLORER_THEEM",)
 
 
 @pytest.mark.parametrize(

@@ -118,15 +118,9 @@ def _leb(*numbers: int) -> bytes:
     return bytes(found)
 
 
-HISTOGRAMS = {
-    "slot": _leb(1, 1, 1, 2**40, 1),
-}
-
-
-@pytest.mark.parametrize("content", HISTOGRAMS.values(), ids=HISTOGRAMS)
-def test_what_no_histogram_holds_is_refused(content: bytes) -> None:
+def test_what_no_histogram_holds_is_refused() -> None:
     with affordable(), pytest.raises(UnreadableRow):
-        unpacked(zlib.compress(content, wbits=-15))
+        unpacked(zlib.compress(_leb(1, 1, 1, 2**40, 1), wbits=-15))
 
 
 WRONG = {
