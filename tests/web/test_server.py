@@ -70,6 +70,12 @@ class Page:
                 assert not self.line.closed, f"closed after {self.seen!r}"
                 await asyncio.sleep(0.01)
 
+    async def end(self) -> None:
+        """Wait until the server has closed its line."""
+        assert self.reading is not None
+        async with asyncio.timeout(20 * patience()):
+            await self.reading
+
     async def type(self, text: str) -> None:
         await self.line.send_str(json.dumps(["stdin", text]))
 
@@ -139,16 +145,11 @@ async def gone(pid: int) -> None:
     await asyncio.to_thread(until_true, lambda: not runs(pid), f"process {pid} is gone")
 
 
-async def test_the_first_tab_drives_and_the_next_watch() -> None:
+async def test_the_first_tab_drives_the_next_watch_and_each_is_a_process_that_ends_with_it() -> None:
     async with served() as here:
-        pages = [await here.opened(name) for name in (FIRST, SECOND, THIRD)]
-        assert [page.part for page in pages] == ["drives", "watches", "watches"]
-        assert len({page.pid for page in pages}) == 3
-
-
-async def test_keys_and_sizes_reach_the_tab_s_own_process() -> None:
-    async with served() as here:
-        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        first, second, third = [await here.opened(name) for name in (FIRST, SECOND, THIRD)]
+        assert [page.part for page in (first, second, third)] == ["drives", "watches", "watches"]
+        assert len({first.pid, second.pid, third.pid}) == 3
         assert " 100x30;" in first.seen
         await first.type("s")
         await first.line.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
@@ -156,27 +157,43 @@ async def test_keys_and_sizes_reach_the_tab_s_own_process() -> None:
         await second.type("z")
         await second.until(lambda seen: seen.endswith("z;"))
         assert "z;" not in first.seen
-
-
-async def test_a_closed_tab_ends_its_own_process_alone() -> None:
-    async with served() as here:
-        first, second = await here.opened(FIRST), await here.opened(SECOND)
-        await second.line.close()
-        await gone(second.pid)
-        assert runs(first.pid)
+        await third.line.close()
+        await gone(third.pid)
         await first.type("a")
         await first.until(lambda seen: seen.endswith("a;"))
+        await first.line.close()
+        again = await here.opened(THIRD)
+        assert not runs(first.pid)
+        assert (again.part, second.part, runs(second.pid)) == ("drives", "watches", True)
+    for page in (second, again):
+        await gone(page.pid)
 
 
-async def test_when_the_driver_leaves_the_next_tab_to_open_drives() -> None:
+@pytest.mark.parametrize(
+    ("how", "tab", "code"),
+    [("closed", FIRST, None), ("dropped", FIRST, None), ("opened twice", FIRST, 4002), ("quit", THIRD, 4000)],
+)
+async def test_who_drives_is_who_drove_or_the_first_to_open_where_nobody_does(
+    how: str, tab: str, code: int | None
+) -> None:
     async with served() as here:
         first, second = await here.opened(FIRST), await here.opened(SECOND)
-        await first.line.close()
-        third = await here.opened(THIRD)
-        assert third.part == "drives"
-        assert not runs(first.pid)
-        assert second.part == "watches"
-        assert runs(second.pid)
+        match how:
+            case "closed":
+                await first.line.close()
+            case "dropped":
+                first.drop()
+                await gone(first.pid)
+            case "quit":
+                await first.type("q")
+                await first.end()
+        assert (await here.opened(tab)).part == "drives"
+        await gone(first.pid)
+        if code is not None:
+            await first.end()
+            assert first.closed == code
+        await second.type("c")
+        await second.until(lambda seen: seen.endswith("c;"))
 
 
 async def test_a_watching_tab_that_is_loaded_again_drives_where_nobody_does() -> None:
@@ -190,58 +207,12 @@ async def test_a_watching_tab_that_is_loaded_again_drives_where_nobody_does() ->
         assert not runs(second.pid)
 
 
-async def test_a_tab_that_is_loaded_again_is_a_new_process_in_the_same_part() -> None:
-    async with served() as here:
-        first, _ = await here.opened(FIRST), await here.opened(SECOND)
-        await first.line.close()
-        again = await here.opened(FIRST)
-        assert again.part == "drives"
-        assert not runs(first.pid)
-
-
-async def test_a_dropped_line_ends_its_process_and_its_tab_drives_again() -> None:
-    async with served() as here:
-        first = await here.opened(FIRST)
-        first.drop()
-        await gone(first.pid)
-        assert (await here.opened(FIRST)).part == "drives"
-
-
-async def test_the_same_tab_twice_is_the_newer_one_s() -> None:
-    async with served() as here:
-        first = await here.opened(FIRST)
-        assert (await here.opened(FIRST)).part == "drives"
-        assert first.reading is not None
-        await first.reading
-        assert first.closed == 4002
-        assert not runs(first.pid)
-
-
-async def test_the_end_of_a_process_is_told_to_its_page() -> None:
-    async with served() as here:
-        first = await here.opened(FIRST)
-        await first.type("q")
-        assert first.reading is not None
-        async with asyncio.timeout(20 * patience()):
-            await first.reading
-        assert first.closed == 4000
-        assert (await here.opened(SECOND)).part == "drives"
-
-
-async def test_the_end_of_the_server_ends_every_process() -> None:
-    async with served() as here:
-        pids = [(await here.opened(name)).pid for name in (FIRST, SECOND)]
-    for pid in pids:
-        await gone(pid)
-
-
 async def test_more_tabs_than_the_machine_should_bear_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MOST_TABS", 1)
     async with served() as here:
         await here.opened(FIRST)
         more = await here.open(SECOND)
-        assert more.reading is not None
-        await more.reading
+        await more.end()
         assert more.closed == 4003
 
 
@@ -252,9 +223,7 @@ async def test_what_no_page_of_ours_says_ends_its_line_alone(said: str) -> None:
     async with served() as here:
         first, second = await here.opened(FIRST), await here.opened(SECOND)
         await first.line.send_str(said)
-        assert first.reading is not None
-        async with asyncio.timeout(20 * patience()):
-            await first.reading
+        await first.end()
         await second.type("c")
         await second.until(lambda seen: seen.endswith("c;"))
 
