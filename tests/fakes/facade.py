@@ -227,15 +227,22 @@ def _disk(node: str, views: Mapping[KnobName, KnobView], fsync_ms: float | None)
     return DiskView(node, asked, delay, fsync_ms, 0.08)
 
 
+def altered(tick: Tick, **parts: Mapping[str, Any]) -> Tick:
+    """The same tick with some fields of its parts otherwise: of `load` or `protection`, of each of its
+    `links` or `disks`, of the node `db2`."""
+    changed: dict[str, Any] = {
+        "nodes": tuple(replace(node, **parts.pop(node.name, {})) for node in tick.nodes)
+    }
+    for name, fields in parts.items():
+        part = getattr(tick, name)
+        is_one = name in ("load", "protection")
+        changed[name] = replace(part, **fields) if is_one else tuple(replace(one, **fields) for one in part)
+    return replace(tick, **changed)
+
+
 def down(tick: Tick, node: str) -> Tick:
     """The same tick with one node that nobody can log in to."""
-    return replace(
-        tick,
-        state="partial",
-        nodes=tuple(
-            replace(one, role=Role.DOWN, reachable=False) if one.name == node else one for one in tick.nodes
-        ),
-    )
+    return replace(altered(tick, **{node: {"role": Role.DOWN, "reachable": False}}), state="partial")
 
 
 class FakeFacade(Console):
@@ -243,7 +250,7 @@ class FakeFacade(Console):
 
     player: Final = None
 
-    def __init__(self, *ticks: Tick, replicas: int = 1) -> None:
+    def __init__(self, *ticks: Tick, replicas: int = 1, by_turns: bool = False) -> None:
         self.calls: list[tuple[str, object]] = []
         self.pointed: list[str] = []
         """Knobs that were shown to who watches, one after the other."""
@@ -255,10 +262,9 @@ class FakeFacade(Console):
         """Method to an event that its calls wait for."""
         self.lab_tries: tuple[Try, ...] = ()
         """What each step of a lab shows."""
-        self.lab_turns: asyncio.Queue[None] | None = None
-        """A turn a phase of a lab; None: as fast as it can."""
-        self.sweep_turns: asyncio.Queue[None] | None = None
-        """A turn a run of a sweep; None: as fast as it can."""
+        self.by_turns = by_turns
+        """Each step of an experiment waits for a `turn`, else it goes as fast as it can."""
+        self._steps_due = asyncio.Semaphore(0)
         self.injected: tuple[Injected, ...] = ()
         """What injecting answers."""
         self.repaired: tuple[str, ...] = ()
@@ -275,6 +281,15 @@ class FakeFacade(Console):
         """Give a tick to whoever listens."""
         self._values = {name: view.requested for name, view in tick.knobs.items()}
         self._queue.put_nowait(tick)
+
+    def turn(self, times: int = 1) -> None:
+        """Let an experiment end so many steps."""
+        for _ in range(times):
+            self._steps_due.release()
+
+    async def _its_turn(self) -> None:
+        if self.by_turns:
+            await self._steps_due.acquire()
 
     def called(self, method: str) -> list[object]:
         """The arguments of every call of a method."""
@@ -433,7 +448,7 @@ class FakeFacade(Console):
         return SetResult(())
 
     async def _sweep(self, run: SweepRun) -> Swept:
-        """Play a run of each cell, in the grid's order, each when `sweep_turns` has a turn for it."""
+        """Play a run of each cell, in the grid's order, each when it is its turn."""
         wanted, runs = run.sweep, run.runs
         await self._note("sweep", wanted)
         try:
@@ -441,8 +456,7 @@ class FakeFacade(Console):
                 left_s = 10.0 * (wanted.grid.size - cell.index)
                 begun = ExperimentProgress(wanted, cell.index + 1, "", left_s=left_s, kept=len(runs))
                 run.watch(begun)
-                if self.sweep_turns is not None:
-                    await self.sweep_turns.get()
+                await self._its_turn()
                 tps = 100.0 * (cell.index + 1)
                 variance = tps**2 / 2500
                 runs.append(SweptRun(cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=variance, freedom=9.0))
@@ -453,12 +467,11 @@ class FakeFacade(Console):
         return Swept(wanted, 1, runs, WALL_S + 60, server="mysql 9.7.4", started_wall_s=WALL_S)
 
     async def _drill(self, run: DrillRun) -> DrillResult:
-        """Play each step when `lab_turns` has a turn for it; two of its rows are lost."""
+        """Play each step when it is its turn; two of its rows are lost."""
         await self._note("drill", (run.drill.name, run.quick))
         for number, step in enumerate(run.drill.steps, 1):
             run.watch(ExperimentProgress(run.drill, number, step.text, 0.5, 9.0))
-            if self.lab_turns is not None:
-                await self.lab_turns.get()
+            await self._its_turn()
         log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
         ledger = reckon(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
         judged = (Relation("no acknowledged row is lost", False, "found 2; exactly 0 would hold"),)
@@ -473,7 +486,7 @@ class FakeFacade(Console):
         )
 
     async def _matrix(self, run: MatrixRun) -> MatrixResult:
-        """Play each cell when `lab_turns` has a turn for it; each loses its number of rows."""
+        """Play each cell when it is its turn; each loses its number of rows."""
         await self._note("matrix", run.quick)
         result = MatrixResult(server="mysql 9.7.4", quick=run.quick, clients=run.clients)
         cells = run.cells or matrix_cells(quick=run.quick)
@@ -481,8 +494,7 @@ class FakeFacade(Console):
             left_s, shown = 10.0 * len(cells[number:]), stages_of(cells)
             run.watch(ExperimentProgress(Matrix(), number, "inject kill", 0.5, left_s, run_stages=shown))
             try:
-                if self.lab_turns is not None:
-                    await self.lab_turns.get()
+                await self._its_turn()
             except asyncio.CancelledError:
                 result.aborted = run.conductor.aborted
                 return result
@@ -491,15 +503,14 @@ class FakeFacade(Console):
         return result
 
     async def _lab(self, lab: Lab, *, quick: bool, watch: Watch, conductor: Conductor) -> LabResult:
-        """Play each phase when `lab_turns` has a turn for it, 100 TPS more than the one before."""
+        """Play each phase when it is its turn, 100 TPS more than the one before."""
         await self._note("lab", (lab.name, quick))
         result = LabResult(lab, server="mysql 9.7.4", started_wall_s=WALL_S, quick=quick)
         try:
             for number, phase in enumerate(lab.phases, 1):
                 left_s = 10.0 * (len(lab.phases) - number)
                 watch(ExperimentProgress(lab, number, "measuring", 0.5, left_s + 5, tries=self.lab_tries))
-                if self.lab_turns is not None:
-                    await self.lab_turns.get()
+                await self._its_turn()
                 service = Histogram.of([number * 1000] * 100)
                 state = Protection(phase.state, requested=True)
                 result.phases.append(PhaseResult(phase, {}, 85.2, service, 100.0 * number, None, state, 1, 0))

@@ -96,3 +96,13 @@ def _draws_for_no_terminal(request: pytest.FixtureRequest, monkeypatch: pytest.M
 def _waits_for_the_app_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "wait_for_idle", idle)
     monkeypatch.setattr(pilot, "wait_for_idle", idle)
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The user's own clock shows UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

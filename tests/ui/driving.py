@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from textual.message import Message
+from textual.notifications import Notify
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
@@ -15,7 +16,7 @@ from textual.widgets import Static
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed, DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
@@ -91,6 +92,22 @@ class Bench:
         """All rows of the list that is open, also those that are out of sight."""
         content = self.app.screen.query_one("#rows", Static).content
         return str(content).splitlines()
+
+    @property
+    def notices(self) -> list[str]:
+        """All that was told beside the screen, in its order."""
+        told = (each.notification for each in self.messages if isinstance(each, Notify))
+        return [f"{note.title}: {note.message}" if note.title else note.message for note in told]
+
+    async def told(self, words: str) -> None:
+        """Wait until something with these words is told beside the screen."""
+        await self.until(lambda: any(words in notice for notice in self.notices), words)
+
+    async def done(self) -> None:
+        """Wait for a command's end, and look for the next one's from then on."""
+        ends = CommandDone, CommandFailed
+        await self.until(lambda: any(isinstance(each, ends) for each in self.messages), "the command's end")
+        self.messages.clear()
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -177,11 +177,3 @@ def test_a_knob_that_is_back_at_its_default_stays_until_the_cursor_leaves(board:
     board.move(-1)
     assert board.selected == PARTITION
     assert LOSS not in board.names
-
-
-def test_a_filter_finds_what_is_not_shown(board: Board) -> None:
-    board.narrow("bandwidth")
-    assert [name.key for name in board.names] == ["bandwidth"]
-    assert board.selected == KnobName("bandwidth", "db2")
-    board.narrow("")
-    assert KnobName("bandwidth", "db2") in board.names

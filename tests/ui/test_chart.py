@@ -46,6 +46,8 @@ from replexplorer.ui.words.figures import moment
 
 PAGE = Page(600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
+MARKS = [ChartMark(612.0, 1)]
+WINDOWS = [FaultWindow(640.0, 650.0, "partition", WindowKind.PARTITION)]
 Values = Sequence[tuple[int, float | None]]
 """(how many half seconds, value) after another."""
 
@@ -198,10 +200,7 @@ def test_windows_of_two_kinds_are_told_apart_and_write_over_nothing(glyphs: Glyp
         assert [grid.grounds[7][at[second]] for second in at] == ["blockedbg", "degradedbg", "degradedbg"]
     drawn = paint_chart(model, WIDTH, HEIGHT, glyphs, shades=True)
     signs = {char for row in drawn.chars for char in row}
-    assert {
-        glyphs.text(BANDS[kind][2])
-        for kind in (WindowKind.PARTITION, WindowKind.BLOCKED, WindowKind.DEGRADED)
-    } <= signs
+    assert {glyphs.text(BANDS[window.kind][2]) for window in windows} <= signs
 
 
 def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
@@ -249,20 +248,14 @@ def test_waiting_for_the_first_sample(points: list[Point]) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (200, 60)])
 def test_every_size_gives_a_picture_of_that_size(size: tuple[int, int]) -> None:
-    for model in both(
-        marks=[ChartMark(650.0, 1)], windows=[FaultWindow(640.0, 650.0, "partition", WindowKind.PARTITION)]
-    ):
+    for model in both(marks=MARKS, windows=WINDOWS):
         for glyphs in (BRAILLE, BLOCK, ASCII):
             rows = picture(model, glyphs, *size)
             assert [len(row) for row in rows] == [size[0]] * size[1]
 
 
 def test_ascii_is_ascii() -> None:
-    marks = [ChartMark(612.0, 1)]
-    for model in both(
-        marks=marks,
-        windows=[FaultWindow(640.0, 650.0, "partition", WindowKind.PARTITION)],
-    ):
+    for model in both(marks=MARKS, windows=WINDOWS):
         rows = picture(replace(model, notes=("48 ÷ 2 → x",)), ASCII)
         assert all(row.isascii() for row in rows)
 
@@ -270,22 +263,24 @@ def test_ascii_is_ascii() -> None:
 # Scales and places
 
 
-@given(st.floats(1e-3, 9e8), st.integers(2, 60))
-def test_a_linear_scale_holds_its_values_and_its_ticks_are_on_rows(greatest: float, rows: int) -> None:
-    scale = linear_scale(greatest, rows)
-    assert scale.row(0.0) == rows - 1
-    assert -0.01 <= scale.row(greatest) <= rows - 1
-    assert all(0 <= row < rows and len(label) <= 5 for row, label in scale.ticks)
-
-
-@given(st.floats(1e-2, 1e6), st.floats(1, 1e6), st.integers(3, 60))
-def test_a_log_scale_holds_its_values_and_names_a_tick(least: float, ratio: float, rows: int) -> None:
-    scale = log_scale(least, least * ratio, rows)
-    assert -0.5 <= scale.row(least * ratio) <= scale.row(least) <= rows - 0.5
-    for row, label in scale.ticks:
-        value = float(label.replace("k", "e3").replace("M", "e6").replace("G", "e9"))
-        assert abs(scale.row(value) - row) < 0.25
-        assert len(label) <= 5
+@given(st.floats(1e-2, 1e4), st.floats(0.0, 5.0), st.integers(6, 60), st.booleans())
+def test_a_scale_holds_its_values_and_its_ticks_rise_apart_on_rows(
+    least: float, decades: float, rows: int, has_zero: bool
+) -> None:
+    greatest = least * 10**decades
+    suffixes = str.maketrans({"k": "e3", "M": "e6", "G": "e9"})
+    logarithmic, linear = log_scale(least, greatest, rows, has_zero=has_zero), linear_scale(greatest, rows)
+    assert linear.row(0.0) == rows - 1
+    for scale, lowest in ((logarithmic, least), (linear, 0.0)):
+        assert -0.5 <= scale.row(greatest) <= scale.row(lowest) <= rows - 0.5
+        figures = [float(label.translate(suffixes)) for _, label in scale.ticks]
+        assert len(figures) >= 2
+        assert figures == sorted(set(figures))
+        assert all(low - high >= 2 for (low, _), (high, _) in pairwise(scale.ticks))
+        for (row, label), figure in zip(scale.ticks, figures, strict=True):
+            assert 0 <= row < rows
+            assert len(label) <= 5
+            assert abs(scale.row(figure) - row) < 0.25
 
 
 @given(st.lists(st.floats(-5, 30), max_size=8), st.integers(8, 20))
@@ -307,26 +302,10 @@ def test_words_of_ticks() -> None:
     assert [tick_text(value) for value in (0, 0.5, 250, 1000, 10_000, 12_500, 2e6)] == [
         "0", "0.5", "250", "1000", "10k", "12.5k", "2M",
     ]  # fmt: skip
-    assert [moment(seconds) for seconds in (0, 690, 3599, 3750)] == [
-        "00:00",
-        "11:30",
-        "59:59",
-        "1:02:30",
-    ]
-    assert [label for _, label in time_ticks(Page(630, 750), 58)] == [
-        "10:30",
-        "11:00",
-        "11:30",
-        "12:00",
-        "12:30",
-    ]
-    assert [label for _, label in time_ticks(Page(1630, 1750, 1000), 58)] == [
-        "10:30",
-        "11:00",
-        "11:30",
-        "12:00",
-        "12:30",
-    ]
+    moments = [moment(seconds) for seconds in (0, 690, 3599, 3750)]
+    assert moments == ["00:00", "11:30", "59:59", "1:02:30"]
+    for page in (Page(630, 750), Page(1630, 1750, 1000)):
+        assert [label for _, label in time_ticks(page, 58)] == ["10:30", "11:00", "11:30", "12:00", "12:30"]
 
 
 def test_zoom_holds_at_both_ends() -> None:
@@ -397,37 +376,26 @@ def test_random_frames_never_end_the_process(in_full: bool) -> None:
 class _Charts(App[None]):
     CSS = "Chart { height: 12; }"
 
-    def __init__(self, glyphs: Glyphs = BRAILLE) -> None:
-        super().__init__()
-        self.glyphs = glyphs
-
     def compose(self) -> ComposeResult:
-        chart = Chart(Settings(glyphs=self.glyphs), "tps")
+        chart = Chart(Settings(), "tps")
         chart.shown = both()[0]
         yield chart
 
 
-async def test_the_widget_refreshes_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_widget_refreshes_only_what_changed_and_paints_again_at_another_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = _Charts()
     async with app.run_test(size=(80, 24)) as pilot:
         chart = app.query_one(Chart)
-        assert "200 now" in "\n".join(chart.rows)
         asked: list[tuple[Region, ...]] = []
-        monkeypatch.setattr(chart, "refresh", lambda *regions, **_: asked.append(regions))
-        chart.show(both()[0])
-        assert asked == []
-        points = [*history(), Point(700.0, 208.0, 220.0)]
-        chart.show(tps_chart(PAGE, points))
+        with monkeypatch.context() as patched:
+            patched.setattr(chart, "refresh", lambda *regions, **_: asked.append(regions))
+            chart.show(both()[0])
+            assert asked == []
+            chart.show(tps_chart(PAGE, [*history(), Point(700.0, 208.0, 220.0)]))
         assert 0 < sum(region.area for regions in asked for region in regions) < 40
-        await pilot.pause()
-        assert "208 now" in "".join(segment.text for y in range(12) for segment in chart.render_line(y))
-
-
-async def test_the_widget_paints_again_at_another_size() -> None:
-    app = _Charts()
-    async with app.run_test(size=(80, 24)) as pilot:
-        chart = app.query_one(Chart)
-        assert {len(row) for row in chart.rows} == {80}
+        assert "208 now" in "".join(chart.render_line(y).text for y in range(12))
         await pilot.resize_terminal(100, 30)
         await pilot.pause()
         assert {len(row) for row in chart.rows} == {100}
@@ -549,16 +517,3 @@ def test_an_axis_widens_within_a_page_and_does_not_swing(values: list[float]) ->
         if not seen or seen[-1] != scale:
             seen.append(scale)
     assert len(seen) == len(set(seen))
-
-
-@given(st.floats(1e-2, 1e4), st.floats(0.0, 5.0), st.integers(6, 60), st.booleans())
-def test_ticks_rise_and_do_not_collide(least: float, decades: float, rows: int, has_zero: bool) -> None:
-    greatest = least * 10**decades
-    for scale in (log_scale(least, greatest, rows, has_zero=has_zero), linear_scale(greatest, rows)):
-        suffixes = str.maketrans({"k": "e3", "M": "e6", "G": "e9"})
-        figures = [float(label.translate(suffixes)) for _, label in scale.ticks]
-        assert len(figures) >= 2
-        assert all(low < high for low, high in pairwise(figures))
-        assert all(low[0] - high[0] >= 2 for low, high in pairwise(scale.ticks))
-        for (row, _), figure in zip(scale.ticks, figures, strict=True):
-            assert abs(scale.row(figure) - row) < 0.25

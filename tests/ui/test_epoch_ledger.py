@@ -36,23 +36,28 @@ def text(line: Line) -> str:
     return "".join(part for part, _ in line)
 
 
-async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
-    async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
+def drawn(epoch: Epoch, width: int = 119) -> str:
+    return text(row(epoch, width, BRAILLE, 0.0))
+
+
+@pytest.mark.parametrize(("key", "keymap"), [("c", {}), ("f5", {"ledger.copy": "f5"})])
+async def test_the_ledger_says_the_word_and_shows_both_sides_and_is_copied_by_a_key(
+    key: str, keymap: dict[str, str]
+) -> None:
+    async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER)), keymap=keymap) as app:
         await app.press("g")
-        await app.until(lambda: app.app.screen.name == "epochs")
+        await app.until(lambda: f"{key} copy as Markdown" in app.shown[0])
         await app.until(lambda: "slower" in app.screen_text)
-        shown = app.screen_text
-        assert "7.0 times slower · by TPS, 95 % sure at any time" in shown
-        assert "before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]" in shown
-        assert "after   TPS 88.4 [88.1, 88.7]" in shown
-        assert "p99 98.0 [97.1, …]  n 7433" in shown
-
-
-async def test_a_key_copies_the_ledger_as_markdown() -> None:
-    async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
-        await app.press("g")
-        await app.until(lambda: app.app.screen.name == "epochs")
-        await app.press("c")
+        for told in (
+            "7.0 times slower · by TPS, 95 % sure at any time",
+            "before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]",
+            "after   TPS 88.4 [88.1, 88.7]",
+            "p99 98.0 [97.1, …]  n 7433",
+        ):
+            assert told in app.screen_text
+        await app.press(*({"c"} - {key}))
+        assert not app.app.clipboard
+        await app.press(key)
         await app.until(lambda: bool(app.app.clipboard))
         assert app.app.clipboard == markdown((BASELINE, SLOWER), app.dashboard.picture.origin_s)
         assert "| 7.0 times slower |" in app.app.clipboard
@@ -68,39 +73,49 @@ def test_every_row_fits_and_nothing_is_cut(epoch: Epoch, width: int) -> None:
         assert any(figure in text(line) for line in lines)
 
 
-def test_the_word_colours_and_not_the_direction() -> None:
-    """In the open loop a figure that grows is a p95: that is slower."""
-    assert difference(OPEN) == [("▴ x3.2", "bad b")]
-    assert difference(SLOWER) == [("▾ x0.143", "bad b")]
-    assert difference(
-        replace(SLOWER, delta_percent=40.0, low_percent=30.0, high_percent=50.0, verdict="faster")
-    ) == [("▴ x1.4", "good b")]
-    assert difference(replace(SLOWER, verdict="no difference shown")) == [("≈ x0.143", "muted")]
-    assert difference(replace(SLOWER, verdict="measuring")) == []
-
-
-def test_the_open_loop_shows_the_p95_that_decides() -> None:
-    assert "p95 29 → 93 ms" in text(row(OPEN, 119, BRAILLE, 0.0))
-    assert "[3.1, …]" in text(row(OPEN, 119, BRAILLE, 0.0))
-    assert "by response p95" in text(details(OPEN, 119)[0])
-
-
-@pytest.mark.parametrize(("width", "told"), [(119, "too short"), (79, "too short")])
-def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> None:
-    short = replace(SLOWER, verdict="too short", low_percent=None, high_percent=None)
-    assert told in text(row(short, width, BRAILLE, 0.0))
-    assert "short" not in text(row(replace(BASELINE, verdict="too short"), width, BRAILLE, 0.0))
+NO_INTERVAL = replace(SLOWER, low_percent=None, high_percent=None)
+TOO_NOISY = replace(NO_INTERVAL, verdict="too noisy", more_s=40.0)
 
 
 @pytest.mark.parametrize(
-    ("width", "told"),
-    [(159, "x0.14 too noisy: 40 s more"), (119, "x0.14 too noisy: 40 s more"), (79, "40 s")],
+    ("epoch", "run"),
+    [
+        (OPEN, ("▴ x3.2", "bad b")),  # in the open loop a figure that grows is a p95: that is slower
+        (SLOWER, ("▾ x0.143", "bad b")),
+        (
+            replace(SLOWER, delta_percent=40.0, low_percent=30.0, high_percent=50.0, verdict="faster"),
+            ("▴ x1.4", "good b"),
+        ),
+        (replace(SLOWER, verdict="no difference shown"), ("≈ x0.143", "muted")),
+    ],
 )
-def test_one_that_is_too_noisy_says_how_many_seconds_more_would_do(width: int, told: str) -> None:
-    none = replace(SLOWER, verdict="too noisy", low_percent=None, high_percent=None)
-    line = row(replace(none, more_s=40.0), width, BRAILLE, 0.0)
-    assert told in text(line)
-    assert width_of(line) == width_of(row(SLOWER, width, BRAILLE, 0.0))
+def test_the_word_colours_and_not_the_direction(epoch: Epoch, run: tuple[str, str]) -> None:
+    assert difference(epoch) == [run]
+    assert difference(replace(epoch, verdict="measuring")) == []
+
+
+@pytest.mark.parametrize(
+    ("epoch", "width", "told"),
+    [
+        (OPEN, 119, "p95 29 → 93 ms"),
+        (OPEN, 119, "[3.1, …]"),
+        (replace(NO_INTERVAL, verdict="too short"), 119, "too short"),
+        (replace(NO_INTERVAL, verdict="too short"), 79, "too short"),
+        (TOO_NOISY, 159, "x0.14 too noisy: 40 s more"),
+        (TOO_NOISY, 119, "x0.14 too noisy: 40 s more"),
+        (TOO_NOISY, 79, "40 s"),
+        (replace(SLOWER, at_s=3_750.0), 119, " 1:02:30 "),
+        (SLOWER, 119, "   00:40 "),
+    ],
+)
+def test_a_row_says_what_decides_and_what_is_missing(epoch: Epoch, width: int, told: str) -> None:
+    assert told in drawn(epoch, width)
+    assert len(drawn(epoch, width)) == len(drawn(SLOWER, width))
+
+
+def test_a_baseline_is_not_compared_and_the_open_loop_by_its_p95() -> None:
+    assert "short" not in drawn(replace(BASELINE, verdict="too short"))
+    assert "by response p95" in text(details(OPEN, 119)[0])
 
 
 @pytest.mark.parametrize("width", [79, 119, 159])
@@ -128,10 +143,10 @@ WIDE_FIGURES = replace(
 @pytest.mark.parametrize("number", [0, 9, 10, 21, 121, 1210])
 def test_neither_a_long_number_nor_a_wide_interval_moves_a_row(width: int, number: int) -> None:
     """Every row ends where the heads end, and each column is apart from the one before."""
-    wide = text(row(replace(WIDE_FIGURES, number=number), width, BRAILLE, 0.0))
+    wide = drawn(replace(WIDE_FIGURES, number=number), width)
     assert len(wide) == len(text(heads(width))) == width
-    starts = [text(row(replace(one, number=number), width, BRAILLE, 0.0)) for one in (SLOWER, WIDE_FIGURES)]
-    assert len({line.index("rtt") for line in [*starts, text(row(SLOWER, width, BRAILLE, 0.0))]}) == 1
+    others = (drawn(replace(SLOWER, number=number), width), drawn(SLOWER, width))
+    assert {line.index("rtt") for line in others} == {wide.index("rtt")}
     interval = ["[0.013,", "1041]"] if width > 79 else ["0.013–1041"]
     figures = {
         79: ["10k", "10k", "30k", "7433"],
@@ -158,12 +173,6 @@ async def test_no_figure_of_a_short_row_is_cut(p50_ms: float, p99_ms: float, tai
         (row,) = app.dashboard.query_one(EpochStrip).rows[:1]
         assert row.rstrip().endswith(f" {tail}")
         assert len(row.rstrip()) < 80
-
-
-def test_an_hour_is_not_left_out_of_the_time_of_a_change() -> None:
-    late = replace(SLOWER, at_s=3_750.0)
-    assert " 1:02:30 " in text(row(late, 119, BRAILLE, 0.0))
-    assert "   00:40 " in text(row(SLOWER, 119, BRAILLE, 0.0))
 
 
 OUT = replace(
@@ -215,18 +224,6 @@ async def test_a_row_with_an_outage_and_the_session_s_total_are_seen_at_every_si
         await app.press("g")
         await app.until(lambda: app.app.screen.name == "epochs")
         await app.until(lambda: "18,678 commits unprotected" in app.shown[0])
-
-
-async def test_the_copy_key_is_the_users_own() -> None:
-    tick = make_tick(1.0, epochs=(BASELINE, SLOWER))
-    async with bench(tick, keymap={"ledger.copy": "f5"}) as app:
-        await app.press("g")
-        await app.until(lambda: app.app.screen.name == "epochs")
-        await app.until(lambda: "f5 copy as Markdown" in app.shown[0])
-        await app.press("c")
-        assert not app.app.clipboard
-        await app.press("f5")
-        await app.until(lambda: bool(app.app.clipboard))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])

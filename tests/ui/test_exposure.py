@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.epochs.epochs import Epoch, EpochSide
-from replexplorer.core.event import Event
-from replexplorer.core.fault import Fault
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Chart
 from replexplorer.ui.words.states import exposure_line
-from tests.fakes.facade import WALL_S, change_event, make_tick
+from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 
 HIDDEN = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Unknown("no replica"))
@@ -89,21 +87,6 @@ def test_whatever_is_at_risk_fits_and_what_is_unknown_is_never_a_figure(
         assert (figure in ("unknown", "-")) is isinstance(loss, Unknown)
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        ((80, 24), "at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8 (12 ms)"),
-        ((120, 36), "at risk now: dies 0 · power 300..340 (0.4 s) · source 8 (12 ms)"),
-        ((160, 45), "at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8 (12 ms)"),
-    ],
-)
-async def test_the_three_figures_stand_at_every_size(size: tuple[int, int], text: str) -> None:
-    async with bench(make_tick(1.0), size=size) as app:
-        assert app.text("#exposure").strip() == text
-        await app.play(make_tick(1.5, exposure=None))
-        assert app.text("#exposure").strip() == ""
-
-
 def shown(app: Bench) -> list[str]:
     """The charts that are seen, by their ids."""
     return [str(chart.id).removesuffix("-chart") for chart in app.dashboard.query(Chart) if chart.region.area]
@@ -148,28 +131,6 @@ def test_unknown_is_a_gap_and_no_zero() -> None:
     assert [one.labels[0] for one in found.series] == ["- mysqld dies", "- power cut", "- source lost"]
 
 
-def test_the_chart_has_the_marks_and_windows_of_the_others() -> None:
-    fault = Fault(1, "kill", None, "db2", WALL_S + 1.0, None, "me", {})
-    event: Event = change_event(1.2, 1, "fault kill@db2")
-    ticks = (make_tick(0.5), replace(make_tick(1.5, events=(event,)), faults=(fault,)))
-    picture = Picture()
-    for tick in ticks:
-        picture.fold(tick)
-    tps, exposed = picture.chart("tps"), picture.chart("exposure")
-    assert exposed.page == tps.page
-
-
-async def test_the_chart_says_each_figure_and_0_has_a_row_of_its_own() -> None:
-    async with bench(*(make_tick(at / 2) for at in range(2, 12)), size=(120, 36)) as app:
-        await app.press("e")
-        await app.pilot.pause()
-        rows = app.dashboard.query_one("#exposure-chart", Chart).rows
-        assert rows[0].startswith("─ Exposure commits that a failure would lose, log")
-        zero = next(row for row in rows if row.strip().startswith("0┤"))
-        assert zero.rstrip().endswith("0 dies")
-        assert any(row.rstrip().endswith("312 power") for row in rows)
-
-
 @pytest.mark.parametrize("most", [0, 1, 2, 7])
 async def test_few_commits_at_risk_have_no_fractions_on_their_axis(most: int) -> None:
     exposure = Exposure(Loss(0, 0, 0), Loss(most, most, most), Loss(0, 0, 0))
@@ -180,13 +141,6 @@ async def test_few_commits_at_risk_have_no_fractions_on_their_axis(most: int) ->
         ticks = [row.partition("┤")[0].strip() for row in rows if "┤" in row]
         assert ticks[-1] == "0"
         assert all(tick.isdigit() for tick in ticks)
-
-
-async def test_a_chart_without_any_figure_says_so() -> None:
-    async with bench(make_tick(1.0, exposure=silent("the source was not reached")), size=(120, 36)) as app:
-        await app.press("e")
-        await app.pilot.pause()
-        assert any("not known yet" in row for row in app.dashboard.query_one("#exposure-chart", Chart).rows)
 
 
 def side(exposure: Exposure | None) -> EpochSide:

@@ -13,9 +13,9 @@ from replexplorer.core.fault import KINDS, Fault, FaultKind
 from replexplorer.core.topology import Role, Roster
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
-from replexplorer.ui.screens.dashboard import CommandFailed, DashboardScreen
+from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.faults import FaultsScreen, injections, role_changes
-from tests.fakes.facade import WALL_S, FakeFacade, make_tick
+from tests.fakes.facade import WALL_S, FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, bench
 
 
@@ -27,10 +27,6 @@ def screen(app: Bench) -> FaultsScreen:
     found = app.app.screen
     assert isinstance(found, FaultsScreen)
     return found
-
-
-def shown(app: Bench) -> str:
-    return app.screen_text
 
 
 async def opened(app: Bench, row: str = "kill@db1") -> None:
@@ -78,7 +74,7 @@ def test_each_fault_stands_there_with_its_values_and_nodes_as_it_is_typed() -> N
 async def test_enter_injects_what_is_chosen_and_shows_the_dashboard() -> None:
     async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
         await opened(app, "partition=ack@db3")
-        assert "partition=ack to mysqld of db3" in shown(app)
+        assert "partition=ack to mysqld of db3" in app.screen_text
         await done(app)
         await app.until(lambda: app.facade.called("inject") == [("partition=ack", ("db3",))])
 
@@ -89,7 +85,7 @@ async def test_what_is_in_force_is_listed_with_its_age_and_cleared_by_one_key() 
     )
     async with bench(tick, size=(80, 24)) as app:
         await app.press("F")
-        await app.until(lambda: "IN FORCE" in shown(app))
+        await app.until(lambda: "IN FORCE" in app.screen_text)
         rows = [row for row in app.shown if "by fault (pid 12)" in row]
         assert [row.split()[:3] for row in rows] == [
             ["▸", "disk_stall=200@db1", "00:01:06"],
@@ -108,7 +104,7 @@ async def test_the_cursor_stays_on_its_fault_when_another_one_comes() -> None:
     async with bench(size=(80, 24)) as app:
         await opened(app, "pause@db1")
         await app.play(replace(make_tick(2.0), faults=(in_force(1, "kill", "db2"),)))
-        await app.until(lambda: "IN FORCE" in shown(app))
+        await app.until(lambda: "IN FORCE" in app.screen_text)
         assert screen(app).chosen == "pause@db1"
 
 
@@ -124,12 +120,11 @@ async def test_the_dashboard_is_alive_while_a_fault_is_carried_out_and_can_clear
         await app.press("m")
         await app.until(lambda: facade.called("mark") == ["mark"])
         await app.press("F")
-        await app.until(lambda: "injecting kill on db1…" in shown(app))
+        await app.until(lambda: "injecting kill on db1…" in app.screen_text)
         await app.press("enter")
         await app.until(lambda: facade.called("clear") == ["kill@db1"])
         await app.press("escape", "f")
-        waits = "repair again when this is done: injecting kill on db1"
-        await app.until(lambda: any(waits in toast.message for toast in app.app._notifications))
+        await app.told("repair again when this is done: injecting kill on db1")
         assert facade.called("repair") == []
         facade.hold["inject"].set()
         await app.until(lambda: not app.dashboard.under_way)
@@ -157,9 +152,7 @@ async def test_a_refusal_is_the_consoles_own_line(error: Exception, told: str) -
     async with bench(size=(80, 24), facade=facade) as app:
         await opened(app)
         await done(app)
-        await app.until(lambda: any(isinstance(message, CommandFailed) for message in app.messages))
-        failed = next(message for message in app.messages if isinstance(message, CommandFailed))
-        assert failed.text.startswith(told)
+        await app.told(told)
 
 
 async def test_what_a_power_cut_took_is_told() -> None:
@@ -169,44 +162,30 @@ async def test_what_a_power_cut_took_is_told() -> None:
     async with bench(size=(80, 24), facade=facade) as app:
         await opened(app, "power_cut=strict@db1")
         await done(app)
-        await app.until(lambda: bool(app.app._notifications))
-        [toast] = list(app.app._notifications)
-        assert toast.message == "db1 lost of binlog.000003 512 bytes"
-
-
-async def asked(app: Bench, row: str) -> None:
-    """The screen with the cursor on a change of roles."""
-    await app.press("F")
-    await app.until(lambda: isinstance(app.app.screen, FaultsScreen))
-    await app.press("end")
-    rows = [each for _, part in screen(app).parts for each in part]
-    await app.press(*["up"] * (len(rows) - 1 - rows.index(row)))
-    await app.until(lambda: any(f"▸ {row}" in line for line in app.shown), row)
+        await app.told("db1 lost of binlog.000003 512 bytes")
 
 
 async def test_roles_are_changed_by_a_second_enter_alone() -> None:
     async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
-        await asked(app, "switchover db3")
+        await opened(app, "switchover db3")
         await app.press("enter")
-        assert "Enter again does it" in shown(app)
+        assert "Enter again does it" in app.screen_text
         await app.press("m")
-        assert "Enter again does it" not in shown(app)
+        assert "Enter again does it" not in app.screen_text
         await app.press("enter")
         assert app.facade.called("switchover") == []
         await done(app)
         await app.until(lambda: app.facade.called("switchover") == ["db3"])
-        await app.until(lambda: bool(app.app._notifications))
-        [toast] = list(app.app._notifications)
-        assert toast.message == "switchover: db3 takes the writes of db1 after 312 ms, nothing is lost"
+        told = "switchover: db3 takes the writes of db1 after 312 ms, nothing is lost"
+        await app.told(told)
 
 
 async def test_rejoin_offers_who_is_away_and_says_what_it_would_lose() -> None:
     whole = make_tick(1.0, replicas=2)
-    away = replace(whole.nodes[2], role=Role.DETACHED, errant_gtids="uuid-9:1-7")
-    tick = replace(whole, nodes=(*whole.nodes[:2], away))
+    tick = altered(whole, db3={"role": Role.DETACHED, "errant_gtids": "uuid-9:1-7"})
     async with bench(tick, size=(80, 24)) as app:
-        await asked(app, "rejoin db3")
-        assert "db3 would lose what the source lacks: uuid-9:1-7" in shown(app)
+        await opened(app, "rejoin db3")
+        assert "db3 would lose what the source lacks: uuid-9:1-7" in app.screen_text
         assert all(len(row) <= 80 for row in app.shown)
         await app.press("enter")
         await done(app)

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from dataclasses import replace
-
 import pytest
 from textual.widgets import Input
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.tick import Tick
 from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.words.states import CHIPS, STATES
-from tests.fakes.facade import WALL_S, change_event, down, make_tick
+from tests.fakes.facade import WALL_S, change_event, make_tick
 from tests.ui.driving import Bench, bench
-
-
-@pytest.fixture
-def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The user's own clock shows UTC."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 async def opened(app: Bench, key: str) -> None:
@@ -55,7 +40,7 @@ async def test_a_long_event_is_read_whole_in_the_log() -> None:
         assert len(app.whole) > 2
 
 
-@pytest.mark.usefixtures("_utc")
+@pytest.mark.usefixtures("utc")
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
 async def test_an_event_has_the_time_of_the_charts_and_the_local_time(size: tuple[int, int]) -> None:
     """The mark of an event, its epoch and its place on the axis are found by one and the same time."""
@@ -118,23 +103,3 @@ async def test_q_is_a_letter_while_a_sweep_is_typed_and_closes_the_screen_else()
         app.app.screen.set_focus(None)
         await app.press("q")
         await app.until(lambda: app.app.screen is app.dashboard)
-
-
-def failed_thread(tick: Tick) -> Tick:
-    return replace(
-        tick,
-        nodes=tuple(replace(one, sql_thread="error") if one.name == "db2" else one for one in tick.nodes),
-    )
-
-
-async def test_a_replica_that_fails_stands_in_the_first_row_at_any_size() -> None:
-    for size in ((80, 24), (160, 45)):
-        async with bench(make_tick(1.0), size=size) as app:
-            assert "✖" not in app.text("#header")
-            await app.play(down(make_tick(1.5), "db2"))
-            assert "✖ db2" in app.text("#header")
-            await app.play(failed_thread(make_tick(2.0)))
-            assert "✖ db2" in app.text("#header")
-            assert "SQL thread" in app.text("#header")
-            await app.play(make_tick(2.5))
-            assert "✖" not in app.text("#header")

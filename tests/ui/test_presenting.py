@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +11,7 @@ from replexplorer.cli.experiment import LABS
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.ui.words.runs import wrapped
-from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.facade import FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, bench
 
 SEMI_SYNC, RTT = KnobName("semi_sync", "primary"), KnobName("rtt", "db2")
@@ -53,19 +52,13 @@ async def test_a_change_is_said_in_a_sentence_with_nothing_cut(size: tuple[int, 
             await running.play(replace(now, at_s=at_s))
 
 
-async def test_what_happened_before_one_presents_is_known() -> None:
+async def test_what_happened_before_is_known_and_the_number_is_the_wait_of_an_outage() -> None:
+    blocked = make_tick(20.0, state=ProtectionState.BLOCKED, tps=0.0)
     async with bench(make_tick(1.0)) as running:
         await running.play(make_tick(2.0, values={KnobName("sync_binlog", "primary"): 0}))
         await present(running)
         assert "sync_binlog 0:" in running.text("#presenter")
-
-
-async def test_the_number_is_the_wait_while_no_commit_gets_through() -> None:
-    blocked = make_tick(20.0, state=ProtectionState.BLOCKED, tps=0.0)
-    blocked = replace(blocked, protection=replace(blocked.protection, oldest_wait_s=12.3))
-    async with bench(make_tick(1.0)) as running:
-        await present(running)
-        await running.play(blocked)
+        await running.play(altered(blocked, protection={"oldest_wait_s": 12.3}))
         assert running.rows("#presenter")[0].startswith(" seconds without a commit")
         assert any("bad b" in words for row in running.painted("#presenter") for _, words in row)
 
@@ -99,24 +92,20 @@ async def test_the_panel_keeps_what_was_turned_and_the_filter_finds_the_rest() -
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int]) -> None:
-    facade = FakeFacade()
-    facade.lab_turns = asyncio.Queue()
+    facade = FakeFacade(by_turns=True)
     lab = LABS.shipped()["wan-insert"]
     async with bench(size=size, facade=facade) as running:
         desk = running.dashboard.experiments
         desk.start(lab, quick=True)
 
         def is_at(number: int) -> bool:
-            return (
-                desk.running is not None
-                and desk.running.step is not None
-                and desk.running.step.number == number
-            )
+            running = desk.running
+            return running is not None and running.step is not None and running.step.number == number
 
         await present(running)
         await running.until(partial(is_at, 1))
         for number in (2, 3):
-            facade.lab_turns.put_nowait(None)
+            facade.turn()
             await running.until(partial(is_at, number))
         await running.play(make_tick(4.0))
         told = lab.stages
@@ -127,14 +116,9 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
             return rows[-1].startswith(f" {number}/{len(told)} ") and told[number - 1].shows[:40] in said
 
         assert shows(3)
-        await running.press("b")
-        assert shows(2)
-        await running.press("b", "b")
-        assert shows(1)
-        await running.press("n")
-        assert shows(2)
-        await running.press("n")
-        assert shows(3)
+        for keys, number in (("b", 2), ("bb", 1), ("n", 2), ("n", 3)):
+            await running.press(*keys)
+            assert shows(number)
         assert {name.key for name in running.dashboard.board.names} <= {
             *(key.partition("@")[0] for key in lab.turns),
             "rtt",
@@ -143,9 +127,8 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int
         await running.until(lambda: desk.running is None)
 
 
-@pytest.mark.parametrize("lab", LABS.shipped().values(), ids=lambda lab: lab.name)
-def test_every_sentence_of_a_lab_fits_the_smallest_screen(lab: object) -> None:
-    for stage in lab.stages:  # type: ignore[attr-defined]
+def test_every_sentence_of_a_lab_fits_the_smallest_screen() -> None:
+    for stage in (stage for lab in LABS.shipped().values() for stage in lab.stages):
         assert len(wrapped(stage.shows, 80 - 32)) <= 6, stage.shows
 
 

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from textual.notifications import Notify
 
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.actions import ACTIONS, CHANGING, DASHBOARD, VIEW, keys_of
 from tests.fakes.facade import FakeFacade, make_tick
-from tests.ui.driving import Bench, bench
+from tests.ui.driving import bench
 
 REFUSED = "view only: the driver turns the knobs"
 
@@ -26,10 +25,6 @@ class Watched(FakeFacade):
         return None
 
 
-def told(running: Bench) -> list[str]:
-    return [message.notification.message for message in running.messages if isinstance(message, Notify)]
-
-
 async def test_every_key_that_would_change_something_is_refused_with_one_line() -> None:
     facade = Watched()
     async with bench(facade=facade) as running:
@@ -38,7 +33,7 @@ async def test_every_key_that_would_change_something_is_refused_with_one_line() 
         for number, key in enumerate(keys, 1):
             running.clock.now_s += 10
             await running.press(key, key)
-            assert told(running) == [REFUSED] * number, key
+            assert running.notices == [REFUSED] * number, key
             assert running.app.screen is running.dashboard
         assert len(keys) >= 14
         assert [what for what, _ in facade.calls] == ["start"]
@@ -49,7 +44,7 @@ async def test_no_value_is_staged() -> None:
         for number, key in enumerate(("right", "left", "H", "l", "4", "n"), 1):
             running.clock.now_s += 10
             await running.press(key)
-            assert told(running) == [REFUSED] * number
+            assert running.notices == [REFUSED] * number
             assert not running.dashboard.board.staged
 
 
@@ -63,7 +58,7 @@ async def test_what_only_looks_works_and_is_this_spectators_own() -> None:
         assert running.dashboard.picture.log_scale
         await running.press("L")
         await running.until(lambda: running.app.screen.name == "log")
-        assert REFUSED not in told(running)
+        assert REFUSED not in running.notices
 
 
 async def test_the_footer_says_that_one_watches_and_the_header_who_drives() -> None:

@@ -20,7 +20,6 @@ import pytest
 
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.load.interval import LoadView
 from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
@@ -28,7 +27,7 @@ from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.widgets.lines import Lines
-from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.facade import FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 from tests.waiting import patience
 
@@ -67,12 +66,11 @@ async def test_a_remedy_on_the_screen_names_the_stack_that_it_is_about() -> None
     async with bench(stack="demo") as app:
         app.facade.failures["undo"] = MissingPiece("replica is down", "`replexplorer up` brings it back")
         await app.press("u")
-        await app.until(lambda: bool(app.app._notifications))
-        (toast,) = app.app._notifications
-        assert str(toast.message) == "replica is down: `replexplorer up --stack demo` brings it back"
+        told = "replica is down: `replexplorer up --stack demo` brings it back"
+        await app.told(told)
 
 
-@pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c",)])
+@pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c",), ("5", "ctrl+c")])
 async def test_quitting_closes_and_returns_what_is_left(keys: tuple[str, ...]) -> None:
     async with bench() as app:
         await app.press(*keys)
@@ -91,6 +89,9 @@ async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: tup
         assert footer.display
         assert len(footer.rows[-1]) <= size[0]
         assert "q quits" in footer.rows[-1]
+        await app.play(make_tick(9.0, tps=1234.0))
+        assert "1234" in app.text("#header") or size == (40, 10)
+        assert "Quit?" in footer.rows[-1]
         await app.press("s")  # `s` would turn semi-sync
         assert [name for name, _ in app.facade.calls] == ["start"]
         assert app.text("#footer") == hints or size == (40, 10)
@@ -133,17 +134,9 @@ async def test_what_a_restart_took_is_asked_for_and_answered_once(
         assert "Lost by a restart" in app.text("#footer")
 
 
-async def test_the_picture_goes_on_while_it_asks() -> None:
-    async with bench() as app:
-        await app.press("q")
-        await app.play(make_tick(9.0, tps=1234.0))
-        assert "1234" in app.text("#header")
-        assert "Quit?" in app.text("#footer")
-
-
 async def test_a_lab_under_way_is_named_in_the_question() -> None:
     async with bench() as app:
-        app.facade.lab_turns = asyncio.Queue()
+        app.facade.by_turns = True
         await app.press("o", "enter", "y")
         await app.until(lambda: app.app.screen is app.dashboard)
         await app.press("q")
@@ -157,10 +150,7 @@ async def test_a_lab_under_way_is_named_in_the_question() -> None:
     [
         replace(make_tick(1.0), viewer=True),
         make_tick(1.0, values={KnobName("clients", "load"): 0}),
-        replace(
-            make_tick(1.0),
-            load=LoadView(clients=8, connected=0, workload="insert", tps=None, state="stopped"),
-        ),
+        altered(make_tick(1.0), load={"connected": 0, "tps": None, "state": "stopped"}),
         replace(make_tick(1.0), load=None),
     ],
     ids=["viewer", "no clients", "stopped", "none"],
@@ -192,12 +182,6 @@ async def test_quitting_gives_up_a_start_under_way() -> None:
         await running.until(lambda: app.return_value is not None)
         assert not gate.is_set()
         assert app.return_value == facade.closing_line
-
-
-async def test_ctrl_c_quits_while_a_value_is_typed() -> None:
-    async with bench() as app:
-        await app.press("5", "ctrl+c")
-        await app.until(lambda: app.app.return_value == app.facade.closing_line)
 
 
 async def test_quitting_a_second_time_does_not_wait() -> None:

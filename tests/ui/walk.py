@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -148,8 +147,7 @@ def lost_rows(app: ExplorerApp) -> tuple[str, ...]:
 
 async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]:
     """Every screen, in the order in which one comes by."""
-    facade = FakeFacade(replicas=REPLICAS)
-    facade.lab_turns = asyncio.Queue()
+    facade = FakeFacade(replicas=REPLICAS, by_turns=True)
     async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:  # type: ignore[arg-type]
 
         def seen(name: str) -> Seen:

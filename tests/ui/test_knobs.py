@@ -1,0 +1,397 @@
+"""Knobs on the dashboard: found, turned, typed and told, by keys and by the mouse."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual import events
+from textual.geometry import Region
+from textual.widget import Widget
+
+from replexplorer.core.dialect.dialect import Capabilities, Range
+from replexplorer.core.errors import ServerRefused
+from replexplorer.core.knobs.catalogue import CATALOGUE, Knob
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.system import ASYNC
+from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
+from replexplorer.engine.outcome import Preview
+from replexplorer.ui.board import Board
+from replexplorer.ui.widgets.knob_panel import KnobPanel
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.statement import Intent, ladder, risky
+from replexplorer.ui.words.states import KnobEffect
+from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.servers import MYSQL_9
+from tests.ui.driving import Bench, bench
+
+RTT, CLIENTS, PAYLOAD = KnobName("rtt", "db2"), KnobName("clients", "load"), KnobName("payload", "load")
+SYNC, SEMI_SYNC = KnobName("sync_binlog", SOURCE), KnobName("semi_sync", SOURCE)
+TIMEOUT, FLUSH = (KnobName(key, SOURCE) for key in ("semi_sync_timeout", "innodb_flush_log_at_trx_commit"))
+PARTITION, BANDWIDTH = KnobName("partition", "db2"), KnobName("bandwidth", "db2")
+TO_REPLICA, LOSS = KnobName("delay_to_replica", "db2"), KnobName("loss", "db2")
+SIZES = pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+KEYS = {"/": "slash", ".": "full_stop", "%": "percent_sign", "\r": "enter", "\x7f": "backspace"}
+
+
+def panel_of(app: Bench) -> KnobPanel:
+    return app.dashboard.query_one("#drawer" if app.app.size.width == 80 else "#knobs", KnobPanel)
+
+
+def asked(app: Bench) -> list[object]:
+    return app.facade.called("set")
+
+
+async def typed(app: Bench, text: str, *, at_once: bool = False) -> None:
+    """Key by key, or as a slow line and a paste deliver them: none may overtake another."""
+    for character in text:
+        key = KEYS.get(character, character)
+        if at_once:
+            app.app.post_message(events.Key(key, character))
+        else:
+            await app.press(key)
+
+
+# Turned
+
+
+async def test_arrows_select_and_stage_and_the_rest_applies() -> None:
+    async with bench() as app:
+        await app.press("right", "escape")
+        assert app.dashboard.board.staged == {}
+        await app.press("down", "j", "up")
+        assert app.dashboard.board.selected == PARTITION
+        await app.press("k", "left", "left", "right")
+        assert app.dashboard.board.staged == {RTT: 50}
+        assert "◂ 50 ms ▸" in app.text("#knobs")
+        assert "Will run on the sidecars" in app.text("#statement")
+        app.clock.now_s += 0.5
+        await app.pilot.pause(0.25)
+        assert asked(app) == []
+        app.clock.now_s += 0.2
+        await app.until(lambda: asked(app) == [[("rtt@db2", 50)]])
+
+
+async def test_a_change_under_way_is_shown_as_such() -> None:
+    facade = FakeFacade()
+    gate = facade.hold["set"] = asyncio.Event()
+    async with bench(facade=facade) as app:
+        await app.press("shift+left", "enter")
+        await app.until(lambda: "applying…" in app.text("#knobs"))
+        assert asked(app) == [[("rtt@db2", 25)]]
+        gate.set()
+        await app.done()
+        await app.play(make_tick(2.0, rtt=(150.0, 150.2)))
+        assert "applying…" not in app.text("#knobs")
+        assert "150 ms" in app.text("#knobs")
+
+
+async def test_a_refusal_is_one_toast_and_the_value_goes_back() -> None:
+    facade = FakeFacade()
+    facade.failures["set"] = ServerRefused(1227, "access denied", "grant SYSTEM_VARIABLES_ADMIN")
+    async with bench(facade=facade) as app:
+        await app.press("right", "enter")
+        told = "set failed: access denied: grant SYSTEM_VARIABLES_ADMIN"
+        await app.told(told)
+        assert "◂ 85 ms ▸" in app.text("#knobs")
+
+
+async def test_toggles_ask_for_what_is_not_in_force_and_leave_the_selection() -> None:
+    names = ["partition@db2", "partition@db3"]
+    values: dict[KnobName, Value] = {SEMI_SYNC: "on", KnobName("partition", "db3"): "ack"}
+    async with bench(make_tick(1.0, replicas=2, values=values)) as app:
+        selected = app.dashboard.board.selected
+        for number, (key, wanted) in enumerate(
+            (
+                ("s", [("semi_sync", "off")]),
+                ("w", [("wait_point", "after_commit")]),
+                ("p", [(name, "both") for name in names]),
+                ("r", [(name, "none") for name in names]),
+            )
+        ):
+            await app.press(key)
+            await app.until(lambda: asked(app)[number:] == [wanted])  # noqa: B023
+            await app.done()
+        assert app.dashboard.board.selected == selected
+
+
+async def test_the_mouse_selects_steps_and_scrolls() -> None:
+    async with bench() as app:
+        panel = panel_of(app)
+        row = panel._rows.index(SYNC)
+        for column, staged in ((5, {}), (16, {SYNC: 0}), (20, {})):
+            await app.pilot.click("#knobs", offset=(column, row))
+            assert app.dashboard.board.selected == SYNC
+            assert app.dashboard.board.staged == staged
+            await app.pilot.pause()
+        panel.post_message(KnobPanel.Scrolled(1))
+        await app.until(lambda: app.dashboard.board.selected == FLUSH)
+
+
+@SIZES
+async def test_seldom_settings_are_shown_by_a_key(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        panel, total = panel_of(app), len(app.dashboard.board.views)
+        assert "jitter" not in "\n".join(panel.rows)
+        await app.press("enter")
+        await app.until(lambda: "bandwidth" in "\n".join(panel.rows))
+        await app.press(*["down"] * total)
+        assert app.dashboard.board.place == (total, total)
+        assert "in effect" in panel.rows[0]
+        assert f"▸ {app.dashboard.board.names[-1].knob.label}" in panel.rows[-1]
+        await app.press("enter")
+        assert "bandwidth" not in "\n".join(panel.rows)
+        assert asked(app) == []
+
+
+# Typed
+
+
+@SIZES
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize(
+    ("name", "now", "keys", "wanted"),
+    [
+        (RTT, 85.0, "2.5ms\r", ("rtt@db2", 2.5)),
+        (RTT, 85.0, "25\r", ("rtt@db2", 25.0)),
+        (RTT, 85.0, "jk85.5\r", ("rtt@db2", 85.5)),
+        (RTT, 85.0, "jjkk7\x7f9\r", ("rtt@db2", 9.0)),
+        (RTT, 85.0, "9kg\rw", ("wait_point", "after_commit")),
+        (RTT, 85.0, "/clients\r1\r", ("clients", 1)),
+        (TIMEOUT, 10_000, "5\r", ("semi_sync_timeout", 5000)),  # in the unit that is shown
+        (TO_REPLICA, 10.0, "iauto\r", ("delay_to_replica@db2", "auto")),
+        (TO_REPLICA, 10.0, "30\r", ("delay_to_replica@db2", 30.0)),
+        (BANDWIDTH, 1_000_000, "20mbit\r", ("bandwidth@db2", 20_000_000)),
+        (BANDWIDTH, 1_000_000, "iunlimited\r", ("bandwidth@db2", 0)),
+        (LOSS, 0.0, "1%\r", ("loss@db2", 1.0)),
+        (PARTITION, "both", "inone\r", ("partition@db2", "none")),
+        (PARTITION, "none", "iack\r", ("partition@db2", "ack")),
+    ],
+)
+async def test_what_is_typed_is_asked_for(
+    name: KnobName, now: Value, keys: str, wanted: tuple[str, Value], at_once: bool, size: tuple[int, int]
+) -> None:
+    async with bench(make_tick(1.0, values={name: now}), size=size) as app:
+        app.dashboard.select_knob(name)
+        await app.pilot.pause()
+        await typed(app, keys, at_once=at_once)
+        await app.until(lambda: asked(app) == [[wanted]])
+        assert app.dashboard.board.typed is None
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("name", "keys", "told"),
+    [(RTT, "9kg\r", "✖ rtt=9kg has the wrong unit"), (SEMI_SYNC, "8\r", "✖ semi_sync=8")],
+)
+async def test_a_wrong_value_is_told_in_one_line_and_nothing_is_asked(
+    name: KnobName, keys: str, told: str, size: tuple[int, int]
+) -> None:
+    async with bench(size=size) as app:
+        app.dashboard.select_knob(name)
+        await typed(app, keys)
+        where = "#statement" if size[0] > 80 else "#knob-line"
+        assert told in " ".join(app.text(where).split())
+        assert app.dashboard.board.typed is None
+        await app.press("escape")
+        assert "✖" not in app.text(where)
+        assert asked(app) == []
+
+
+async def test_what_is_pasted_goes_into_the_open_field_alone() -> None:
+    async with bench() as app:
+        app.app.post_message(events.Paste("s 9"))
+        await app.press("2")
+        app.app.post_message(events.Paste("5\nx"))
+        await app.until(lambda: app.dashboard.board.typed == "25")
+        assert asked(app) == []
+
+
+# Found
+
+
+@pytest.fixture
+def board() -> Board:
+    board = Board()
+    board.fold(make_tick())
+    board.search()
+    return board
+
+
+@pytest.mark.parametrize(
+    ("keys", "best"),
+    [
+        ("clients", "clients"),  # and no knob whose help speaks of clients
+        ("rtt", "rtt@db2"),
+        ("semi-sync", "semi_sync"),
+        ("timeout", "semi_sync_timeout"),  # the label of that one, a part of another's name
+        ("sync", "sync_binlog"),  # a name that begins so, before those that have it within
+        ("binlog sync", "sync_binlog"),
+        ("RATE", "rate"),
+        ("jitter db2", "jitter@db2"),
+    ],
+)
+def test_an_exact_name_stands_first_then_labels_then_help(board: Board, keys: str, best: str) -> None:
+    for end in range(1, len(keys) + 1):
+        board.narrow(keys[:end])
+    assert str(board.selected) == best
+    assert board.names[0] == board.selected
+
+
+def test_help_alone_matches_as_well_and_stands_last(board: Board) -> None:
+    board.narrow("clients")
+    assert len(board.names) > 1
+    assert all("clients" in name.knob.help.lower() for name in board.names[1:])
+
+
+def test_giving_the_filter_up_puts_the_cursor_back(board: Board) -> None:
+    at_first = board.selected
+    board.narrow("payload")
+    board.narrow("")
+    assert board.selected == at_first
+    board.narrow("no such knob")
+    assert board.selected is None
+    board.drop_search()
+    assert (board.filter, board.selected) == ("", at_first)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_a_filter_is_typed_above_the_headings_kept_replaced_and_given_up(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        board = app.dashboard.board
+        await app.press("down", "slash")
+        before = board.selected
+        panel = panel_of(app)
+        await app.until(lambda: panel.rows != [] and "words of a name" in panel.rows[0])
+        await typed(app, "clients")
+        await app.until(lambda: "clients" in panel.rows[0])
+        assert board.selected == CLIENTS
+        row = next(at for at, text in enumerate(panel.rows) if "▸ clients" in text)
+        assert "asked" in panel.rows[1]
+        assert 1 <= next(at for at, text in enumerate(panel.rows) if "LOAD" in text) <= row
+        await app.press("escape")
+        assert board.typed is None
+        assert board.selected == before
+        await typed(app, "/payload\r")
+        assert panel.rows[0].split() == ["/", "payload", "esc", "all", "knobs"]
+        await app.press("escape")
+        assert (board.filter, board.selected) == ("", PAYLOAD)
+        assert "/ payload" not in "\n".join(panel.rows)
+        await typed(app, "/payload\r/")
+        await app.until(lambda: board.typed is not None)
+        await typed(app, "rate\x7f\r")
+        assert board.filter == "rat"
+
+
+async def test_the_arrows_walk_through_what_the_filter_leaves() -> None:
+    async with bench() as app:
+        board = app.dashboard.board
+        await typed(app, "/binlog")
+        first, second = board.names[:2]
+        assert board.selected == first
+        await app.press("down")
+        assert board.selected == second
+        assert board.typed is not None
+        await app.press("enter")
+        assert (board.filter, board.selected) == ("binlog", second)
+
+
+async def test_what_is_not_found_is_said_below_the_field() -> None:
+    async with bench() as app:
+        await typed(app, "/zzz")
+        assert app.rows("#knobs")[1].strip() == "no knob matches `zzz`"
+
+
+@SIZES
+async def test_a_filter_that_comes_in_one_burst_turns_no_knob(size: tuple[int, int]) -> None:
+    """`s` turns semi-sync and `x` the load: on a slow line `/` may come with what is typed after it."""
+    async with bench(size=size) as app:
+        await typed(app, "/sxdelay\x7f", at_once=True)
+        await app.until(lambda: app.dashboard.board.filter == "sxdela")
+        assert [name for name, _ in app.facade.calls] == ["start"]
+        app.app.post_message(events.Key("ctrl+c", "\x03"))
+        await app.until(lambda: app.app.return_value == app.facade.closing_line)
+
+
+# Told
+
+
+@pytest.mark.parametrize(
+    "knob", [knob for knob in CATALOGUE if knob.risk and ASYNC.has(knob)], ids=lambda knob: knob.key
+)
+def test_a_risk_is_said_of_some_values_and_not_of_all(knob: Knob) -> None:
+    assert {risky(KnobName(knob.key, "db2"), step) for step in knob.steps} == {True, False}
+
+
+@pytest.mark.parametrize(("most", "words"), [(2, ["0", "1", "2"]), (3, ["0", "1", "2", "3"])])
+def test_the_ladder_has_what_the_server_takes(most: int, words: list[str]) -> None:
+    """MySQL has no innodb_flush_log_at_trx_commit=3, MariaDB has."""
+    here = Capabilities.of(MYSQL_9, {FLUSH.key: Range(0, most)}).narrowed(FLUSH.key)
+    effects = KnobEffect(), KnobEffect()
+    intent = Intent(FLUSH, "innodb_flush", 1, 1, Preview((), (), ()), (1, 1), *effects, here=here)
+    assert "".join(text for text, _ in ladder(intent, 40)).split() == words
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "steps"),
+    [
+        (BANDWIDTH, 0, "20mbit 100mbit 1gbit unlimited"),
+        (BANDWIDTH, 3_000_000, "1mbit 2mbit 3mbit 5mbit 10mbit"),
+        (BANDWIDTH, 2_000_000_000, "100mbit 1gbit 2gbit unlimited"),
+        (TO_REPLICA, "auto", "auto 0ms 1ms 5ms 10ms 25ms 50ms"),
+        (TO_REPLICA, 30.0, "5ms 10ms 25ms 30ms 50ms 100ms"),
+        (LOSS, 100.0, "0.1% 0.5% 1% 2% 5% 10% 25% 100%"),
+        (PARTITION, "dump", "none ack dump both"),
+        (TIMEOUT, 5000, "500ms 1s 3s 5s 10s 30s 60s"),
+    ],
+)
+async def test_a_ladder_has_its_words_and_the_value_among_them(
+    name: KnobName, value: Value, steps: str
+) -> None:
+    async with bench(make_tick(1.0, values={name: value})) as app:
+        app.dashboard.select_knob(name)
+        assert app.rows("#statement")[-1].split() == steps.split()
+        [marked] = [
+            text for line in app.painted("#statement") for text, words in line if words == "title b u"
+        ]
+        assert marked.split()[0] in steps.split()
+
+
+async def test_copying_gives_the_statement_and_its_undo() -> None:
+    async with bench() as app:
+        app.dashboard.select_knob(SYNC)
+        await app.press("left", "Y")
+        assert app.app.clipboard == (
+            "-- sync_binlog = 0, runs on the primary\n"
+            "SET GLOBAL sync_binlog = 0;\n"
+            "-- undo: SET GLOBAL sync_binlog = 1;"
+        )
+
+
+@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
+async def test_a_tick_with_the_same_content_draws_nothing(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str | None] = []
+    refresh = Widget.refresh
+
+    def noted(self: Widget, *regions: Region, repaint: bool = True, **how: bool) -> Widget:
+        if repaint and isinstance(self, Lines):
+            drawn.append(self.id)
+        return refresh(self, *regions, repaint=repaint, **how)
+
+    def tick(fsync_ms: float) -> Tick:
+        values: dict[KnobName, Value] = {PARTITION: "ack", KnobName("fsync_delay", SOURCE): 2.0, LOSS: 1.0}
+        state = ProtectionState.BLOCKED
+        return make_tick(2.0, state=state, values=values, fsync_ms=fsync_ms, healing=True)
+
+    monkeypatch.setattr(Widget, "refresh", noted)
+    async with bench(make_tick(1.0), tick(2.2), size=size) as app:
+        await app.play(tick(2.2))
+        drawn.clear()
+        await app.play(tick(2.2))
+        assert drawn == []
+        await app.play(tick(2.3))
+        assert drawn != []
