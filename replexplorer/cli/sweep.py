@@ -22,8 +22,9 @@ from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import save_calibration, this_machine
 from replexplorer.reports.conditions import conditions_of, settings_words
+from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import plain_text, report_directory, write_report
-from replexplorer.reports.sweep_report import sweep_report, under
+from replexplorer.reports.sweep_report import under
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -51,7 +52,7 @@ async def run(call: Call) -> int:
             swept = await session.console.run(SweepRun(wanted, narration, args.fresh))
     under(swept, conditions)
     swept.calibration = learned(swept).told
-    report = sweep_report(swept)
+    report = experiment_report(swept)
     write = None if directory is None else partial(write_report, directory, report, swept, session.file)
     return console.deliver(swept, lambda: plain_text(report, console.columns), write)
 

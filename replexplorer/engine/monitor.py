@@ -64,6 +64,7 @@ class Monitor:
         self._drift = controls.drift
         self._turns = controls.turns
         self._event_log = controls.event_log
+        self._tell = controls.event_log.tell
         self._clock = controls.clock
         self._restorer = restorer
         self._load = load
@@ -140,9 +141,6 @@ class Monitor:
         """What the primary's counters say of the time between its last two samples."""
         now, before = self._state.source_sample, self._state.source_sample_before
         return rates(before.counters, now.counters) if now and before else None
-
-    def _tell(self, severity: Severity, text: str) -> None:
-        self._event_log.tell(severity, text)
 
     async def _every(self, seconds: float, look: Callable[[], Awaitable[object]]) -> None:
         while True:

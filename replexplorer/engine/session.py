@@ -92,15 +92,15 @@ class Session:
         self.options = options
         self.outside = outside
         self.fleet = Fleet(outside)
+        self.event_log = EventLog(outside.clock)
         logs = outside.client_logs
         self.load = LoadDriver(
             outside.load,
             interval_s=options.tick_s,
-            on_end=self._load_ended,
+            on_end=partial(self.event_log.tell, Severity.BAD),
             files=outside.workload_file,
             new_run=None if logs is None else partial(logs.new_run, self._claim_run),
         )
-        self.event_log = EventLog(outside.clock)
         self.state = StackState(self.fleet, self.load)
         self.turns = ChangeLock(self.fleet, Actor(options.holder), self._tell_step)
         self.controls = Controls(self.state, self.turns, self.load, self.event_log, self._tell_step)
@@ -150,7 +150,7 @@ class Session:
             self.controls, self.driving, faults, self.roles, self.restorer, self.rig, self._share_mark
         )
         self.monitor.on_remade = self.console.forget
-        self.recording = Recording(outside.recorder, lambda text: self.event_log.tell(Severity.WARN, text))
+        self.recording = Recording(outside.recorder, partial(self.event_log.tell, Severity.WARN))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
         self._closed = asyncio.Event()
@@ -338,10 +338,6 @@ class Session:
     async def _claim_run(self, least: int) -> int:
         """The number of a run of client logs."""
         return await claim_run(self.fleet.keeper, self.fleet.roster, least)
-
-    def _load_ended(self, why: str) -> None:
-        """Our load's process ended by itself."""
-        self.event_log.tell(Severity.BAD, why)
 
     async def _share_mark(self, text: str) -> None:
         """Keep a mark with the stack, for all who watch."""

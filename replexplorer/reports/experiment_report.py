@@ -10,6 +10,7 @@ from replexplorer.core.experiment.drill_result import DrillResult, stretches_of
 from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Published, Summary
 from replexplorer.core.experiment.matrix import IN_WORDS, TITLE, CellResult, MatrixResult
+from replexplorer.core.experiment.sweep_result import Swept
 from replexplorer.core.history.series import Digest
 from replexplorer.core.server.comeback import Replication
 from replexplorer.core.server.exposure import FAILURES
@@ -32,6 +33,7 @@ from replexplorer.reports.report import (
     words,
 )
 from replexplorer.reports.svg import Window, bar_chart
+from replexplorer.reports.sweep_report import sweep_blocks, sweep_facts
 
 Facts = list[tuple[str, str]]
 _BEFORE_S: Final = 3.0
@@ -44,7 +46,7 @@ _SMALL: Final = 10
 def experiment_report(result: ExperimentResult, ticks: Sequence[Tick] = ()) -> Report:
     """What a run of any experiment found; charts over time are drawn of the `ticks` that were recorded. Of
     the matrix nothing is drawn: it is many drills."""
-    title, more = "", ""
+    name, verdict, title, more = result.experiment.name, result.verdict, "", ""
     own: Sequence[tuple[str, str]]
     blocks: Iterator[Block]
     match result:
@@ -56,13 +58,18 @@ def experiment_report(result: ExperimentResult, ticks: Sequence[Tick] = ()) -> R
             title, own, blocks = result.drill.title, list(_drill_facts(result)), _drill_blocks(result, ticks)
         case MatrixResult():
             title, own, blocks = TITLE, [("load", f"{result.clients} clients")], _matrix_blocks(result)
+        case Swept(sweep=sweep):
+            passes = "" if sweep.repeats == 1 else f", {sweep.repeats} passes"
+            more = f": {sweep.duration_s:g} s a run{passes}, seed {result.seed}"
+            name, verdict = sweep.title, ""
+            own, blocks = list(sweep_facts(result)), sweep_blocks(result)
         case _:
             raise TypeError(f"no report of {result!r}")
     facts: Facts = [("", title)] if title else []
     facts.append(("", measured_on(result.server, result.started_wall_s, quick=result.quick) + more))
     facts += [] if result.conditions is None else rows(result.conditions)
     facts += [] if result.aborted is None else [("aborted", result.aborted)]
-    return Report(result.experiment.name, [*facts, *own], [*blocks, again(result.again)], result.verdict)
+    return Report(name, [*facts, *own], [*blocks, again(result.again)], verdict)
 
 
 def _judged(result: ExperimentResult) -> ReportTable:

@@ -13,15 +13,13 @@ from replexplorer.core.system import Conditions
 from replexplorer.core.text import duration_text, number
 from replexplorer.formats.scenes import SHIPPED, scene_keys
 from replexplorer.reports.conditions import again as commands_of
-from replexplorer.reports.conditions import cost_table, measured_on, others, rows
+from replexplorer.reports.conditions import cost_table, others
 from replexplorer.reports.report import (
     Block,
-    Report,
     ReportChart,
     ReportColumn,
     ReportNotes,
     ReportTable,
-    again,
     numbers,
 )
 from replexplorer.reports.svg import heat_chart
@@ -78,24 +76,16 @@ def under(swept: Swept, conditions: Conditions) -> None:
     swept.again = [up, *made, *rest]
 
 
-def sweep_report(swept: Swept) -> Report:
+def sweep_facts(swept: Swept) -> Iterator[tuple[str, str]]:
+    """What was swept beside the knobs."""
+    if swept.workload is not None:
+        yield "workload", swept.workload
+    for name, knobs in swept.scenes.items():
+        yield f"scene {name}", ", ".join(f"{key}={value}" for key, value in knobs.items())
+
+
+def sweep_blocks(swept: Swept) -> Iterator[Block]:
     """What the sweep found."""
-    sweep = swept.sweep
-    passes = "" if sweep.repeats == 1 else f", {sweep.repeats} passes"
-    runs = f"{sweep.duration_s:g} s a run{passes}, seed {swept.seed}"
-    facts = [
-        ("", f"{measured_on(swept.server, swept.started_wall_s)}: {runs}"),
-        *([] if swept.conditions is None else rows(swept.conditions)),
-        *([] if swept.workload is None else [("workload", swept.workload)]),
-        *(
-            (f"scene {name}", ", ".join(f"{key}={value}" for key, value in knobs.items()))
-            for name, knobs in swept.scenes.items()
-        ),
-    ]
-    return Report(f"Sweep of {sweep.grid.text}", facts, [*_blocks(swept), again(swept.again)])
-
-
-def _blocks(swept: Swept) -> Iterator[Block]:
     grid, figures = swept.sweep.grid, swept.cells
     yield ReportNotes([METHOD], kind="lines", in_text=False)
     yield sweep_table(grid, figures, passes_text(swept.sweep, figures))

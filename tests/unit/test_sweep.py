@@ -41,9 +41,10 @@ from replexplorer.core.text import duration_text
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.run import RunJournal
 from replexplorer.formats.documents import plain
+from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import Report, html, markdown
 from replexplorer.reports.svg import heat_chart
-from replexplorer.reports.sweep_report import passes_text, sweep_report, sweep_table, under
+from replexplorer.reports.sweep_report import passes_text, sweep_table, under
 from tests.known import known
 from tests.unit.test_cli_load import conditions
 
@@ -400,8 +401,8 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapsh
     )
     under(swept, measured_under)
     swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
-    assert markdown(sweep_report(swept)).replace(__version__, "VERSION") == snapshot
-    [drawing] = drawings(sweep_report(swept))
+    assert markdown(experiment_report(swept)).replace(__version__, "VERSION") == snapshot
+    [drawing] = drawings(experiment_report(swept))
     assert {"clients", "scene", "none", "200.0"} <= {each.text for each in drawing.findall("{*}text")}
 
 

@@ -22,7 +22,7 @@ from replexplorer.core.experiment.lab import Lab, PhaseResult
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.phase import Act
-from replexplorer.ports import Reporter, Sql, ask
+from replexplorer.ports import Reporter, Sql, ask, execute
 
 if TYPE_CHECKING:
     from replexplorer.engine.experiment.stack_api import StackApi
@@ -122,8 +122,7 @@ _WAYS: Final[dict[str, dict[str, Sequence[str]]]] = {
 
 async def do(sql: Sql, *statements: str) -> None:
     """Run statements one after the other."""
-    for statement in statements:
-        await sql.query(statement, deadline_s=WITHIN_S)
+    await execute(sql, statements, deadline_s=WITHIN_S)
 
 
 async def _counted(sql: Sql, table: str) -> int:

@@ -21,8 +21,8 @@ from replexplorer.core.experiment.sweep_result import Swept, figures_of, heat_ma
 from replexplorer.core.text import duration_text
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.reports.experiment_report import experiment_report
-from replexplorer.reports.report import Report, block_text, markdown, plain_text
-from replexplorer.reports.sweep_report import sweep_report, sweep_table
+from replexplorer.reports.report import block_text, markdown, plain_text
+from replexplorer.reports.sweep_report import sweep_table
 from replexplorer.ui.experiments import ExperimentControl
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.lists import ChoiceScreen, Listed, ListScreen, key_hints
@@ -183,10 +183,6 @@ def _details(lab: NamedExperiment, width: int) -> Sequence[Line]:
     return [row for head, text in told if text for row in hung([(f"    {head:<10}", "muted")], text, width)]
 
 
-def _report(result: ExperimentResult) -> Report:
-    return sweep_report(result) if isinstance(result, Swept) else experiment_report(result)
-
-
 def _result(result: ExperimentResult, width: int) -> Listed:
     """The report of a run as the command line prints it: published, predicted and measured; what holds, with
     its evidence."""
@@ -199,7 +195,7 @@ def _result(result: ExperimentResult, width: int) -> Listed:
         (f"{'quick' if result.quick else 'full'}, {began}   ", "muted"),
         *key_hints(("c", "copy")),
     ]
-    rows = [_report_row(line) for line in plain_text(_report(result), width).splitlines()]
+    rows = [_report_row(line) for line in plain_text(experiment_report(result), width).splitlines()]
     return Listed(title, rows, copies=partial(_as_markdown, result))
 
 
@@ -208,7 +204,7 @@ def _as_markdown(result: ExperimentResult) -> tuple[str, str]:
     experiment, quick = result.experiment, ["--quick"] if result.quick else []
     if not result.again:
         result.again = [shlex.join(["replexplorer", experiment.kind, "run", experiment.name, *quick])]
-    return markdown(_report(result)), f"{experiment.kind} {experiment.name} as Markdown"
+    return markdown(experiment_report(result)), f"{experiment.kind} {experiment.name} as Markdown"
 
 
 def _report_row(line: str) -> Line:
