@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -62,14 +61,6 @@ async def test_a_driver_that_forgets_the_cancel_is_cancelled_all_the_same(
     assert done == {task}
     assert task.cancelled()
     assert connection.closed is (driver is made)
-
-
-async def test_a_login_that_nobody_cancels_says_what_happened() -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    with pytest.raises(ServerUnreachable, match=f"no MySQL server answers at 127.0.0.1:{port}"):
-        await log_in("127.0.0.1", port, "u", "p")
 
 
 @contextlib.asynccontextmanager

@@ -63,7 +63,7 @@ def test_another_run_s_log_is_refused() -> None:
         read_run([("0.log", f"{HEAD}{RUN}\n".encode()), ("1.log", f"{HEAD}{RUN + 1}\n".encode())])
 
 
-def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost() -> None:
+def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: object) -> None:
     log = log_of(
         *("t 1000", "i 1 1", "a 1 1 2000", "i 1 2", "a 1 2 52000", "i 1 3", "a 1 3 90000", "i 1 4"),
         *("i 2 1", "f 2 1 1290", "i 2 2"),
@@ -76,20 +76,7 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost() -> None:
         executed={"db1": f"{A}:1-9", "db2": f"{A}:1-5"},
         failed_at_us=100_000,
     )
-    assert (ledger.attempted, ledger.acknowledged, ledger.failed, ledger.unknown) == (6, 3, 1, 2)
-    assert (ledger.lost, ledger.lost_sample) == (2, ((1, 3), (1, 2)))
-    assert (ledger.newest_lost_age_ms, ledger.oldest_lost_age_ms) == (10.0, 48.0)
-    assert (ledger.unknown_present, ledger.unknown_absent) == (0, 2)
-    assert ledger.phantom_reads == 3
-    assert (ledger.clients, ledger.clients_with_loss, ledger.most_lost_of_one_client) == (2, 1, 2)
-    old, new = ledger.nodes["db1"], ledger.nodes["db2"]
-    assert (old.rows, old.missing, old.extra, old.errant_gtids) == (5, 0, 4, f"{A}:6-9")
-    assert (new.rows, new.missing, new.extra, new.errant_gtids) == (1, 2, 0, "")
-    document = plain(ledger)
-    assert document["lost_sample"] == [[1, 3], [1, 2]]
-    assert document["nodes"]["db1"] == {
-        "rows": 5, "missing": 0, "extra": 4, "errant_gtids": f"{A}:6-9"
-    }  # fmt: skip
+    assert plain(ledger) == snapshot
 
 
 def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:

@@ -62,14 +62,6 @@ def test_the_interval_holds_the_true_percentile(phi: float, a_second: int) -> No
     assert all(held[percent] >= 0.88 * known[percent] for percent in PERCENTS), held
 
 
-def test_latencies_that_move_together_are_worth_less() -> None:
-    """The interval of independent commits would be far too narrow here."""
-    found = known(measured(random.Random(3), 60, 60, 0.6)[50])
-    low, high = map(known, found.bounds(1.0))
-    independent = WITHIN * found.value * 1.2533 / 3600**0.5
-    assert (high - low) / 2 > 3 * independent
-
-
 def test_a_percentile_without_commits_above_it_has_no_upper_bound() -> None:
     """200 commits have two above their p99: how far it may reach is not known."""
     found = measured(random.Random(4), 20, 10, 0.0)

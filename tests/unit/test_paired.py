@@ -9,8 +9,7 @@ from math import exp, log
 import pytest
 
 from bench import paired
-from bench.figure import Figure, shift_figure
-from bench.page import page
+from bench.figure import shift_figure
 from tests.known import known
 
 
@@ -71,27 +70,3 @@ async def test_a_drift_is_no_difference_and_a_tie_is_not_decided() -> None:
     swaying = [3.0 + (-1) ** (at // 2) * at / 8 for at in range(len(with_it))]
     assert shift_figure("P3", "more", swaying, [0.0] * len(swaying), most=3.0).holds is None
     assert shift_figure("P3", "more", with_it[:2], without[:2], most=3.5).holds is None
-
-
-def test_the_page_has_a_row_for_each_figure_in_the_order_of_the_targets() -> None:
-    run = {
-        "began": "2026-01-02T03:04:05+00:00",
-        "machine": {
-            "cpu": None, "cores": 2, "memory_bytes": 24 * 2**30, "kernel": "Linux 6", "architecture": "x",
-        },
-        "server": "mysql 9.7.4, one replica",
-        "load_average": [0.5, 0.25, 0.0],
-        "sections": {"link": 12.3, "parity": 4.0},
-        "figures": [
-            Figure("link", "CPU | a packet", "<= 8", "9", False).document(),
-            Figure("P10", "RTT", "+- 1", "1", None).document(),
-            Figure("P2", "TPS", ">= 0.97", "0.99", True).document(),
-        ],
-    }  # fmt: skip
-    lines = list(page([run]))
-    assert "; processor unknown; 2 cores, 24 GiB; Linux 6 x; mysql 9.7.4, one replica; " in "\n".join(lines)
-    assert [line for line in lines if line.startswith("| ")][1:] == [
-        "| P2 | TPS | >= 0.97 | 0.99 | yes |",
-        "| P10 | RTT | +- 1 | 1 | ? |",
-        "| link | CPU / a packet | <= 8 | 9 | NO |",
-    ]

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.formats.paths import shipped_tour
-from tests.pictures import CAST, CAST_SIZE, PICTURE, script
+from tests.pictures import CAST, CAST_SIZE, script
 
 AGAIN = "run `make pictures`"
 
@@ -28,8 +28,3 @@ def test_the_cast_has_a_marker_for_every_caption_and_change_of_the_play() -> Non
         ]
     told = [int(each[1:].partition(")")[0]) for each in markers if each.startswith("(")]
     assert told[: len(marks)] == marks, AGAIN
-
-
-def test_the_picture_is_that_of_the_play() -> None:
-    drawn = PICTURE.read_text(encoding="utf-8").replace("&#160;", " ")
-    assert (script().title or "?") in drawn, AGAIN

@@ -13,7 +13,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.formats.play_script import WITHIN_S, PlayMoment, parse_conditions, read_play
+from replexplorer.formats.play_script import PlayMoment, parse_conditions, read_play
 from tests.fakes.facade import make_tick
 
 PLAY = """\
@@ -33,28 +33,10 @@ caption
 """
 
 
-def test_each_line_is_one_step_in_the_order_of_the_file() -> None:
+def test_each_line_is_one_step_in_the_order_of_the_file(snapshot: object) -> None:
     script = read_play(PLAY, "ocean.play")
-    assert script.title == "Semi-sync across an ocean"
-    assert [(line.number, line.word, line.rest) for line in script.lines] == [
-        (4, "caption", "Nobody waits for the replica yet"),
-        (5, "wait", "1.5s"),
-        (6, "key", "s"),
-        (7, "until", "protected within 20s"),
-        (8, "mark", "semi-sync is on"),
-        (9, "key", "slash"),
-        (10, "key", "r t"),
-        (11, "key", "enter shift+right ?"),
-        (12, "until", "tps < 20 and not blocked"),
-        (13, "caption", ""),
-    ]
-    assert [line.length_s for line in script.lines if line.length_s] == [1.5, 20.0, WITHIN_S]
-    assert [line.keys for line in script.lines if line.keys] == [
-        ("s",),
-        ("slash",),
-        ("r", "space", "t"),
-        ("enter", "shift+right", "question_mark"),
-    ]
+    steps = [(line.number, line.word, line.rest, line.length_s, line.keys) for line in script.lines]
+    assert [script.title, *steps] == snapshot
 
 
 @pytest.mark.parametrize(

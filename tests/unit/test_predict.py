@@ -125,18 +125,6 @@ def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(
     assert answer(capsys, "rtt=10ms", "semi_sync=on")["calibrated"]
 
 
-def test_a_knob_that_the_model_leaves_out_is_refused_and_named(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("replica_parallel_workers=16",), ("replica_parallel_workers=1,4",)):
-        assert main(["predict", *words]) == 2
-        assert "the model does not know replica_parallel_workers@db2: " in capsys.readouterr().err
-
-
-def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    document = answer(capsys, "load_mode=open", "rate=20")
-    assert document["tps"] == 20.0
-    assert document["limit"].startswith("the arrival rate: ")
-
-
 NOTHING = {"commits": 0, "low": 0, "high": 0, "age_ms": None}
 
 

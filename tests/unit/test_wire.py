@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from replexplorer.core import wire
-from replexplorer.core.knobs.catalogue import BY_KEY, Backing
-from replexplorer.core.link import PLAIN_FIELDS
-from replexplorer.core.server.disk import DISK_KNOBS
-from tests.sidecar import DIRECTORY
 
 SET_LINK = {
     "op": "set_link", "peer": "db2", "address": "172.18.0.3",
@@ -81,16 +77,3 @@ def test_an_agent_may_tell_more_than_the_app_knows() -> None:
 def test_what_is_no_answer_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(wire.Malformed):
         wire.answer(wire.AskHealth(), wire.written(HEALTH) | change)
-
-
-def test_what_a_knob_may_be_the_agent_takes() -> None:
-    for key, name in PLAIN_FIELDS.items():
-        (carried,) = [each for each in fields(wire.Shape) if each.name == name]
-        assert BY_KEY[key].backing is Backing.LINK
-        assert BY_KEY[key].default == carried.default
-    assert {each.name for each in fields(wire.SetDisk)} > set(DISK_KNOBS.values())
-
-
-def test_the_agent_knows_every_request() -> None:
-    answers = (DIRECTORY / "server.py").read_text()
-    assert [kind for kind in wire.REQUESTS.values() if f"case wire.{kind.__name__}(" not in answers] == []
