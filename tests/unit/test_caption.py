@@ -55,20 +55,12 @@ TURNED = (
         "semi-sync on: every commit now waits for db2, next door",
     ),
     (
-        tick(OFF, (4, None), semi_sync="off"), tick(ON, (4, None), semi_sync="on"),
-        "semi-sync on: every commit now waits for db2, 4.0 ms away",
-    ),
-    (
         tick(OFF, replicas=2, semi_sync="off"), tick(ON, replicas=2, semi_sync="on"),
         "semi-sync on: every commit now waits for the nearest of db2 and db3, 85 ms away",
     ),
     (
         tick(ON, replicas=3), tick(ON, replicas=3, semi_sync_replicas=2),
         "a commit needs 2 acknowledgements: it waits for the nearest 2 of db2, db3 and db4, 85 ms away",
-    ),
-    (
-        tick(ON, replicas=2), tick(ON, replicas=2, semi_sync_replicas=2),
-        "a commit needs 2 acknowledgements: it waits for db2 and db3, the farthest 85 ms away",
     ),
     (
         tick(ON), tick(ON, semi_sync_replicas=2),
@@ -86,7 +78,6 @@ TURNED = (
         tick(OFF, (0.0, 0.1)), tick(OFF, (25.0, 25.2)),
         "db2 is 25 ms away now: a commit does not wait for it",
     ),
-    (tick(ON, (25.0, 25.2)), tick(ON, (0.0, 0.1)), "db2 is 0 ms away now: a commit pays that round trip"),
     (
         tick(ON), tick(ON, sync_binlog=0),
         "sync_binlog 0: the binlog is fsynced when the system likes;"
@@ -134,7 +125,6 @@ TURNED = (
         "semi-sync has given up waiting: a commit is answered with its row on db1 alone",
     ),
     (tick(DEGRADED), tick(ON), "protected again: every commit waits for db2, 85 ms away"),
-    (tick(BLOCKED), tick(ON), "protected again: every commit waits for db2, 85 ms away"),
     (tick(BLOCKED), tick(OFF), "commits get through again"),
     (tick(ON), down(tick(ProtectionState.DOWN), "db1"), "db1 is down: no commit gets through"),
     (down(tick(ProtectionState.DOWN), "db1"), tick(ARMED), "db1 answers again: commits get through"),
@@ -150,10 +140,8 @@ def test_what_happened_in_a_sentence(before: Tick, now: Tick, said: str) -> None
 
 def test_another_source_is_said_before_anything_else() -> None:
     now = tick(BLOCKED)
-    nodes = tuple(replace(node, is_source=node.name == "db2") for node in now.nodes)
-    assert caption(tick(ON), replace(now, nodes=nodes)) == (
-        "db2 is the source now: clients write there, not to db1"
-    )
+    now = replace(now, nodes=tuple(replace(node, is_source=node.name == "db2") for node in now.nodes))
+    assert caption(tick(ON), now) == "db2 is the source now: clients write there, not to db1"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.key)
@@ -178,9 +166,8 @@ def test_any_turn_of_any_knob_is_one_short_sentence(data: st.DataObject) -> None
     value = data.draw(st.sampled_from(steps))
     view = replace(before.knobs[name], requested=value, effective=value)
     said = caption(before, replace(before, knobs={**before.knobs, name: view}))
-    assert said
-    assert len(said) <= MOST_CHARACTERS
-    assert "\n" not in said
+    assert 0 < len(said) <= MOST_CHARACTERS
+    assert said.isprintable()
     assert "None" not in said
 
 

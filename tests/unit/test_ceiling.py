@@ -12,7 +12,6 @@ from replexplorer.core.model.ceiling import (
     CeilingWatch,
     acknowledging_rtt_ms,
     beaten,
-    beaten_words,
     bound,
     local_cost_ms,
 )
@@ -96,12 +95,6 @@ def test_few_readings_say_nothing_and_those_of_other_settings_are_forgotten() ->
     assert found[-1] is not None
     assert watch.take(FAR, 95.0, 0.5, "rtt 20") is None
     assert watch.take(None, 95.0, 0.5, "rtt 20") is None
-
-
-def test_the_words_name_both_figures_and_what_they_can_mean() -> None:
-    words = beaten_words(Ceiling(88.5, 8, 87.4, 3.0, beaten_tps=95.0))
-    assert "95.0 > 88.5 TPS" in words
-    assert "87.4 ms" in words
 
 
 @pytest.mark.parametrize(("clients", "cost_ms"), [(1, 3.0), (8, 1.0)])

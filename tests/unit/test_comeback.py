@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from replexplorer.core.fault import Had
 from replexplorer.core.server.comeback import (
+    Comeback,
     Replication,
     binlog_bytes,
     compare,
@@ -21,10 +25,17 @@ B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
 WHOLE, BROKEN, DIVERGED = Replication.WHOLE, Replication.BROKEN, Replication.DIVERGED
 
 
+def back(
+    at_start: str, others: Mapping[str, str], purged: str = "", answered: str = "", **had: Any
+) -> Comeback:
+    """What db1 comes to, a source that had 100 transactions."""
+    all_had = Had({"db1": f"{A}:1-100"}, "", **had)
+    return compare("db1", A, all_had, others, at_start, purged, answered, is_source=True)
+
+
 @pytest.mark.parametrize(
     ("at_start", "purged", "replica", "lost", "only", "binlog_lost", "after"),
     [
-        (f"{A}:1-100", "", f"{A}:1-100", 0, 0, 0, WHOLE),
         (f"{A}:1-100", "", f"{A}:1-60", 0, 0, 0, WHOLE),
         (f"{A}:1-90", "", f"{A}:1-90", 10, 0, 0, WHOLE),
         (f"{A}:1-90", "", f"{A}:1-96", 10, 6, 0, DIVERGED),
@@ -37,21 +48,17 @@ WHOLE, BROKEN, DIVERGED = Replication.WHOLE, Replication.BROKEN, Replication.DIV
 def test_what_a_source_lost_and_what_becomes_of_its_replica(
     at_start: str, purged: str, replica: str, lost: int, only: int, binlog_lost: int, after: Replication
 ) -> None:
-    had = Had({"db1": f"{A}:1-100"}, "")
-    found = compare("db1", A, had, {"db2": replica}, at_start, purged, is_source=True)
-    assert gtid_count(found.lost) == lost
-    assert sum(map(gtid_count, found.only_on.values())) == only
-    assert gtid_count(found.binlog_lost or "") == binlog_lost
+    found = back(at_start, {"db2": replica}, purged)
+    counts = (found.lost, ",".join(found.only_on.values()), found.binlog_lost or "")
+    assert [gtid_count(gtids) for gtids in counts] == [lost, only, binlog_lost]
     assert found.replication == {"db2": after}
     assert set(found.differs) == (set() if after is WHOLE else {"db2"})
     assert bool(found.words("demo")) is bool(lost or binlog_lost)
 
 
 def test_the_words_say_how_many_are_where_and_the_remedy() -> None:
-    had = Had({"db1": f"{A}:1-100"}, "", binlog_bytes=2048)
     others = {"db2": f"{A}:1-98", "db3": f"{A}:1-94"}
-    found = compare("db1", A, had, others, f"{A}:1-95", f"{A}:1-95", is_source=True)
-    lines = found.words("demo")
+    lines = back(f"{A}:1-95", others, f"{A}:1-95", binlog_bytes=2048).words("demo")
     assert lines[0] == "db1 lost at least 5 transactions, 3 of them only on db2"
     assert lines[1] == "the binlog of db1 lost 95 transactions (2,048 bytes) that InnoDB has kept"
     assert "db2 has 3 transactions that db1 lost" in lines[2]
@@ -60,11 +67,9 @@ def test_the_words_say_how_many_are_where_and_the_remedy() -> None:
 
 
 def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen() -> None:
-    had = Had({"db1": f"{A}:1-100"}, "", first=f"{A}:1-95")
-    found = compare("db1", A, had, {"db2": f"{A}:1-100"}, f"{A}:1-100", "", is_source=True)
-    assert "may have lost its last commits" in found.words("demo")[0]
-    idle = Had({"db1": f"{A}:1-100"}, "", first=f"{A}:1-100")
-    assert not compare("db1", A, idle, {"db2": f"{A}:1-100"}, f"{A}:1-100", "", is_source=True).words("demo")
+    whole = f"{A}:1-100"
+    assert "may have lost its last commits" in back(whole, {"db2": whole}, first=f"{A}:1-95").words("demo")[0]
+    assert not back(whole, {"db2": whole}, first=whole).words("demo")
 
 
 @pytest.mark.parametrize(
@@ -86,14 +91,13 @@ def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen
             ],
         ),
         (f"{B}:1-500", ["db1 lost at least 5 transactions, 3 of them only on db2"]),
-        ("", ["db1 lost at least 5 transactions, 3 of them only on db2"]),
     ],
-)  # fmt: skip
+)
 def test_what_clients_were_answered_is_counted_exactly(answered: str, lines: list[str]) -> None:
-    had = Had({"db1": f"{A}:1-100"}, "", first=f"{A}:1-95")
-    found = compare("db1", A, had, {"db2": f"{A}:1-98"}, f"{A}:1-95", "", answered, is_source=True)
+    others, first = {"db2": f"{A}:1-98"}, f"{A}:1-95"
+    found = back(f"{A}:1-95", others, answered=answered, first=first)
     assert [line for line in found.words("demo") if line.startswith("db1 lost")] == lines
-    whole = compare("db1", A, had, {"db2": f"{A}:1-98"}, f"{A}:1-105", "", answered, is_source=True)
+    whole = back(f"{A}:1-105", others, answered=answered, first=first)
     assert bool(whole.words("demo")) is not answered.startswith(A)
 
 
@@ -127,8 +131,7 @@ def test_rows_can_be_gone_though_their_gtids_are_there(
     loses: bool, purged: str, rows: tuple[int, int] | None, after: Replication
 ) -> None:
     """Not where InnoDB had more than the binlog: it keeps rows and GTIDs together."""
-    had = Had({"db1": f"{A}:1-100"}, "", loses_rows=loses)
-    found = compare("db1", A, had, {"db2": f"{A}:1-100"}, f"{A}:1-100", purged, is_source=True)
+    found = back(f"{A}:1-100", {"db2": f"{A}:1-100"}, purged, loses_rows=loses)
     assert (found.rows, found.after) == (rows, after)
 
 

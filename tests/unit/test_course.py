@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.server.protection import ProtectionState
@@ -30,12 +32,30 @@ STALL = course(
     (18.0, PROTECTED, 3, 1_000),
     (20.0, PROTECTED, 3, 1_000),
 )
+RESET = course((0.0, PROTECTED, 5, 70), (1.0, PROTECTED, 1, 7))
+UNREAD = course((0.0, PROTECTED, None, None), (1.0, PROTECTED, None, None))
 
 
-def test_a_stall_and_a_fall_back_are_counted_in_seconds_and_commits() -> None:
-    passage = STALL.between(1.0, 20.0)
-    assert passage.seconds == {"protected": 5.0, "blocked": 10.0, "degraded": 4.0}
-    assert (passage.fallbacks, passage.unprotected) == (1, 900)
+@pytest.mark.parametrize(
+    ("course", "from_s", "to_s", "seconds", "fallbacks", "unprotected"),
+    [
+        (STALL, 1.0, 20.0, {"protected": 5.0, "blocked": 10.0, "degraded": 4.0}, 1, 900),
+        (STALL, 18.5, 20.5, {"protected": 2.0}, 0, 0),  # what came before the measurement is not its
+        (RESET, 0.0, 2.0, {"protected": 2.0}, 1, 7),  # a counter that fell has begun anew
+        (UNREAD, 0.0, 2.0, {"protected": 2.0}, None, None),  # unknown and not 0
+        (Course(), 0.0, 2.0, {}, None, None),
+    ],
+)
+def test_states_in_seconds_and_what_was_counted_meanwhile(
+    course: Course,
+    from_s: float,
+    to_s: float,
+    seconds: dict[str, float],
+    fallbacks: int | None,
+    unprotected: int | None,
+) -> None:
+    passage = course.between(from_s, to_s)
+    assert (passage.seconds, passage.fallbacks, passage.unprotected) == (seconds, fallbacks, unprotected)
 
 
 def test_blocked_begins_with_the_oldest_commit_that_waits_as_its_event_does() -> None:
@@ -58,23 +78,6 @@ def test_events_stand_in_the_order_in_which_things_happened() -> None:
     events = tuple(Event(at_s, 0.0, Severity.WARN, "x") for at_s in (10.8, 10.0))
     found.add(replace(make_tick(11.0), events=events))
     assert [event.at_s for event in found.between(0.0, 20.0).events] == [10.0, 10.8]
-
-
-def test_what_came_before_the_measurement_is_not_its() -> None:
-    passage = STALL.between(18.5, 20.5)
-    assert passage.seconds == {"protected": 2.0}
-    assert (passage.fallbacks, passage.unprotected) == (0, 0)
-
-
-def test_a_counter_that_fell_has_begun_anew() -> None:
-    passage = course((0.0, PROTECTED, 5, 70), (1.0, PROTECTED, 1, 7)).between(0.0, 2.0)
-    assert (passage.fallbacks, passage.unprotected) == (1, 7)
-
-
-def test_what_nobody_could_read_is_unknown_and_not_0() -> None:
-    passage = course((0.0, PROTECTED, None, None), (1.0, PROTECTED, None, None)).between(0.0, 2.0)
-    assert (passage.fallbacks, passage.unprotected) == (None, None)
-    assert Course().between(0.0, 2.0).seconds == {}
 
 
 def test_marks_and_faults_within_it_are_kept_and_plain_news_are_not() -> None:

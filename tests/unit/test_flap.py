@@ -23,8 +23,7 @@ PEER, ADDRESS = "db2", "172.18.0.3"
 
 @pytest.mark.parametrize(
     ("wall_s", "is_down", "rest_s"),
-    [(100.0, True, 2.0), (101.5, True, 0.5), (102.0, False, 3.0), (104.0, False, 1.0), (105.0, True, 2.0),
-     (99.0, False, 1.0), (1105.5, True, 1.5)],
+    [(100.0, True, 2.0), (102.0, False, 3.0), (99.0, False, 1.0), (1105.5, True, 1.5)],
 )  # fmt: skip
 def test_the_phase_follows_from_the_clock_alone(wall_s: float, is_down: bool, rest_s: float) -> None:
     found = Flap(2.0, 3.0, 100.0).phase(wall_s)

@@ -74,20 +74,6 @@ def test_what_is_no_gtid_is_left_out() -> None:
     assert (gtid_count("nonsense"), gtid_count(""), gtid_count(f"{A}:9-3")) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("gtids", "count"),
-    [
-        ("", 0),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:7", 1),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:7", 4),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3,\n126b97b4-e5bd-11f1-b2e2-0242ac140002:5", 4),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:tag1:1-2", 5),
-    ],
-)
-def test_a_gtid_set_is_counted(gtids: str, count: int) -> None:
-    assert gtid_count(gtids) == count
-
-
 @given(sets, sets)
 def test_subtraction_is_that_of_sets(left: dict[str, set[int]], right: dict[str, set[int]]) -> None:
     there, here = text_of(left), text_of(right)
