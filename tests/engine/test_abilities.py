@@ -8,7 +8,6 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.session import Session
 from replexplorer.ports import Ability, UpOptions
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 from tests.turning import turn
 
@@ -28,22 +27,18 @@ def without(session: Session, *abilities: Ability) -> Session:
         (Ability.DELAY_FSYNC, "fsync_delay", "sync_binlog"),
     ],
 )
-def test_a_knob_that_nothing_can_turn_is_absent(ability: Ability, absent: str, present: str) -> None:
-    @virtual
-    async def check() -> None:
-        world = World()
-        async with world.attached() as session:
-            without(session, ability)
-            names = {name.key for name in session.state.names()}
-            assert absent not in names
-            assert {present, "clients"} <= names
-            with pytest.raises(UsageError, match=f"{absent} is not available: nothing here can turn it"):
-                session.console.parse(f"{absent}=1")
-            await turn(session, f"{present}=1")
-            await session.console.reset()
-        assert absent not in str(world.document.content["knobs"])
-
-    check()
+async def test_a_knob_that_nothing_can_turn_is_absent(
+    world: World, session: Session, ability: Ability, absent: str, present: str
+) -> None:
+    without(session, ability)
+    names = {name.key for name in session.state.names()}
+    assert absent not in names
+    assert {present, "clients"} <= names
+    with pytest.raises(UsageError, match=f"{absent} is not available: nothing here can turn it"):
+        session.console.parse(f"{absent}=1")
+    await turn(session, f"{present}=1")
+    await session.console.reset()
+    assert absent not in str(world.document.content["knobs"])
 
 
 async def test_servers_that_nobody_may_stop_have_no_process(world: World, session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -13,35 +14,38 @@ from replexplorer.engine.session import Session
 from tests.fakes.world import CREATING_S, World, tasks_left
 
 
-async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after() -> None:
+def killed_first(world: World) -> None:
+    """As a busy daemon removes a stack."""
+    for node in world.node_names:
+        world.crash(node)
+        world.sidecars[node].stop()
+    asyncio.get_running_loop().call_later(8, world.remove)
+
+
+@pytest.mark.parametrize(
+    ("exists", "end"),
+    [(False, World.remove), (False, World._make), (True, killed_first)],
+    ids=["removed", "made anew in another shell", "killed before it is removed"],
+)
+async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
+    exists: bool, end: Callable[[World], None]
+) -> None:
     """It waited 90 s and blamed the primary's log."""
-    world = World(exists=False)
-    world.servers_stay_away = True
-    session = world.session("up")
-    coming = asyncio.create_task(session.up(lambda *_: None))
-    await asyncio.sleep(CREATING_S + 2)
-    world.remove()
-    began_s = asyncio.get_running_loop().time()
-    with pytest.raises(TakenAway, match="stack 'default' was removed while it came up") as caught:
-        await coming
-    assert asyncio.get_running_loop().time() - began_s < 2.0
-    assert caught.value.exit_code == 4
-    assert world.removals == 0
-    await session.disconnect()
-    assert tasks_left() == []
-
-
-async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() -> None:
-    world = World(exists=False)
-    world.servers_stay_away = True
+    world = World(exists=exists)
+    world.servers_stay_away = not exists
+    for server in world.servers.values():
+        server.starting = exists
     session = world.session("up")
     coming = asyncio.create_task(session.up(lambda *_: None))
     await asyncio.sleep(CREATING_S + 0.2)
-    world._make()  # `down` and `up` in two other shells
-    with pytest.raises(TakenAway):
+    end(world)
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(TakenAway, match="stack 'default' was removed while it came up") as caught:
         await coming
-    assert (world.exists, world.removals) == (True, 0)
+    assert asyncio.get_running_loop().time() - began_s < 10.0
+    assert (caught.value.exit_code, world.removals) == (4, 0)
     await session.disconnect()
+    assert tasks_left() == []
 
 
 @pytest.mark.parametrize(
@@ -80,24 +84,6 @@ async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why
         await coming
     assert (raised.value.message, raised.value.hint) == (words, remedy)
     assert asyncio.get_running_loop().time() - began_s < 5.0
-    await session.disconnect()
-
-
-async def test_containers_that_are_killed_before_they_are_removed_are_taken_away_not_ended(
-    world: World,
-) -> None:
-    for server in world.servers.values():
-        server.starting = True
-    session = world.session("up")
-    coming = asyncio.create_task(session.up(lambda *_: None))
-    await asyncio.sleep(2)
-    for node in world.node_names:
-        world.crash(node)
-        world.sidecars[node].stop()
-    await asyncio.sleep(8)  # a busy daemon
-    world.remove()
-    with pytest.raises(TakenAway):
-        await coming
     await session.disconnect()
 
 

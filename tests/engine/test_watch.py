@@ -33,29 +33,15 @@ LOST = ("semi_sync on", "sync_binlog 0")
 
 
 async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(world: World) -> None:
-    async with world.started(reapply="ask", asks=True) as session:
+    async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
         world.restart("db1")
         event = await told(session, "db1 restarted and lost")
         assert "reapply" not in event.text
-        tick = await until_tick(session, lambda tick: tick.lost)
-        assert tick.lost == LOST
+        assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
         await asyncio.sleep(10)
         assert not world.primary.enabled
-        await session.console.give_back(True)
-        event = await told(session, "re-applied: ")
-        assert event.severity is Severity.MARK
-        assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
-        assert (await until_tick(session, lambda _: True)).lost == ()
-
-
-async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(world: World) -> None:
-    async with world.started(reapply="ask", asks=True) as session:
-        await turn(session, *REQUESTS)
-        await asyncio.sleep(5)
-        world.restart("db1")
-        await until_tick(session, lambda tick: tick.lost)
         await session.console.give_back(False)
         await told(session, "left as it came: semi_sync, sync_binlog")
         await asyncio.sleep(20)
@@ -64,19 +50,13 @@ async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(
         assert world.requested["semi_sync"] == "on"
         world.restart("db1")
         assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
-
-
-async def test_what_another_app_gives_back_is_not_asked_for_any_more(world: World) -> None:
-    async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
-        await turn(session, *REQUESTS)
-        await asyncio.sleep(5)
-        world.restart("db1")
-        await until_tick(session, lambda tick: tick.lost)
         await turn(other, "sync_binlog=0")
-        tick = await until_tick(session, lambda tick: tick.lost != LOST)
-        assert tick.lost == ("semi_sync on",)
-        await turn(other, "semi_sync=on")
-        await until_tick(session, lambda tick: not tick.lost)
+        assert (await until_tick(session, lambda tick: tick.lost != LOST)).lost == ("semi_sync on",)
+        await session.console.give_back(True)
+        event = await told(session, "re-applied: ")
+        assert event.severity is Severity.MARK
+        assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
+        assert (await until_tick(session, lambda _: True)).lost == ()
         before = len(world.changes)
         await session.console.give_back(True)
         assert len(world.changes) == before
