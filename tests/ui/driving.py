@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from textual.widgets import Static
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed, DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
@@ -39,6 +40,14 @@ def painted(widget: Widget) -> list[list[tuple[str, str]]]:
     """What a widget of lines shows: each line's runs of text, with the words for their style."""
     assert isinstance(widget, Lines)
     return widget._painted
+
+
+def folded(ticks: Iterable[Tick]) -> Picture:
+    """What is shown after these."""
+    picture = Picture()
+    for tick in ticks:
+        picture.fold(tick)
+    return picture
 
 
 class ManualClock:
@@ -99,9 +108,23 @@ class Bench:
         told = (each.notification for each in self.messages if isinstance(each, Notify))
         return [f"{note.title}: {note.message}" if note.title else note.message for note in told]
 
+    async def opened(self, key: str) -> list[str]:
+        """The rows of the list that a key opens."""
+        await self.press(key)
+        await self.until(lambda: self.app.screen is not self.dashboard)
+        await self.until(lambda: bool(self.whole))
+        return self.whole
+
     async def told(self, words: str) -> None:
         """Wait until something with these words is told beside the screen."""
         await self.until(lambda: any(words in notice for notice in self.notices), words)
+
+    async def refuses(self, keys: Iterable[str], why: str) -> None:
+        """Press each twice: why it does nothing is told once, and of the next one again after a while."""
+        for number, key in enumerate(keys, 1):
+            self.clock.now_s += 10
+            await self.press(key, key)
+            assert self.notices == [why] * number, key
 
     async def done(self) -> None:
         """Wait for a command's end, and look for the next one's from then on."""

@@ -116,13 +116,6 @@ async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_wha
         assert not strip.display, "a stack that starts has no trouble yet"
 
 
-async def nodes_of(app: Bench) -> list[str]:
-    """The rows of the list of nodes."""
-    await app.press("N")
-    await app.until(lambda: bool(app.whole))
-    return app.whole
-
-
 @pytest.mark.parametrize("width", [80, 160])
 async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> None:
     fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'SOURCE'"
@@ -132,7 +125,7 @@ async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> No
         db3={"io_thread": "connecting", "lag_s": 75.0},
     )
     async with bench(tick, size=(width, 24)) as app:
-        told = " ".join(" ".join(await nodes_of(app)).split())
+        told = " ".join(" ".join(await app.opened("N")).split())
         for words in (
             "db1 up", "db2 up on error 12 ms 3 mysql", "db3 up connecting on 75.0 s",
             "Duplicate entry '7' for key 'SOURCE'",
@@ -146,7 +139,7 @@ async def test_a_round_trip_that_is_not_as_asked_stands_once_in_the_nodes() -> N
     apart = contradiction_of(tick.links[0])
     assert apart
     async with bench(altered(tick, links={"fault": apart}), size=(80, 24)) as app:
-        row = next(row for row in await nodes_of(app) if "link:" in row)
+        row = next(row for row in await app.opened("N") if "link:" in row)
         assert row.strip() == "link: asked 40 ms, measured 49.2 ms"
 
 
@@ -155,7 +148,7 @@ async def test_a_link_between_two_replicas_and_one_that_flaps_stand_below_their_
     flapping = replace(tick.links[0], flap=Flap(2.0, 0.5, 0.0), is_down=True)
     pair = replace(tick.links[1], replica="db2:db3")
     async with bench(replace(tick, links=(flapping, tick.links[1]), pairs=(pair,)), size=(100, 24)) as app:
-        rows = await nodes_of(app)
+        rows = await app.opened("N")
         at = {row.split()[0]: number for number, row in enumerate(rows) if row.startswith(" db")}
         assert rows[at["db2"] + 1].rstrip().endswith("measured 85.4 ms, flaps 2 s down, 0.5 s up, down now")
         assert rows[at["db3"] + 1].startswith("   link: asked 85 ms")

@@ -10,19 +10,13 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.words.states import CHIPS, STATES
 from tests.fakes.facade import WALL_S, change_event, make_tick
-from tests.ui.driving import Bench, bench
-
-
-async def opened(app: Bench, key: str) -> None:
-    await app.press(key)
-    await app.until(lambda: app.app.screen is not app.dashboard)
-    await app.until(lambda: bool(app.whole))
+from tests.ui.driving import bench
 
 
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_help_is_not_cut(width: int) -> None:
     async with bench(size=(width, 24)) as app:
-        await opened(app, "question_mark")
+        await app.opened("question_mark")
         assert all(len(row) <= width for row in app.whole)
         told = " ".join(" ".join(app.whole).split())
         for title in (action.title for action in ACTIONS):
@@ -35,7 +29,7 @@ async def test_a_long_event_is_read_whole_in_the_log() -> None:
     text = "semi-sync timed out: " + "commits are asynchronous " * 8 + "until a replica acknowledges"
     tick = make_tick(1.0, events=(Event(1.0, WALL_S, Severity.WARN, text),))
     async with bench(tick, size=(80, 24)) as app:
-        await opened(app, "L")
+        await app.opened("L")
         assert text in " ".join(" ".join(app.whole).split())
         assert len(app.whole) > 2
 
@@ -50,7 +44,7 @@ async def test_an_event_has_the_time_of_the_charts_and_the_local_time(size: tupl
         *title, newest = app.rows("#events")[:2] if size[0] > 80 else app.rows("#events")[:1]
         assert newest.startswith("1:02:30 09:57:30  21 clients 8 → 48")
         assert all("elapsed as on the charts, then local time" in line for line in title)
-        await opened(app, "L")
+        await app.opened("L")
         assert "elapsed as on the charts, then local time" in app.shown[0]
         assert app.whole == [
             "1:02:30 09:57:30  21 clients 8 → 48",
@@ -70,7 +64,7 @@ async def test_an_event_has_the_time_of_the_charts_and_the_local_time(size: tupl
 async def test_the_last_row_names_the_keys_that_work(key: str, keymap: dict[str, str], last: str) -> None:
     tick = make_tick(1.0, events=(Event(1.0, WALL_S, Severity.INFO, "begun"),))
     async with bench(tick, size=(80, 24), keymap=keymap) as app:
-        await opened(app, key)
+        await app.opened(key)
         await app.until(lambda: app.shown[-1].strip() == last, f"{app.shown[-1]!r}")
 
 
@@ -79,7 +73,7 @@ async def test_q_closes_the_list_that_is_open_and_not_the_program(key: str) -> N
     events = (Event(1.0, WALL_S, Severity.INFO, "begun"),)
     tick = make_tick(1.0, events=events, epochs=(Epoch(0, 0.0, "baseline", None, 619.0),))
     async with bench(tick, size=(80, 24)) as app:
-        await opened(app, key)
+        await app.opened(key)
         await app.press("q")
         await app.until(lambda: app.app.screen is app.dashboard)
         assert app.app.is_running
@@ -88,7 +82,7 @@ async def test_q_closes_the_list_that_is_open_and_not_the_program(key: str) -> N
 
 async def test_the_key_that_closes_follows_the_keymap() -> None:
     async with bench(size=(80, 24), keymap={"app.quit": "ctrl+x"}) as app:
-        await opened(app, "o")
+        await app.opened("o")
         await app.press("q")
         assert app.app.screen is not app.dashboard
         await app.press("ctrl+x")
@@ -97,7 +91,7 @@ async def test_the_key_that_closes_follows_the_keymap() -> None:
 
 async def test_q_is_a_letter_while_a_sweep_is_typed_and_closes_the_screen_else() -> None:
     async with bench(size=(80, 24)) as app:
-        await opened(app, "S")
+        await app.opened("S")
         await app.press("q")
         assert app.app.screen.query_one(Input).value.endswith("q")
         app.app.screen.set_focus(None)

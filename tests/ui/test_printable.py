@@ -9,8 +9,8 @@ import pytest
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from tests.fakes.facade import WALL_S, make_tick
-from tests.ui.driving import Bench, bench
+from tests.fakes.facade import WALL_S, altered, make_tick
+from tests.ui.driving import bench
 
 RED = "\x1b[31m"
 
@@ -21,32 +21,26 @@ def hostile_tick() -> Tick:
         Event(1.0, WALL_S, Severity.BAD, f"server said {RED}", 1),
         Event(1.0, WALL_S, Severity.WARN, "and \x9b2J\u202e\nmore"),
     )
-    tick = make_tick(1.0, events=events, epochs=(Epoch(1, 0.5, f"change {RED}", 1.0, 2.0),))
-    assert tick.load is not None
-    return replace(
-        tick,
-        load=replace(tick.load, fault=f"fault {RED}", state="waiting", driver=RED),
-        links=tuple(replace(link, fault=f"link {RED}") for link in tick.links),
-        disks=tuple(replace(disk, fault=f"disk {RED}") for disk in tick.disks),
-        nodes=tuple(replace(node, version=f"9{RED}", host=RED) for node in tick.nodes),
-        knobs={name: replace(view, note=f"note {RED}") for name, view in tick.knobs.items()},
+    tick = altered(
+        make_tick(1.0, events=events, epochs=(Epoch(1, 0.5, f"change {RED}", 1.0, 2.0),)),
+        load={"fault": f"fault {RED}", "state": "waiting", "driver": RED},
+        links={"fault": f"link {RED}"},
+        disks={"fault": f"disk {RED}"},
+        db1={"version": f"9{RED}", "host": RED},
+        db2={"version": f"9{RED}", "host": RED},
     )
-
-
-def drawn(app: Bench) -> str:
-    """Every character that the screen now shows."""
-    return "\n".join(strip.text for strip in app.app.screen._compositor.render_strips())
+    return replace(tick, knobs={name: replace(view, note=f"note {RED}") for name, view in tick.knobs.items()})
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)])
 async def test_no_screen_draws_it(size: tuple[int, int]) -> None:
     async with bench(hostile_tick(), size=size) as app:
         if size[0] == 160:
-            assert r"server said \x1b[31m" in drawn(app)
+            assert r"server said \x1b[31m" in app.screen_text
         for key in ("", "L", "l", "o", "question_mark", "e"):
             if key:
                 await app.press(key)
-            assert drawn(app).replace("\n", "").isprintable(), key
+            assert "".join(app.shown).isprintable(), key
             while app.app.screen is not app.dashboard:
                 await app.press("escape")
 

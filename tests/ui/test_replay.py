@@ -16,12 +16,11 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay, Tape
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import FakeFacade, make_tick
-from tests.ui.driving import Bench, ManualClock
+from tests.ui.driving import Bench, ManualClock, folded
 
 MARKS_S = (4.0, 10.0)
 LENGTH_S = 20.0
@@ -134,13 +133,11 @@ async def test_space_plays_and_pauses() -> None:
 
 async def test_what_turns_something_live_says_why_it_does_not() -> None:
     async with playing() as player:
-        for number, key in enumerate("swprxumRfiSoYPA8", 1):
-            player.clock.now_s += 10
-            await player.press(key)
-            assert player.notices == ["a recording: nothing can be turned"] * number, key
+        keys = "swprxumRfiSoYPA8"
+        await player.refuses(keys, "a recording: nothing can be turned")
         player.clock.now_s += 10
         player.dashboard.query_one("#knobs", KnobPanel).post_message(KnobPanel.Stepped(1))
-        await player.until(lambda: len(player.notices) == number + 1)
+        await player.until(lambda: len(player.notices) == len(keys) + 1)
         assert player.dashboard.board.staged == {}
         assert player.app.screen is player.dashboard
 
@@ -197,9 +194,7 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
 def test_the_tour_that_ships_says_one_length_of_its_outage() -> None:
     """In the ledger's verdict, in the chart's span and in the log."""
     tape = SessionReader(shipped_tour())
-    picture = Picture()
-    for tick in tape.ticks():
-        picture.fold(tick)
+    picture = folded(tape.ticks())
     assert picture.tick is not None
     [epoch] = [each for each in picture.tick.epochs if each.title == "partition"]
     assert epoch.after is not None

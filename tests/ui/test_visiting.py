@@ -22,10 +22,7 @@ async def test_the_latency_is_the_mean_of_the_server_s_counters() -> None:
 async def test_without_leave_nothing_is_turned_and_one_line_says_how() -> None:
     facade = Watched()
     async with bench(attached(1.0), attached(1.5), facade=facade, visits=True) as running:
-        for number, key in enumerate(("right", "n", "4", "f"), 1):
-            running.clock.now_s += 10
-            await running.press(key)
-            assert running.notices == [LOOKS_ONLY] * number, key
+        await running.refuses(("right", "n", "4", "f"), LOOKS_ONLY)
         assert [what for what, _ in facade.calls] == ["start"]
 
 
@@ -36,10 +33,7 @@ async def test_with_leave_settings_are_turned_and_nothing_else() -> None:
         refused = [
             key for action in DASHBOARD if action.method in ATTACHED.refused for key in keys_of(action.id, {})
         ]
-        for number, key in enumerate(refused, 1):
-            running.clock.now_s += 10
-            await running.press(key)
-            assert running.notices == [TURNS_ONLY] * number, key
+        await running.refuses(refused, TURNS_ONLY)
         assert [what for what, _ in facade.calls] == ["start"]
         await running.press(keys_of("semisync.toggle", {})[0])
         await running.until(lambda: bool(facade.called("set")), "the change")

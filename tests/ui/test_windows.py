@@ -13,7 +13,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import WALL_S, altered, change_event, down, make_tick
-from tests.ui.driving import bench
+from tests.ui.driving import bench, folded
 
 BLOCKED, DEGRADED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
 
@@ -34,13 +34,6 @@ def under(tick: Tick, kind: str, node: str = "db1", value: str | None = None, si
 
 def dropping(at_s: float, dropped: int) -> Tick:
     return altered(make_tick(at_s), load={"mode": "open", "dropped": dropped})
-
-
-def seen(*ticks: Tick) -> Picture:
-    picture = Picture()
-    for tick in ticks:
-        picture.fold(tick)
-    return picture
 
 
 def windows(picture: Picture, chart: str = "tps") -> list[str]:
@@ -123,7 +116,7 @@ RESTARTED = altered(make_tick(8.0), db2={"restarted_s": 7.4})
     ],
 )  # fmt: skip
 def test_a_window_is_as_long_as_what_it_is_of(ticks: list[Tick], told: list[str]) -> None:
-    picture = seen(*ticks)
+    picture = folded(ticks)
     assert windows(picture) == windows(picture, "latency") == windows(picture, "exposure") == told
 
 
@@ -131,7 +124,7 @@ def test_a_mark_stands_where_its_fault_begins() -> None:
     """It comes when all is done; what is drawn by then stays where it is."""
     begun = replace(KILLED, events=(change_event(5.4, 1, "fault kill@db2"),))
     over = make_tick(9.5, events=(change_event(9.0, 2, "fault over: kill@db2"),))
-    picture = seen(make_tick(4.5), under(make_tick(5.2), "kill", "db2"), begun, over)
+    picture = folded([make_tick(4.5), under(make_tick(5.2), "kill", "db2"), begun, over])
     assert [(mark.number, mark.at_s) for mark in picture.marks] == [(1, 5.0), (2, 9.0)]
     assert picture.chart("exposure").page == picture.chart("tps").page
 
@@ -141,7 +134,7 @@ def test_a_mark_stands_where_its_fault_begins() -> None:
     [(cut(5.0), "5.. PARTITION: partition ack"), (KILLED, "5.. FAULT: kill@db2 (kill)")],
 )
 def test_a_held_picture_keeps_its_open_window(tick: Tick, held: str) -> None:
-    picture = seen(tick)
+    picture = folded([tick])
     picture.freeze()
     picture.fold(make_tick(9.0))
     assert windows(picture) == [held]

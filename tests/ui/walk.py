@@ -97,12 +97,6 @@ def troubled() -> Tick:
     return explained(tick, failed=True, excess_ms=41.5)
 
 
-def text_of(app: ExplorerApp) -> tuple[str, ...]:
-    """What stands on the terminal now."""
-    strips = app.screen._compositor.render_strips()
-    return tuple("".join(segment.text for segment in strip) for strip in strips)
-
-
 def seen_of(name: str, app: ExplorerApp) -> Seen:
     """What a terminal shows now, drawn once for all that is looked for in it."""
     strips = app.screen._compositor.render_strips()
