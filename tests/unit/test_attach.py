@@ -312,13 +312,12 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
 
         async def query(self, statement: str, _args: object = (), **_: object) -> list[dict[str, object]]:
             server_id, followed = servers[self.host]
-            if statement == WHO.statement:
-                return [{"server_id": server_id, "hostname": f"box{server_id}"}]
-            if statement == REGISTERED.statement:
-                return [{"Host": host, "Port": 3306} for host in servers if host != "db1"]
-            if statement == FOLLOWED.statement and followed is not None:
-                return [{"Source_Host": followed[0], "Source_Server_Id": followed[1]}]
-            return []
+            follows = followed and {"Source_Host": followed[0], "Source_Server_Id": followed[1]}
+            return {
+                WHO.statement: [{"server_id": server_id, "hostname": f"box{server_id}"}],
+                REGISTERED.statement: [{"Host": host, "Port": 3306} for host in servers if host != "db1"],
+                FOLLOWED.statement: [follows] if follows else [],
+            }.get(statement, [])
 
         async def close(self) -> None:
             pass

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -54,12 +55,8 @@ class Absent:
     built_with = None
 
 
-class Examined(Protocol):
-    """Doctor's checks by name, of a machine with this daemon."""
-
-    def __call__(
-        self, daemon: Daemon | MissingPiece, link: LinkState | None = None, **configured: Any
-    ) -> dict[str, Check]: ...
+Examined = Callable[..., dict[str, Check]]
+"""Doctor's checks by name, of a machine with this daemon, link and configuration."""
 
 
 @pytest.fixture

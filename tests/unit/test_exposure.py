@@ -36,12 +36,10 @@ def gtids(last: int) -> str:
 
 @dataclass
 class Transaction:
-    client: int
     prepared_lsn: int
     in_binlog: bool = False
     committed_lsn: int | None = None
     gtid: int | None = None
-    told: bool = False
     redo_kept: bool = False
 
 
@@ -77,7 +75,7 @@ class ModelServer:
         it = self.under_way.get(client)
         if it is None:
             self.lsn += 7
-            self.under_way[client] = Transaction(client, self.lsn)
+            self.under_way[client] = Transaction(self.lsn)
         elif not it.redo_kept and not it.in_binlog:
             if self.flush >= 1:
                 self.write()
@@ -96,7 +94,6 @@ class ModelServer:
             self.executed += 1
             it.gtid = self.executed
         else:
-            it.told = True
             self.done.append(it)
             del self.under_way[client]
 
