@@ -106,17 +106,18 @@ async def main(peer, runs):
         backend = await queueing.Nfqueue.open("bench")
         shape = Shape(**run["shape"])
         await backend.shape(peer, shape)
-        before, counts = await backend.health(), await backend.stats(peer)
+        before, counts = await backend._process.stats(), await backend.stats(peer)
         wish = {name: run[name] for name in ("per_s", "packets", "bytes", "quiet_s", "patience_s")}
         changing = asyncio.create_task(change(backend, peer, run["changes"]))
         seen = await asyncio.to_thread(receive, peer, wish, shape.delay_us * 1000)
         await changing
-        after, now = await backend.health(), await backend.stats(peer)
-        packets = after["queue_packets"] - before["queue_packets"]
-        cost_us = (after["queue_cpu_s"] - before["queue_cpu_s"]) * 1e6
+        after, now = await backend._process.stats(), await backend.stats(peer)
+        packets = after.all_packets - before.all_packets
+        cost_us = (after.cpu_ns - before.cpu_ns) / 1e3
         figures.append({"per_s": run["per_s"], "packets_asked": run["packets"], **seen,
             "cpu_us_per_packet": round(cost_us / packets, 2) if packets else None,
-            "delay_error_p99_us": after["delay_error_p99_us"], "timer_late_us": after["timer_late_us"],
+            "delay_error_p99_us": after.error_p99_ns / 1000 if after.error_packets else None,
+            "timer_late_us": after.timer_late_ns / 1000,
             **{name: now.get(name, 0) - counts.get(name, 0)
                for name in ("packets", "strangers", "lost", "dropped")}})
         await backend.close()

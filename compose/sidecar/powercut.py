@@ -2,14 +2,15 @@
 
 Run as the server's user, on the datadir's volume of a server that was killed and not started again:
 
-    powercut.py [--data DIR] [--mode strict|aged|torn] [--age-s S] [--seed N]
+    powercut.py [--mode strict|aged|torn]
 
 prints one JSON document, or fails in one line (exit 1) and has changed nothing. Harmless twice: what was
 rolled back is no longer in the journal.
 
 - strict: nothing survives that was not fsynced
-- aged: what was written more than `--age-s` before the cut survives, as where the kernel had written it back
-- torn: each block of 4096 bytes survives up to a moment of its own, drawn from `--seed`, and so does the size
+- aged: what was written more than 30 s before the cut survives, as where the kernel had written it back
+- torn: each block of 4096 bytes survives up to a moment of its own, and so does the size, drawn from a seed
+  that is always the same
 
 The layout of the journal is that of undojournal.c, which also says what is not kept.
 """
@@ -38,6 +39,7 @@ CHUNK = struct.Struct("=4Q")
 ENTRY = struct.Struct("=4Q")
 HEADER_BYTES, BLOCK_BYTES = 4096, 4096
 MODES = ("strict", "aged", "torn")
+DATA, AGE_S, SEED = Path("/var/lib/replexplorer/data"), 30.0, 0
 
 
 class Unusable(Exception):
@@ -229,13 +231,9 @@ def cut(data: Path, mode: str, *, age_s: float, seed: int, now_s: float) -> dict
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="roll a killed server's files back to what was fsynced")
-    parser.add_argument("--data", type=Path, default=Path("/var/lib/replexplorer/data"))
     parser.add_argument("--mode", choices=MODES, default="strict")
-    parser.add_argument("--age-s", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
     try:
-        done = cut(given.data, given.mode, age_s=given.age_s, seed=given.seed, now_s=time.time())
+        done = cut(DATA, parser.parse_args().mode, age_s=AGE_S, seed=SEED, now_s=time.time())
     except (Unusable, OSError) as error:
         sys.stderr.write(f"powercut: {error}\n")
         return 1

@@ -99,7 +99,6 @@ class QueueProcess:
         self._guard: asyncio.Task[None] | None = None
         self._shapes: dict[int, tuple[str, Shape]] = {}
         self._serial = 0
-        self.restarts = 0
 
     async def start(self) -> None:
         """Start it and keep it alive."""
@@ -124,7 +123,6 @@ class QueueProcess:
                 if self._sock is not None:
                     self._sock.close()
                     self._sock = None
-                    self.restarts += 1
                 await asyncio.sleep(RESTART_S)
                 try:
                     await self._spawn()
@@ -282,19 +280,6 @@ class Nfqueue:
             "lost": found.lost,
             "dropped": found.dropped,
             "held": found.held,
-        }
-
-    async def health(self) -> dict[str, Any]:
-        """What the queue process costs and how true it is: CPU seconds and packets since it was started, how
-        late its timer is, p99 of the error of its delays (None before any packet), how often it had to be
-        restarted. Raise Refused."""
-        answer = await self._process.stats()
-        return {
-            "queue_cpu_s": answer.cpu_ns / 1e9,
-            "queue_packets": answer.all_packets,
-            "timer_late_us": answer.timer_late_ns / 1000,
-            "delay_error_p99_us": answer.error_p99_ns / 1000 if answer.error_packets else None,
-            "queue_restarts": self._process.restarts,
         }
 
     async def close(self) -> None:

@@ -151,10 +151,6 @@ class LinkSettings:
             result = replace(result, partition=other.partition)
         return result
 
-    def value(self, key: str) -> Value:
-        """The value of one of the link's knobs."""
-        return self.values()[key]
-
     def values(self) -> dict[str, Value]:
         """Knob key to value; the inverse of `of`."""
         return {

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 10
+PROTOCOL_VERSION: Final = 11
 """Both sides must speak the same; `hello` says which."""
 SHORTEST_FLAP_S: Final = 0.1
 """Of either half: a shorter one is over before both ends have done it."""

@@ -103,8 +103,8 @@ def load_themes(user_directory: Path | None = None) -> tuple[Theme, ...]:
     A user's theme with a built-in name takes its place; of two user files with one name the
     second fails.
     """
-    shipped = (read_theme(themes_directory() / f"{name}.toml") for name in BUILT_IN)
-    loaded = {theme.name: replace(theme, origin="built-in") for theme in shipped}
+    built_in = (read_theme(shipped("themes") / f"{name}.toml") for name in BUILT_IN)
+    loaded = {theme.name: replace(theme, origin="built-in") for theme in built_in}
     failed: list[Theme] = []
     for file in () if user_directory is None else toml_files(user_directory):
         try:
@@ -116,8 +116,3 @@ def load_themes(user_directory: Path | None = None) -> tuple[Theme, ...]:
         except UsageError as error:
             failed.append(Theme(name=file.stem, dark=None, file=file, error=str(error)))
     return (*loaded.values(), *failed)
-
-
-def themes_directory() -> Path:
-    """Where the built-in themes are: inside the package when installed, else in the checkout."""
-    return shipped("themes")

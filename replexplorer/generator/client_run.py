@@ -102,7 +102,7 @@ class ClientRun:
     async def last(self) -> RunEnd:
         """Do transactions until something changes."""
         on_gtid = self._dispatcher.tally.acknowledged.append
-        self._connection.watch(self._on_end, self._on_refused, self._on_lost, on_gtid)
+        self._connection.watch(self._on_end, self._on_refused, self._lose, on_gtid)
         self._dispatcher.runs.add(self)
         try:
             self.go_on()
@@ -227,16 +227,12 @@ class ClientRun:
         meaning = "the primary is read-only: " if refusal.number in READ_ONLY else ""
         return f"{f'{place}: ' if place else ''}{refusal.number} {meaning}{refusal.text}"
 
-    def _on_lost(self) -> None:
-        """The connection is gone."""
-        self._lose(was_sent=True)
-
     def abandon(self) -> None:
         """Wait no longer for what is under way: its connection is given up."""
         if not self._end.done():
-            self._lose(was_sent=True)
+            self._lose()
 
-    def _lose(self, *, was_sent: bool) -> None:
+    def _lose(self, *, was_sent: bool = True) -> None:
         """The connection is gone; what could not even be sent is not in doubt."""
         tally = self._dispatcher.tally
         if was_sent and self.is_in_doubt:

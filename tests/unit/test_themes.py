@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from replexplorer.formats.paths import shipped
 from replexplorer.formats.themes import (
     BUILT_IN,
     TABLES,
     TOKENS,
     load_themes,
     read_theme,
-    themes_directory,
 )
 from tests import vision
 from tests.known import refused
@@ -21,7 +21,7 @@ from tests.vision import BLINDNESSES, contrast, distance
 
 
 def dark_text() -> str:
-    return (themes_directory() / "dark.toml").read_text(encoding="utf-8")
+    return (shipped("themes") / "dark.toml").read_text(encoding="utf-8")
 
 
 THEMES = {theme.name: theme.tokens for theme in load_themes()}

@@ -232,7 +232,7 @@ def written(steps: Iterable[Step], source: str = SOURCE) -> tuple[str, ...]:
                 lines.extend(prefix + statement for statement in statements_of(step))
             case LinkStep():
                 told = (
-                    f"{name.key} {format_value(name.knob, step.settings.value(name.key))}"
+                    f"{name.key} {format_value(name.knob, step.settings.values()[name.key])}"
                     for name in step.names
                 )
                 ends = ends_of(step.link) if is_pair(step.link) else (source, step.link)
@@ -375,7 +375,7 @@ class _Planner:
             target, now = self._settings(link), self._effective(link)
             known = all(self._before(name) is not None for name in names)
             between = now.easier(target) if known else target
-            less = [n for n in names if between.value(n.key) == target.value(n.key)]
+            less = [n for n in names if between.values()[n.key] == target.values()[n.key]]
             if not known and any(active[n] != n.knob.default for n in names):
                 less = []
             more = [n for n in names if n not in less]
