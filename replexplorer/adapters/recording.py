@@ -76,15 +76,19 @@ _DAMAGE: Final = (sqlite3.Error, TypeError, ValueError)
 """What reading a damaged file may raise: SQLite keeps a text in a column of numbers."""
 
 
-def _log_of(file: Path) -> Path:
-    """SQLite's log beside a session file: there until the file is closed."""
-    return file.with_name(f"{file.name}-wal")
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file; the first, its log, until the file is closed."""
+
+
+def _files_of(file: Path) -> list[Path]:
+    """A session file, and those that SQLite may keep beside it."""
+    return [file, *(file.with_name(file.name + end) for end in _BESIDE)]
 
 
 def _is_being_written(file: Path) -> bool:
     """Whether the file was not closed yet and the process in its name is alive."""
     pid = file.stem.rpartition("-")[2]
-    if not (pid.isascii() and pid.isdecimal() and int(pid)) or not _log_of(file).exists():
+    if not (pid.isascii() and pid.isdecimal() and int(pid)) or not _files_of(file)[1].exists():
         return False
     try:
         os.kill(int(pid), 0)  # sends nothing
@@ -97,7 +101,7 @@ def _is_being_written(file: Path) -> bool:
 
 def _remove(file: Path) -> None:
     """Remove a session file and what SQLite keeps beside it, where that is allowed."""
-    for part in (file, *(file.with_name(file.name + end) for end in _BESIDE)):
+    for part in _files_of(file):
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
 
@@ -212,8 +216,6 @@ MOST_BYTES: Final = 1 << 30
 MOST_VALUE_BYTES: Final = 1 << 20
 """Of one text or blob."""
 _BUSY_S: Final = 2.0
-_BESIDE: Final = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a file."""
 _TABLES: Final = {"meta", "tick", "part", "setting", "epoch", "event"}
 _PLAIN: Final = re.compile(r"CREATE TABLE (?!.*\bAS\b)", re.DOTALL | re.IGNORECASE)
 """A table without a generated column."""
@@ -222,7 +224,7 @@ _PLAIN: Final = re.compile(r"CREATE TABLE (?!.*\bAS\b)", re.DOTALL | re.IGNORECA
 def _open_base(file: Path) -> sqlite3.Connection:
     """A connection that only reads; raises UnreadableRow for what is no file, too large, or has anything but
     plain tables, which nobody but their own size makes long; sqlite3.Error for what is no base."""
-    for beside in (file, *(file.with_name(file.name + end) for end in _BESIDE)):
+    for beside in _files_of(file):
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(beside)
             if not stat.S_ISREG(found.st_mode):

@@ -94,10 +94,10 @@ def table(
     if not lines:
         return ""
     if fold is not None and columns is not None:
-        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         room = columns - sum(widths) + widths[fold] - 2 * (len(widths) - 1)
         lines = [part for line in lines for part in _folded_cell(line, fold, max(room, _LEAST_FOLDED))]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if column in right else cell.ljust(width)

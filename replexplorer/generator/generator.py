@@ -1,6 +1,6 @@
 """The load as its process runs it: commands in, intervals out, clients between.
 
-Commands are JSON lines `{"id", "do", ...}` (start, go, change, move, hold, drain, stop); each is answered by
+Commands are JSON lines `{"id", "do", ...}` (start, go, change, move, hold, drain); each is answered by
 `done` or `failed` with its id. Events: `interval`, `progress`, and `ended` when it cannot go on. Of
 several generators of one load each has a part: this many clients, a share of the arrivals; the one that
 leads looks after the tables, and all of them `go` at one moment.

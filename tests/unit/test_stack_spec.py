@@ -45,7 +45,7 @@ class Client:
 def made(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """A node, its sidecar and its server."""
     client = Client()
-    steps = Steps(client, "mine", Inventory(()), LIMITED, {})
+    steps = Steps(client, Inventory(()), LIMITED, {})
     sidecar = steps.sidecar(request.param)
     assert steps.server(request.param, sidecar) == Made(f"replexplorer-mine-{request.param}", "created")
     return request.param, *client.made

@@ -254,7 +254,6 @@ class Builder:
         steps = {
             host: Steps(
                 daemons.at(host),
-                self.stack,
                 self.found[host],
                 spec,
                 {inventory.HOST: host} if placed is not None else {},
@@ -263,7 +262,7 @@ class Builder:
         }
         by_node = {node: steps[daemons.host_of(node)] for node in nodes}
         firsts = {daemons.host_of(node): node for node in reversed(nodes)}
-        whole = Steps(daemons.at(self.manager), self.stack, found, spec, {})
+        whole = Steps(daemons.at(self.manager), found, spec, {})
         with ThreadPoolExecutor(2 * len(nodes) + 2) as pool:
             making = pool.submit(whole.network, self.subnet, len(nodes) - 1, is_overlay=placed is not None)
             volumes = [pool.submit(step.volume, "data", node) for node, step in by_node.items()]
@@ -374,14 +373,13 @@ class Steps:
     """Each object of a stack on one daemon: the one that is there, else a new one."""
 
     client: Any
-    stack: str
     found: Inventory
     spec: StackSpec
     labels: Mapping[str, str]
     """On what is made here, beside those of its stack."""
 
     def _name(self, *parts: str | None) -> str:
-        return "-".join(("replexplorer", self.stack, *filter(None, parts)))
+        return "-".join(("replexplorer", self.spec.stack, *filter(None, parts)))
 
     def network(self, subnet: str | None, replicas: int, *, is_overlay: bool) -> str:
         """The stack's network; answers what tells it from others of the same name."""

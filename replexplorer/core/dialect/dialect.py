@@ -212,9 +212,9 @@ class Waits:
     oldest_s: float | None
     """Age of the oldest that waits for an acknowledgement; None when none waits."""
     number: int | None
+    """Under way, waiting or not; None where the server does not say."""
     oldest_commit_s: float | None = None
     """Age of the oldest, whatever it waits for; None when there is none."""
-    """Under way, waiting or not; None where the server does not say."""
 
 
 @dataclass(frozen=True, slots=True)
