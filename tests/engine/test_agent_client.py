@@ -36,7 +36,6 @@ class FakeSidecar:
         self.mute: set[str] = set()
         self.document: tuple[int, dict[str, Any]] = (0, {})
         self.driver: tuple[FakeBridge, dict[str, Any]] | None = None
-        self.seen: list[str] = []
 
     async def open_bridge(self, _node: str) -> Bridge:
         await asyncio.sleep(0)
@@ -48,7 +47,6 @@ class FakeSidecar:
 
     def answer(self, bridge: FakeBridge, request: dict[str, Any]) -> dict[str, Any]:
         op = request["op"]
-        self.seen.append(op)
         if op == "hello":
             if request["version"] != self.version:
                 return {"error": {"code": "version", "message": f"the agent speaks version {self.version}"}}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from replexplorer.engine.outcome import Status
+from replexplorer.engine.outcome import DrivenLoad, Status
 from tests.fakes.world import World
 
 HANGS_S = 3600.0
@@ -33,13 +33,17 @@ async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
     status, took_s = await glance(world)
     assert took_s < 0.2
     assert (status.state, reachable(status)) == ("partial", [True, False, True])
+    assert (status.protection.state, status.load) == ("off", DrivenLoad(None, 0))
     assert status.nodes[2].gtid_executed is not None
     assert all(link.values is not None for link in status.links)
     assert status.footprint_bytes == 3 * (100 << 20)
     world.crash("db1")
+    world.sidecars["db1"].stop()
     status, took_s = await glance(world)
     assert took_s < 0.5
-    assert reachable(status) == [False, False, True]
+    assert (status.protection.state, reachable(status)) == ("down", [False, False, True])
+    assert status.footprint_bytes is None
+    assert "no agent on db1" in str(status.links[0].fault)
 
 
 @pytest.mark.parametrize(("missing", "lag_s"), [("", 0), ("uuid-1:7-9", 12.3)])
