@@ -312,13 +312,10 @@ class FakeFacade(Console):
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """Statements by the catalogue's variables."""
+        asked = _asked(assignments)
         return Preview(
-            tuple(_statement(name, one.value) for one in assignments for name in one.names),
-            tuple(
-                _statement(name, self._values.get(name, name.knob.default))
-                for one in assignments
-                for name in one.names
-            ),
+            tuple(_statement(name, value) for name, value in asked),
+            tuple(_statement(name, self._values.get(name, name.knob.default)) for name, _ in asked),
             (),
         )
 
@@ -424,12 +421,9 @@ class FakeFacade(Console):
     ) -> SetResult:
         """Keep the values."""
         self._refuse()
-        await self._note("set", [(str(name), one.value) for one in assignments for name in one.names])
-        changed = [
-            Changed(name, self._values.get(name), one.value, one.value, 3.0)
-            for one in assignments
-            for name in one.names
-        ]
+        asked = _asked(assignments)
+        await self._note("set", [(str(name), value) for name, value in asked])
+        changed = [Changed(name, self._values.get(name), value, value, 3.0) for name, value in asked]
         self._values |= {change.name: change.requested for change in changed}
         return SetResult(tuple(changed))
 
@@ -550,6 +544,10 @@ class FakeFacade(Console):
             await self.hold[method].wait()
         if method in self.failures:
             raise self.failures.pop(method)
+
+
+def _asked(assignments: Sequence[Assignment]) -> list[tuple[KnobName, Value]]:
+    return [(name, one.value) for one in assignments for name in one.names]
 
 
 def _statement(name: KnobName, value: Value) -> str:

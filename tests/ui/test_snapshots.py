@@ -26,42 +26,28 @@ def session() -> list[Tick]:
         return [tick for tick in tape.ticks() if tick.at_s < 135]
 
 
+LOOKS = {
+    "wide-dark": ((160, 45), "dark", ()),
+    "normal-light": ((120, 36), "light", ("down",) * 6),
+    "normal-safe-staged": ((120, 36), "safe", ("right",)),
+    "compact-dark": ((80, 24), "dark", ("down",)),
+    "compact-drawer": ((80, 24), "dark", ("enter",)),
+    "tiny": ((60, 16), "dark", ()),
+}
+
+
 @pytest.mark.usefixtures("utc")
-class TestSettledLook:
-    """The dashboard at each size and in each theme against its picture."""
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_settled_look(snap_compare: SnapCompare, look: str) -> None:
+    size, theme, keys = LOOKS[look]
+    ticks, clock = session(), ManualClock()
+    app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
 
-    @pytest.mark.parametrize(
-        ("size", "theme", "keys"),
-        [
-            ((160, 45), "dark", ()),
-            ((120, 36), "light", ("down",) * 6),
-            ((120, 36), "safe", ("right",)),
-            ((80, 24), "dark", ("down",)),
-            ((80, 24), "dark", ("enter",)),
-            ((60, 16), "dark", ()),
-        ],
-        ids=[
-            "wide-dark",
-            "normal-light",
-            "normal-safe-staged",
-            "compact-dark",
-            "compact-drawer",
-            "tiny",
-        ],
-    )
-    def test_at(
-        self, snap_compare: SnapCompare, size: tuple[int, int], theme: str, keys: tuple[str, ...]
-    ) -> None:
-        ticks = session()
-        clock = ManualClock()
-        app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
+    async def settle(pilot: Pilot[str]) -> None:
+        running = Bench(app, pilot, FakeFacade(), clock)
+        await running.until(lambda: isinstance(app.screen, DashboardScreen))
+        await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
+        await running.press(*keys)
+        await pilot.pause()
 
-        async def settle(pilot: Pilot[str]) -> None:
-            running = Bench(app, pilot, FakeFacade(), clock)
-            await running.until(lambda: isinstance(app.screen, DashboardScreen))
-            await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
-            await pilot.press(*keys)
-            await pilot.pause()
-            await pilot.pause()
-
-        assert snap_compare(app, terminal_size=size, run_before=settle)
+    assert snap_compare(app, terminal_size=size, run_before=settle)
