@@ -178,3 +178,9 @@ def command(verb: str, stack: str, *words: str) -> str:
     """`` `replexplorer down --stack demo` ``: what does this to that stack."""
     named = () if stack == DEFAULT_STACK else ("--stack", stack)
     return f"`{' '.join(('replexplorer', verb, *words, *named))}`"
+
+
+def elapsed(seconds: float) -> str:
+    """Seconds since the start as `00:12:35`."""
+    whole = max(0, int(seconds))
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"

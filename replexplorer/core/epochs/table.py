@@ -10,7 +10,7 @@ from replexplorer.core.server.comeback import outage_words
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.stats.ratio import interval_text, range_text, ratio_text, times_text
-from replexplorer.core.text import duration_text, printable
+from replexplorer.core.text import duration_text, elapsed, printable
 
 _LOSSES: Final = ("mysqld dies", "power cut", "source lost")
 HEADS: Final = (
@@ -112,7 +112,7 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
 def ledger_rows(epochs: Iterable[Epoch], origin_s: float = 0.0) -> Iterator[list[str]]:
     """The cells under `HEADS`, a row for each side of each epoch, oldest first, as in `markdown`."""
     for epoch in epochs:
-        name = [str(epoch.number), _clock(epoch.at_s - origin_s), printable(epoch.title)]
+        name = [str(epoch.number), elapsed(epoch.at_s - origin_s), printable(epoch.title)]
         if epoch.before is not None:
             yield [*name, "before", *_cells(epoch.before), "", ""]
             name = ["", "", ""]
@@ -129,8 +129,3 @@ def _cells(side: EpochSide) -> list[str]:
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _clock(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -36,7 +36,7 @@ from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState, Flap, LinkState, Shape
 from replexplorer.engine.change.joining import is_cut
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.samples import watch_link
+from replexplorer.engine.observe.samples import link_states, watch_link
 from replexplorer.engine.outcome import Changed, RolledBack
 from replexplorer.engine.tasks import Patience, to_the_end
 from replexplorer.ports import ask
@@ -338,9 +338,7 @@ class LinkChange:
         carries_events = self._has_a_stream(primary)
         if not carries_events:
             await watch_link(primary, replica)  # nobody probes it before somebody asks something of it
-        towards, back = await asyncio.gather(
-            primary.agent.link(replica.name), replica.agent.link(primary.name)
-        )
+        towards, back = await link_states(primary, replica)
         cut = any(side.shape.cut for side in (towards, back))
         heals = step.heals and wait and cut and carries_events
         before = await _stream(replica) if heals else None

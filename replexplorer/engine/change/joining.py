@@ -19,6 +19,7 @@ from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.samples import link_states
 from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import ask
@@ -45,7 +46,7 @@ async def is_cut(fleet: Fleet, one: str, other: str) -> bool:
     """Whether a partition keeps packets between these two nodes, always or at times; False while an agent is
     away."""
     try:
-        ends = await asyncio.gather(fleet.member(one).agent.link(other), fleet.member(other).agent.link(one))
+        ends = await link_states(fleet.member(one), fleet.member(other))
     except ReplexplorerError:
         return False
     return any(side.shape.cut or side.flap is not None for side in ends)

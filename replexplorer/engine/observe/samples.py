@@ -30,6 +30,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import acks_between
 from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Belonging, Role, Standing
+from replexplorer.core.wire import LinkState
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Ability, Clock, Sql, ask, ask_if_known
 
@@ -317,13 +318,18 @@ async def watch_link(one: Member, other: Member) -> None:
         )
 
 
+async def link_states(one: Member, other: Member) -> tuple[LinkState, LinkState]:
+    """A link as the agents at both ends have it, the one's first; raises as `ports.Agent` does."""
+    return await asyncio.gather(one.agent.link(other.name), other.agent.link(one.name))
+
+
 async def sample_link(
     link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool = False
 ) -> LinkView:
     """One link as both agents see it, its figures from the end that its knobs take for the primary; a dead
     agent leaves unknowns and says so."""
     try:
-        towards, back = await asyncio.gather(one.agent.link(other.name), other.agent.link(one.name))
+        towards, back = await link_states(one, other)
     except ReplexplorerError as error:
         return LinkView(link, settings=settings, fault=str(error), healing=healing)
     in_force, as_asked = installed(settings, towards, back)

@@ -14,13 +14,13 @@ from textual.widgets import OptionList
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import KINDS, Fault, FaultRequest, kind_of, parse_fault, written
 from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.text import elapsed
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role, Roster
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.lists import ChoiceScreen, Listed, key_hints
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, hung
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class FaultsScreen(ChoiceScreen[str]):
             return [(f"{point}{row:<26} ", "title b"), (short, "muted")]
         left_s = None if fault.until_wall_s is None else max(0.0, fault.until_wall_s - tick.wall_s)
         until = "" if left_s is None else f", ends by itself in {left_s:.0f} s"
-        age = figures.elapsed(max(0.0, tick.wall_s - fault.since_wall_s))
+        age = elapsed(max(0.0, tick.wall_s - fault.since_wall_s))
         return [
             (f"{point}{fault!s:<26} ", "fault b"),
             (f"{age}  ", "text"),

@@ -7,6 +7,7 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from replexplorer.core.history.caption import Headline, Matters
+from replexplorer.core.text import elapsed
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
 from replexplorer.ui.settings import Settings
@@ -77,7 +78,7 @@ class PlayerLine(Lines[PlayerPosition]):
         state = ("▶ REPLAY", "good b") if shown.playing else ("‖ PAUSED", "warn b")
         if not shown.playing and shown.position_s >= shown.length_s:
             state = ("■ END", "warn b")
-        clocks = " / ".join(figures.elapsed(each) for each in (shown.position_s, shown.length_s))
+        clocks = " / ".join(elapsed(each) for each in (shown.position_s, shown.length_s))
         row: Line = [(" ", "text"), state, (f" {clocks}  ×{shown.speed:g} ", "text")]
         room, length_s = max(0, width - width_of(row) - 1), shown.length_s or 1.0
         done = round(shown.position_s / length_s * room)

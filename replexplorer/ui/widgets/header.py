@@ -17,6 +17,7 @@ from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.server.comeback import lax_knobs
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
+from replexplorer.core.text import elapsed
 from replexplorer.core.tick import Tick
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Lines
@@ -219,7 +220,7 @@ class Header(Lines[Picture]):
             "fsync": (fsync_runs(tick.source_disk),),
             "load": _load(tick.load),
             "latency": _latency(picture.recent),
-            "elapsed": ([(figures.elapsed(picture.elapsed_s), "text")],),
+            "elapsed": ([(elapsed(picture.elapsed_s), "text")],),
             "tps": (pair("TPS", f"{figures.rate(picture.recent.tps):>5}", "tps b"),),
         }
         right = [

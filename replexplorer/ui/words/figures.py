@@ -59,12 +59,6 @@ def age(value_ms: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-def elapsed(seconds: float) -> str:
-    """Seconds since the start as `00:12:35`."""
-    whole = max(0, int(seconds))
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
-
-
 def moment(seconds: float) -> str:
     """Elapsed time as the charts, the epochs and the log write it: `11:30`, from an hour on `1:02:30`."""
     whole = max(0, int(seconds))
