@@ -426,23 +426,19 @@ def test_looks_that_overlap_are_one_stretch() -> None:
     assert [len(run) for run in histories.runs] == [5, 1]
 
 
-def test_without_histories_each_statement_is_a_transaction_and_that_a_guess() -> None:
-    found = weigh({A: 1000, B: 100}, {})
-    assert [(each.shape, each.times, each.is_guess) for each in found] == [
-        (TransactionShape((A,)), 1000, True),
-        (TransactionShape((B,)), 100, True),
-    ]
-
-
-def test_without_a_commit_each_statement_is_a_transaction() -> None:
-    found = weigh(
-        {A: 30, B: 10},
-        Counter({TransactionShape((A,)): 3, TransactionShape((B,)): 1}),
-    )
-    assert [(each.shape, round(each.times), each.is_guess) for each in found] == [
-        (TransactionShape((A,)), 30, False),
-        (TransactionShape((B,)), 10, False),
-    ]
+@pytest.mark.parametrize(
+    ("counts", "seen", "is_guess"),
+    [
+        ({A: 1000, B: 100}, {}, True),
+        ({A: 30, B: 10}, {TransactionShape((A,)): 3, TransactionShape((B,)): 1}, False),
+    ],
+    ids=["without histories", "without a commit"],
+)
+def test_where_no_transaction_was_seen_each_statement_is_one(
+    counts: dict[DigestKey, int], seen: dict[TransactionShape, int], is_guess: bool
+) -> None:
+    found = [(each.shape, round(each.times), each.is_guess) for each in weigh(counts, seen)]
+    assert found == [(TransactionShape((key,)), times, is_guess) for key, times in counts.items()]
 
 
 @given(
@@ -555,18 +551,7 @@ def test_a_table_that_is_made_smaller_is_said() -> None:
 
 def test_a_prepared_statement_stays_one() -> None:
     key = DigestKey("sandbox", "SELECT `c` FROM `sbtest1` WHERE `id` = ?")
-    base = captured({})
-    found = write_workload(
-        Captured(
-            base.server,
-            base.address,
-            10.0,
-            {key: DigestCount(10, prepared=10)},
-            base.tables,
-            base.ddl,
-            executions=10,
-        )
-    )
+    found = write_workload(replace(captured({}, executions=10), digests={key: DigestCount(10, prepared=10)}))
     [statement] = read_script((found.workload or ""), "captured.sql").workload.statements
     assert (statement.prepared, statement.parameters) == (True, "l")
     assert not found.left_out
