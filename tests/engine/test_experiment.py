@@ -97,7 +97,7 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
         keeper = lab.fleet.keeper
         await keeper.take_turn("lab tour", within_s=1)
         waiting = asyncio.create_task(turn(other, "sync_binlog=0"))
-        await until(lambda: len(world.claims.queue("turn")) == 2)
+        await until(lambda: world.sidecars["db1"]._waiting)
         async with lab.turns.measuring("lab", "tour"):
             await keeper.leave("turn")
             with pytest.raises(StackUnavailable, match=REFUSED):
@@ -150,7 +150,7 @@ async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
         await until(lambda: dashboard.load.is_running)
         wanted = Sweep(read_grid(["sync_binlog=0,1"], dashboard.console.parse, lambda _: ()), 2.0)
         sweeping = asyncio.create_task(sweep(dashboard, wanted, lambda _: None))
-        await until(lambda: world.claims.first("experiment") is not None)
+        await until(lambda: world.holder("experiment") is not None)
         for session in (other, dashboard):
             with pytest.raises(StackUnavailable, match=r"the sweep sync_binlog=0,1 \(tui, pid \d+"):
                 await turn(session, "rtt=10")

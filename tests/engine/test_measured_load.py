@@ -75,5 +75,5 @@ async def test_a_source_that_goes_at_the_first_commit_does_not_end_the_load() ->
         await begun
         await asyncio.sleep(30)
         assert session.load.is_running
-        assert world.claims.first("lease").holder == "load"
+        assert world.holder("lease").holder == "load"
     assert tasks_left() == []

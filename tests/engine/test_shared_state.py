@@ -31,10 +31,10 @@ async def test_a_killed_sidecar_costs_nothing_that_was_held_through_it() -> None
         assert await other.take_lease("load") is not None
         assert await other.take_turn("load", within_s=0) is not None
         await asyncio.sleep(2 * GRACE_S)
-        assert world.claims.first("lease").holder == "tui"
-        assert world.claims.first("turn").holder == "tui"
-        assert world.claims.first("experiment").holder == "tui"
-    assert others[2] in world.sidecars["db3"].bridges
+        assert world.holder("lease").holder == "tui"
+        assert world.holder("turn").holder == "tui"
+        assert world.holder("experiment").holder == "tui"
+    assert others[2] in world.sidecars["db3"]._bridges
     await mine.close()
     assert await other.take_lease("load") is None
     await other.close()
@@ -49,11 +49,11 @@ async def test_while_no_agent_answers_it_is_tried_until_one_does(world: World) -
     with pytest.raises(StackUnavailable, match="no agent on db1"):
         await mine.document()
     await asyncio.sleep(10 * GRACE_S)
-    assert world.claims.first("experiment") is None
+    assert world.holder("experiment") is None
     world.sidecars["db2"].boot()
-    await until(lambda: world.claims.first("experiment") is not None)
+    await until(lambda: world.holder("experiment") is not None)
     await mine.close()
-    assert world.claims.first("experiment") is None
+    assert world.holder("experiment") is None
     assert tasks_left() == []
 
 
@@ -67,9 +67,9 @@ async def test_what_another_took_meanwhile_stays_anothers(world: World) -> None:
         sidecar.boot()
     assert await other.take_lease("load") is None
     await asyncio.sleep(2 * GRACE_S)
-    assert world.claims.first("lease").holder == "load"
+    assert world.holder("lease").holder == "load"
     await mine.close()
-    assert world.claims.first("lease").holder == "load"
+    assert world.holder("lease").holder == "load"
     await other.close()
     assert tasks_left() == []
 
@@ -98,7 +98,7 @@ async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar(world: 
             with pytest.raises(StackUnavailable, match="drives the load"):
                 await lab.drive(lab.driving.settings())
         await asyncio.sleep(2 * GRACE_S)
-        assert world.claims.first("lease").holder == "load"
+        assert world.holder("lease").holder == "load"
         assert load.load.is_running
 
 

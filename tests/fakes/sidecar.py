@@ -10,7 +10,9 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, TypeVar, cast
 
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
@@ -20,7 +22,6 @@ from replexplorer.core.wire import (
     DiskProbe,
     DiskState,
     Document,
-    Experiment,
     Flap,
     Health,
     LinkState,
@@ -30,10 +31,12 @@ from replexplorer.core.wire import (
 )
 from replexplorer.ports import Agent
 from tests.fakes.clock import VirtualClock
-from tests.sidecar import load
+from tests.sidecar import load_virtual
 
-GRACE_S: float = load("shared").GRACE_S
-LOOK_EVERY_S: float = load("shared").LOOK_EVERY_S
+_CLOCK = SimpleNamespace(monotonic=VirtualClock().monotonic, time=VirtualClock().wall)
+SHARED, AGENT = load_virtual("shared", _CLOCK), load_virtual("server", _CLOCK)
+"""The agent's own modules, on virtual time: who has which place is for them to say."""
+GRACE_S: float = SHARED.GRACE_S
 
 BRIDGE_S = 0.005
 CALL_S = 0.0002
@@ -49,63 +52,6 @@ class StoredDocument:
 
     version: int = 0
     content: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class FakeClaim:
-    """One app's place in a queue."""
-
-    agent: FakeAgent
-    """Through which it was taken."""
-    wish: Any
-    lost_s: float | None = None
-    """When its bridge ended."""
-
-    @property
-    def pid(self) -> int:
-        """Of the app."""
-        return self.agent.pid
-
-
-class FakeClaims:
-    """The files on the tools volume that say who drives, turns and measures."""
-
-    def __init__(self) -> None:
-        self._queues: dict[str, list[FakeClaim]] = {}
-
-    def queue(self, slot: str) -> list[FakeClaim]:
-        """Who is not gone for good, in order."""
-        now_s = asyncio.get_running_loop().time()
-        queue = self._queues.get(slot, [])
-        queue[:] = [claim for claim in queue if claim.lost_s is None or now_s - claim.lost_s < GRACE_S]
-        return queue
-
-    def first(self, slot: str) -> Any:
-        """What who has it wished for; None when nobody has."""
-        return next((claim.wish for claim in self.queue(slot)), None)
-
-    def take(self, slot: str, agent: FakeAgent, wish: object, *, wait: bool = False) -> FakeClaim:
-        """Claim it; answers the first of the queue."""
-        queue = self._queues.setdefault(slot, [])
-        self.queue(slot)
-        mine = next((at for at, claim in enumerate(queue) if claim.pid == agent.pid), None)
-        if mine is not None:
-            queue[mine] = FakeClaim(agent, wish)
-        elif wait or not queue:
-            queue.append(FakeClaim(agent, wish))
-        return queue[0]
-
-    def leave(self, slot: str, agent: FakeAgent) -> None:
-        """Give it back."""
-        queue = self._queues.get(slot, [])
-        queue[:] = [claim for claim in queue if claim.pid != agent.pid]
-
-    def lose(self, agent: FakeAgent) -> None:
-        """Its bridge ended."""
-        for queue in self._queues.values():
-            for claim in queue:
-                if claim.agent is agent and claim.lost_s is None:
-                    claim.lost_s = asyncio.get_running_loop().time()
 
 
 def link_key(one: str, other: str) -> str:
@@ -151,7 +97,7 @@ class FakeSidecar:
         node: str,
         links: defaultdict[str, FakeLink],
         document: StoredDocument,
-        claims: FakeClaims,
+        places: Path,
         total_delay_ms: Callable[[str], float],
         changing: Callable[[str, str], str | None],
         shaped: Callable[[str, str], None],
@@ -163,7 +109,9 @@ class FakeSidecar:
         self.probed: DiskProbe | None = None
         self._links = links
         self._document = document
-        self.claims = claims
+        self._places = SHARED.Places(places)
+        self._waiting: set[FakeAgent] = set()
+        """Apps that wait for their turn."""
         self._total_delay_ms = total_delay_ms
         self._changing = changing
         self.refusals: dict[str, ReplexplorerError] = {}
@@ -197,7 +145,7 @@ class FakeSidecar:
         self.fsynced_from_s: float | None = 0.0
         """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
-        self.bridges: set[FakeAgent] = set()
+        self._bridges: set[FakeAgent] = set()
 
     @property
     def boot_id(self) -> str:
@@ -207,7 +155,7 @@ class FakeSidecar:
     def stop(self) -> None:
         """The container ends."""
         self.running = False
-        for agent in [*self.bridges]:
+        for agent in [*self._bridges]:
             self.drop(agent)
 
     def restart(self) -> None:
@@ -344,14 +292,20 @@ class FakeSidecar:
 
     def drop(self, agent: FakeAgent) -> None:
         """A bridge ended."""
-        self.bridges.discard(agent)
+        self._bridges.discard(agent)
         agent.ended.set()
-        self.claims.lose(agent)
+        self._waiting.discard(agent)
+        self._places.lose(agent)
 
-    def forbids(self, agent: FakeAgent) -> Experiment | None:
-        """Another's experiment."""
-        first = next(iter(self.claims.queue("experiment")), None)
-        return None if first is None or first.pid == agent.pid else first.wish
+    def leave(self, agent: FakeAgent, place: wire.Place) -> None:
+        """As the agent does it."""
+        if place == wire.TURN:
+            self._waiting.discard(agent)
+        self._places.leave(place, agent.token)
+
+    async def take(self, agent: FakeAgent, asked: wire.Take) -> wire.Held:
+        """As the agent does it."""
+        return cast(wire.Held, await AGENT.Server._take(self, agent, asked))
 
 
 class FakeAgent(Agent):
@@ -361,6 +315,7 @@ class FakeAgent(Agent):
         self.node = sidecar.node
         self.sidecar = sidecar
         self.pid = pid
+        self.token = str(pid)
         self.ended = asyncio.Event()
         self.ended.set()
 
@@ -368,9 +323,9 @@ class FakeAgent(Agent):
         if not self.sidecar.running:
             await asyncio.sleep(BRIDGE_S)
             raise StackUnavailable(f"no agent on {self.node}", "`replexplorer up` repairs the stack")
-        if self not in self.sidecar.bridges:
+        if self not in self.sidecar._bridges:
             await asyncio.sleep(BRIDGE_S + self.sidecar.slow_s)
-            self.sidecar.bridges.add(self)
+            self.sidecar._bridges.add(self)
             self.ended.clear()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -412,43 +367,23 @@ class FakeAgent(Agent):
                 return await self._call(op, box.read)
             case wire.WriteDocument(content, expected):
                 return wire.Written(await self._call(op, lambda: box.write(expected, content)))
-            case wire.Take("turn"):
-                return await self._take_turn(request)
-            case wire.Take(place, wish):
-                return wire.Held(*await self._hold(op, place, wish))
+            case wire.Take():
+                return await self._ask_for_place(request)
             case wire.AskHolder(place):
-                return wire.Held(await self._call(op, lambda: box.claims.first(place)), ours=False)
+                return await self._call(op, lambda: AGENT._held(self, place, box._places.holder(place)))
             case wire.Leave(place):
-                return await self._call(op, lambda: box.claims.leave(place, self))
+                return await self._call(op, lambda: box.leave(self, place))
         return await self._health()
 
-    async def _take_turn(self, asked: wire.Take) -> wire.Held:
-        wish, claims = replace(asked.wish, pid=self.pid), self.sidecar.claims
-        if not asked.anyway and (found := await self._call("forbids", lambda: self.sidecar.forbids(self))):
-            return wire.Held(found, ours=False)
-        first = await self._call("take", lambda: claims.take("turn", self, wish, wait=True))
-        until_s = asyncio.get_running_loop().time() + asked.within_s
-        while first.pid != self.pid:
-            if asyncio.get_running_loop().time() > until_s:
-                claims.leave("turn", self)
-                return wire.Held(first.wish, ours=False)
-            await asyncio.sleep(LOOK_EVERY_S)
-            if self.ended.is_set():
-                raise StackUnavailable(f"the bridge to {self.node} was lost")
-            first = claims.queue("turn")[0]
-        if not asked.anyway and (found := self.sidecar.forbids(self)):
-            claims.leave("turn", self)
-            return wire.Held(found, ours=False)
-        return wire.Held(wish, ours=True)
-
-    async def _hold(self, op: str, slot: str, wish: Any) -> tuple[Any, bool]:
-        """Take it, or answer who has it; whoever may come back is waited for."""
-        wish = replace(wish, pid=self.pid, host="here")
-        while True:
-            first = await self._call(op, lambda: self.sidecar.claims.take(slot, self, wish))
-            if first.lost_s is None:
-                return first.wish, first.pid == self.pid
-            await asyncio.sleep(LOOK_EVERY_S)
+    async def _ask_for_place(self, asked: wire.Take) -> wire.Held:
+        asked = replace(asked, wish=replace(asked.wish, pid=self.pid, host="here"))
+        taking = await self._call(
+            asked.op, lambda: asyncio.create_task(self.sidecar.take(self, asked), name="server take")
+        )
+        try:
+            return await asyncio.shield(taking)
+        except AGENT.Rejected:
+            raise StackUnavailable(f"the bridge to {self.node} was lost") from None
 
     async def until_lost(self) -> None:
         """See `ports.Agent`."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
+import weakref
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from replexplorer.core import wire
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import defaults
 from replexplorer.core.link import unkept
@@ -32,9 +37,10 @@ from tests.fakes.load import FakeClientLogs, FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.server import SWITCHES, FakeServer, Surroundings
 from tests.fakes.sidecar import (
+    AGENT,
     BASE_MS,
+    SHARED,
     FakeAgent,
-    FakeClaims,
     FakeLink,
     FakeSidecar,
     StoredDocument,
@@ -99,7 +105,9 @@ class World:
         """Servers, sidecars and the volume, fresh."""
         self.generation += 1
         self.boot_roles = None
-        self.document, self.claims = StoredDocument(), FakeClaims()
+        self.document, places = StoredDocument(), tempfile.mkdtemp()
+        self._places = Path(places)
+        weakref.finalize(self, shutil.rmtree, places, ignore_errors=True)
         self.links = defaultdict(FakeLink, {name: FakeLink() for name in self.node_names[1:]})
         self._around = around = Surroundings(
             lambda: self._acknowledging_s(),
@@ -143,7 +151,7 @@ class World:
 
     def _sidecar(self, name: str) -> FakeSidecar:
         return FakeSidecar(
-            name, self.links, self.document, self.claims, self._total_delay_ms, self._changing, self._shaped
+            name, self.links, self.document, self._places, self._total_delay_ms, self._changing, self._shaped
         )
 
     # -- what there is
@@ -253,6 +261,11 @@ class World:
         read = {text: unkept(text, value, roster) for text, value in knobs.items() if value is not None}
         return {str(found[0]) if (found := read.get(text)) else text: knobs[text] for text in knobs}
 
+    def holder(self, place: wire.Place) -> Any:
+        """Who has it; None where nobody has."""
+        found = SHARED.Places(self._places).holder(place)
+        return AGENT._held(AGENT.Bridge(None), place, found).holder
+
     @property
     def taken(self) -> dict[str, Any]:
         """Everything that an experiment may take, each by a name, to be compared before and after."""
@@ -271,7 +284,7 @@ class World:
         asked = {str(name): value for name, value in defaults(self.node_names[1:]).items()} | self.requested
         there |= {name: value for name, value in asked.items() if ":" not in name or value not in (0, "none")}
         there |= {name: kept.get(name) or None for name in ("faults", "owed", "role_change")}
-        there |= {"source": self.source_name, "experiment": self.claims.first("experiment")}
+        there |= {"source": self.source_name, "experiment": self.holder("experiment")}
         return there | {"nodes": [*self.node_names], "loads": state["loads"]}
 
     # -- what happens to it
@@ -383,7 +396,7 @@ class World:
 
     def open_bridges(self) -> int:
         """Bridges into sidecars."""
-        return sum(len(sidecar.bridges) for sidecar in self.sidecars.values())
+        return sum(len(sidecar._bridges) for sidecar in self.sidecars.values())
 
     def running_loads(self) -> int:
         """Processes of loads."""
