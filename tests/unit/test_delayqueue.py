@@ -116,6 +116,13 @@ class Held:
         answer: CGroup = self.library.held_next(self.memory)
         return answer
 
+    def due_times(self) -> list[int]:
+        """Take everything out: when each packet was due, in order; for holds too small for slack."""
+        times: list[int] = []
+        while (leaves_ns := self.next().leaves_ns) != NEVER_NS:
+            times += [leaves_ns] * len(self.release(leaves_ns))
+        return times
+
 
 @contextlib.contextmanager
 def new_held(library: Any) -> Iterator[Held]:
@@ -178,6 +185,39 @@ def test_packets_leave_in_order_only_those_of_a_cut_are_lost_and_none_is_early_o
             assert gone == [(packet[0], packet[4]) for packet in waiting if packet[3] <= now_ns]
             waiting = [packet for packet in waiting if packet[3] > now_ns]
         assert held.release(NEVER_NS, most) == [(packet[0], packet[4]) for packet in waiting]
+
+
+def test_packets_take_their_size_over_the_bandwidth_and_idle_time_is_not_saved_up(held: Held) -> None:
+    held.reshape(0, 50, bandwidth_bps=1_000_000_000)
+    for size in (100, 1500, 64):
+        held.came(0, size)
+    assert held.due_times() == [850, 12_850, 13_362]
+    held.came(50_000, 125)
+    held.came(50_000, 125)
+    assert held.due_times() == [51_050, 52_050]
+
+
+def test_a_lifted_bandwidth_lets_the_backlog_go_at_once(held: Held) -> None:
+    held.reshape(0, 10, bandwidth_bps=1000)
+    for _ in range(50):
+        held.came(0)
+    assert held.release(10**9 // 2) == []
+    held.reshape(10**9 // 2, 10)
+    assert [number for number, _ in held.release(10**9 // 2)] == list(range(1, 51))
+    held.came(10**9 // 2 + 1)
+    assert held.next().leaves_ns == 10**9 // 2 + 11
+
+
+def test_a_lost_packet_takes_no_bandwidth(held: Held) -> None:
+    held.reshape(0, 0, bandwidth_bps=1_000_000_000)
+    held.came(0, 125)
+    held.reshape(0, 0, bandwidth_bps=1_000_000_000, cut=True)
+    held.came(0, 125)
+    held.reshape(0, 0, bandwidth_bps=1_000_000_000)
+    held.came(0, 125)
+    assert held.release(1000) == [(1, False), (2, True)]
+    assert held.release(1999) == []
+    assert held.release(2000) == [(3, False)]
 
 
 def test_the_narrowest_link_keeps_a_packet_for_an_hour_at_most(held: Held) -> None:
