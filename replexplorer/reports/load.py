@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from replexplorer.core.experiment.drill_result import Passage
+from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.captured import CapturedLeftOut, CapturedWorkload
-from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
@@ -40,41 +41,41 @@ class ClientLogHealth:
     """Of a client's time: wait / (wait + latency)."""
 
 
+@json_keys(
+    hide="total",
+    show="cpu_percent=total.cpu_percent lateness_p99_ms=total.lateness_p99_ms backlog_max=total.backlog_max"
+    " dropped=total.dropped shares=total.work",
+)
 @dataclass(kw_only=True, slots=True)
 class GeneratorHealth:
     """The load generator's own health."""
 
+    total: Interval
+    """The whole run."""
     processes: int
-    cpu_percent: float | None
-    lateness_p99_ms: float | None
-    backlog_max: int
-    dropped: int
     arrivals: int | None
     limited: str | None
     path: Literal["direct", "published"] | None
     client_log: ClientLogHealth | None
-    shares: tuple[ProcessWork, ...]
-    """Of each process; they add up to the load."""
 
 
+@json_keys(
+    hide="interval service response",
+    show="tps=interval.tps p50_ms=service.p50 p95_ms=service.p95 p99_ms=service.p99 errors=interval.errors"
+    " response_p50_ms=response.p50 response_p95_ms=response.p95"
+    " response_p99_ms=response.p99 unknown=interval.unknown reconnects=interval.reconnects",
+)
 @dataclass(slots=True)
 class LoadInterval:
     """One second of a load."""
 
     t_s: float
-    tps: float
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-    errors: int
+    interval: Interval
     qps: float
-    response_p50_ms: float | None
-    response_p95_ms: float | None
-    response_p99_ms: float | None
+    service: Latency
+    response: Latency
     backlog: int | None
     dropped: int | None
-    unknown: int
-    reconnects: int
 
 
 @dataclass(slots=True)
@@ -101,32 +102,28 @@ class LoadCourse:
     events: list[CourseEvent]
 
 
+@json_keys(
+    hide="total settings",
+    show="workload=settings.workload clients=settings.clients workload_text=settings.script"
+    " duration_s=total.duration_s commits=total.commits errors=total.errors unknown=total.unknown"
+    " reconnects=total.reconnects tps=total.tps latency_ms=total.service.latency"
+    " deadlocks=total.deadlocks lock_timeouts=total.lock_timeouts conflicts=total.conflicts"
+    " errors_by_number=total.errors_by_number",
+)
 @dataclass(kw_only=True, slots=True)
 class LoadReport:
     """`load --json`."""
 
-    workload: str
+    total: Interval
+    """The whole run."""
+    settings: LoadSettings
     mode: Literal["closed", "open"]
-    clients: int
     rate_asked_tps: float | None
-    duration_s: float
-    commits: int
-    errors: int
-    unknown: int
-    reconnects: int
-    tps: float
-    latency_ms: Latency
     response_ms: Latency | None
     generator: GeneratorHealth
     intervals: list[LoadInterval]
     qps: float
     queries: dict[Literal["read", "write", "other"], int]
-    deadlocks: int
-    lock_timeouts: int
-    conflicts: int
-    """Transactions that were retried because another changed a row first: a group's certification refused
-    them, or MariaDB's snapshot isolation did."""
-    errors_by_number: dict[str, int]
     anatomy: Anatomy | None
     """Where the time of the mean commit went, by the server's counters."""
     commit_cost: CommitCost | None
@@ -136,8 +133,6 @@ class LoadReport:
     warmup_s: float
     table_size: int | None
     """Rows; null with a file of one's own."""
-    workload_text: str | None
-    """Of a file of one's own."""
     interrupted: str | None = None
     """Why it ended before its time."""
     conditions: Conditions | None = None
@@ -150,10 +145,6 @@ class LoadReport:
     """The commands that run the same elsewhere."""
 
 
-_COUNTS: Final = (
-    "commits", "errors", "unknown", "reconnects", "deadlocks", "lock_timeouts", "conflicts",
-)  # fmt: skip
-"""Of an interval, as they stand in the report."""
 _LEAST_SHARE = 0.5
 """Of the run's commits: an anatomy of fewer is not shown."""
 _MOST_EVENTS = 12
@@ -181,67 +172,42 @@ def load_report(
     if measured.intervals:
         limit = limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
     ends_s = accumulate(each.duration_s for each in measured.intervals)
-    counts: dict[str, Any] = {name: getattr(total, name) for name in _COUNTS}
     return LoadReport(
-        **counts,
-        workload=settings.workload,
+        total=total,
+        settings=settings,
         mode="open" if is_open else "closed",
-        clients=settings.clients,
         rate_asked_tps=settings.rate_tps if is_open else None,
-        duration_s=total.duration_s,
-        tps=total.tps,
-        latency_ms=total.service.latency,
         response_ms=total.response.latency if is_open else None,
         generator=GeneratorHealth(
+            total=total,
             processes=total.processes or 1,
-            cpu_percent=total.cpu_percent,
-            lateness_p99_ms=total.lateness_p99_ms,
-            backlog_max=total.backlog_max,
-            dropped=total.dropped,
             arrivals=total.arrivals if is_open else None,
             limited=limited,
             path=path,
             client_log=_client_log(total),
-            shares=total.work,
         ),
         limit=limit,
         intervals=[_second(each, end_s) for each, end_s in zip(measured.intervals, ends_s, strict=True)],
-        qps=_rate(total.queries, total.duration_s),
+        qps=_qps(total),
         queries={"read": total.reads, "write": total.writes, "other": total.others},
-        errors_by_number=dict(total.errors_by_number),
         anatomy=anatomy,
         commit_cost=cost,
         hides=HIDES[settings.mode],
         warmup_s=warmup_s,
         ledger=ledger,
         table_size=settings.table_size if settings.script is None else None,
-        workload_text=settings.script,
     )
 
 
 def _second(interval: Interval, t_s: float) -> LoadInterval:
-    service, response = interval.service.latency, interval.response.latency
-    is_open = interval.mode == OPEN
-    return LoadInterval(
-        t_s,
-        interval.tps,
-        service.p50,
-        service.p95,
-        service.p99,
-        interval.errors,
-        _rate(interval.queries, interval.duration_s),
-        response.p50,
-        response.p95,
-        response.p99,
-        interval.backlog if is_open else None,
-        interval.dropped if is_open else None,
-        interval.unknown,
-        interval.reconnects,
-    )
+    queue = (interval.backlog, interval.dropped) if interval.mode == OPEN else (None, None)
+    latencies = interval.service.latency, interval.response.latency
+    return LoadInterval(t_s, interval, _qps(interval), *latencies, *queue)
 
 
-def _rate(count: int, seconds: float) -> float:
-    return count / seconds if seconds > 0 else 0.0
+def _qps(interval: Interval) -> float:
+    """Statements answered per second."""
+    return interval.queries / interval.duration_s if interval.duration_s > 0 else 0.0
 
 
 def _limit(measured: Measurement) -> str | None:
@@ -302,20 +268,18 @@ def interval_line(interval: Interval, second: int) -> str:
     In the open loop the latency is the response time, and a line with the queue follows, as with
     sysbench's `--rate`.
     """
-    reads, writes, others, queries, errors, reconnects = (
-        _rate(count, interval.duration_s)
-        for count in (
-            interval.reads,
-            interval.writes,
-            interval.others,
-            interval.queries,
-            interval.errors + interval.unknown + interval.retries,
-            interval.reconnects,
-        )
+    counts = (
+        interval.reads,
+        interval.writes,
+        interval.others,
+        interval.errors + interval.unknown + interval.retries,
+        interval.reconnects,
     )
+    seconds = interval.duration_s
+    reads, writes, others, errors, reconnects = (count / seconds if seconds > 0 else 0.0 for count in counts)
     line = (
         f"[ {second}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
-        f"qps: {queries:.2f} (r/w/o: {reads:.2f}/{writes:.2f}/{others:.2f}) "
+        f"qps: {_qps(interval):.2f} (r/w/o: {reads:.2f}/{writes:.2f}/{others:.2f}) "
         f"lat (ms,95%): {interval.latency.percentile_ms(95) or 0.0:.2f} "
         f"err/s: {errors:.2f} reconn/s: {reconnects:.2f}"
     )
@@ -331,29 +295,29 @@ def render(report: LoadReport) -> str:
 
 
 def _rows(report: LoadReport) -> Iterator[tuple[str, str]]:
-    loop = "closed loop"
+    loop, total = "closed loop", report.total
     if report.rate_asked_tps is not None:
         loop = f"open loop at {number(report.rate_asked_tps, 1)} TPS"
-    yield "workload", f"{report.workload}, {report.clients} clients, {loop}"
+    yield "workload", f"{report.settings.workload}, {report.settings.clients} clients, {loop}"
     when = "" if report.started is None else f", from {utc_for_people(report.started)}"
     when += "" if report.interrupted is None else f"; ended early: {report.interrupted}"
-    yield "commits", f"{report.commits:,} in {report.duration_s:.1f} s{when}"
-    yield "TPS", f"{number(report.tps, 2)} ({number(report.qps, 2)} statements per second)"
-    yield "latency ms", _spread(report.latency_ms)
+    yield "commits", f"{total.commits:,} in {total.duration_s:.1f} s{when}"
+    yield "TPS", f"{number(total.tps, 2)} ({number(report.qps, 2)} statements per second)"
+    yield "latency ms", _spread(total.service.latency)
     if report.response_ms is not None:
         yield "response ms", f"{_spread(report.response_ms)}  (from the intended start)"
     if report.anatomy is not None:
-        yield "commit ms", _taken_apart(report.anatomy, report.commits)
+        yield "commit ms", _taken_apart(report.anatomy, total.commits)
     if report.commit_cost is not None:
         yield "a commit costs", cost_line(report.commit_cost)
-    trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
+    trouble = f"errors {total.errors}, outcome unknown {total.unknown}, reconnects {total.reconnects}"
     retried = {
-        "deadlocks": report.deadlocks, "lock timeouts": report.lock_timeouts, "conflicts": report.conflicts,
+        "deadlocks": total.deadlocks, "lock timeouts": total.lock_timeouts, "conflicts": total.conflicts,
     }  # fmt: skip
     if any(retried.values()):
         trouble += f"; retried: {', '.join(f'{name} {times}' for name, times in retried.items() if times)}"
-    if report.errors_by_number:
-        counts = ", ".join(f"{name}: {times}" for name, times in report.errors_by_number.items())
+    if total.errors_by_number:
+        counts = ", ".join(f"{name}: {times}" for name, times in total.errors_by_number.items())
         trouble += f"; by number {counts}"
     yield "trouble", trouble
     yield from _generator_rows(report)
@@ -375,15 +339,15 @@ def _rows(report: LoadReport) -> Iterator[tuple[str, str]]:
 
 
 def _generator_rows(report: LoadReport) -> Iterator[tuple[str, str]]:
-    found = report.generator
+    found, total = report.generator, report.total
     health = (
-        f"{found.processes} process{'es' * (found.processes > 1)}, CPU {number(found.cpu_percent, 0)} %, "
-        f"lateness p99 {number(found.lateness_p99_ms, 2)} ms, path {found.path or 'unknown'}"
+        f"{found.processes} process{'es' * (found.processes > 1)}, CPU {number(total.cpu_percent, 0)} %, "
+        f"lateness p99 {number(total.lateness_p99_ms, 2)} ms, path {found.path or 'unknown'}"
     )
     if report.mode == "open":
-        health += f"; backlog at most {found.backlog_max}, dropped {found.dropped}"
+        health += f"; backlog at most {total.backlog_max}, dropped {total.dropped}"
     yield "generator", health
-    for each in found.shares if len(found.shares) > 1 else ():
+    for each in total.work if len(total.work) > 1 else ():
         shown = f"{each.clients} clients: {number(each.tps, 2)} TPS, CPU {number(each.cpu_percent, 0)} %"
         yield f"  process {each.number}", shown
     if (noted := found.client_log) is not None:

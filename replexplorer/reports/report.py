@@ -221,7 +221,6 @@ def _sentence(text: str) -> str:
 
 # -- the page, and the files
 
-_TEMPLATE: Final = Path(__file__).with_name("page.html")
 _VERDICTS: Final = {
     "holds": "holds", "deviates": "deviates", "aborted": "deviates", "shown": "dim", "open": "dim",
 }  # fmt: skip
@@ -230,7 +229,7 @@ _VERDICTS: Final = {
 
 def html(report: Report) -> str:
     """The whole page."""
-    return _template().render(
+    return template("page.html").render(
         report=report,
         kind=_VERDICTS.get(report.verdict, "dim"),
         facts=_html(facts_markdown(report)),
@@ -273,11 +272,12 @@ def _reader() -> MarkdownIt:
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """One of the files beside this; what is filled in is text and never markup."""
     from jinja2 import Environment
 
     made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return made.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return made.from_string(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 _SESSION: Final = "session.rxs"

@@ -6,16 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from replexplorer.core.experiment.sweep_result import HeatMap
+from replexplorer.reports.report import template
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_TEMPLATE: Final = Path(__file__).with_name("chart.svg")
 _LEFT, _RIGHT, _TOP, _FOOT = 64, 788, 30, 220
 """Where the axes of a line chart are."""
 _BAR_LEFT, _BAR_ROOM, _BAR_HEIGHT, _BAR_GAP = 220, 470, 15, 12
@@ -182,15 +177,7 @@ def bar_chart(
 
 
 def _drawn(**what: Any) -> str:
-    return _template().render(**what).strip()
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment
-
-    made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return made.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return template("chart.svg").render(**what).strip()
 
 
 def _free_row(left: float, right: float, ends: list[float]) -> int:

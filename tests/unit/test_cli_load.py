@@ -91,11 +91,12 @@ def test_the_report_merges_and_never_averages(seconds: list[list[int]]) -> None:
     run = measured(*(interval(float(start_s), durations_us) for start_s, durations_us in enumerate(seconds)))
     everything = [duration for second in seconds for duration in second]
     report = load_report(run, LoadSettings(4, "insert"), path="direct")
-    assert report.commits == len(everything)
+    assert report.total.commits == len(everything)
     assert [row.t_s for row in report.intervals] == [float(second + 1) for second in range(len(seconds))]
     if everything:
-        assert report.latency_ms.max == pytest.approx(max(everything) / 1000, abs=0.001)
-        assert report.latency_ms.mean == pytest.approx(sum(everything) / len(everything) / 1000, abs=0.001)
+        told = report.total.service.latency
+        assert told.max == pytest.approx(max(everything) / 1000, abs=0.001)
+        assert told.mean == pytest.approx(sum(everything) / len(everything) / 1000, abs=0.001)
 
 
 def conditions(**settings: tuple[Value, Value | None]) -> Conditions:
