@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import attached, composed
 from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
-from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import transactions
 from replexplorer.core.text import command, folded
@@ -159,27 +159,6 @@ async def _change(call: Call, change: Command[RoleChange]) -> int:
         for step in done.steps:
             lines.append(f"{step.took_ms:8.0f} ms  {step.node}: {step.name}")
             lines += [f"             {statement}" for statement in step.statements]
-        return "\n".join([*lines, outcome_words(done)])
+        return "\n".join([*lines, done.words])
 
     return console.deliver(done, text)
-
-
-def outcome_words(done: RoleChange) -> str:
-    """The change in one line, and what it lost in another."""
-    lost = done.rpo.commits
-    if done.kind is ChangeKind.REJOIN:
-        if not done.steps:
-            return f"{done.source_before} {done.standing} already: nothing was done"
-        lost_words = f", and lost {lost:,} transaction{'' if lost == 1 else 's'}" if lost else ""
-        return f"{done.source_before} {done.standing} again{lost_words}"
-    rto = done.rto
-    parts = (("detect", rto.detect_ms), ("promote", rto.promote_ms), ("first write", rto.first_write_ms))
-    times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in parts if ms is not None)
-    told = [f"{done.source} is the source, {done.source_before} was: {times}"]
-    if done.rpo.accepted:
-        told.append(f"{transactions(done.rpo.accepted)} lost, as accepted: {done.rpo.accepted}")
-    if lost is not None:
-        told.append(f"{lost:,} acknowledged row{'' if lost == 1 else 's'} lost")
-    elif done.rpo.unknown is not None:
-        told.append(f"how many commits are lost is unknown: {done.rpo.unknown}")
-    return "\n".join(told)

@@ -108,6 +108,27 @@ class RoleChange:
         """What a node that came back does: `follows db1`, `is a member of the group`."""
         return "is a member of the group" if self.in_group else f"follows {self.source}"
 
+    @property
+    def words(self) -> str:
+        """The change in one line, and what it lost in another."""
+        lost = self.rpo.commits
+        if self.kind is ChangeKind.REJOIN:
+            if not self.steps:
+                return f"{self.source_before} {self.standing} already: nothing was done"
+            lost_words = f", and lost {lost:,} transaction{'' if lost == 1 else 's'}" if lost else ""
+            return f"{self.source_before} {self.standing} again{lost_words}"
+        rto = self.rto
+        parts = (("detect", rto.detect_ms), ("promote", rto.promote_ms), ("first write", rto.first_write_ms))
+        times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in parts if ms is not None)
+        told = [f"{self.source} is the source, {self.source_before} was: {times}"]
+        if self.rpo.accepted:
+            told.append(f"{transactions(self.rpo.accepted)} lost, as accepted: {self.rpo.accepted}")
+        if lost is not None:
+            told.append(f"{lost:,} acknowledged row{'' if lost == 1 else 's'} lost")
+        elif self.rpo.unknown is not None:
+            told.append(f"how many commits are lost is unknown: {self.rpo.unknown}")
+        return "\n".join(told)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

@@ -122,7 +122,8 @@ DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in A
 class FooterItem:
     """One hint of the footer: the first keys of some actions and a word."""
 
-    actions: tuple[str, ...]
+    actions: str
+    """Their ids, a blank between them; empty: the word begins with what is pressed."""
     word: str
     rank: int
     """When the width is short, the highest rank goes first."""
@@ -135,38 +136,38 @@ class FooterItem:
 
 
 FOOTER: Final[tuple[FooterItem, ...]] = (
-    FooterItem(("stack.repair",), "repair", 0, modes="d", when="down"),
-    FooterItem((), "view only", 0, modes="v"),
-    FooterItem(("chart.freeze",), "pause", 0, modes="r"),
-    FooterItem(("knob.prev", "knob.next"), "knob", 1, modes="dvc"),
-    FooterItem(("knob.less", "knob.more"), "change", 1, modes="dc"),
-    FooterItem(("knob.less", "knob.more"), "5 s", 1, modes="r"),
-    FooterItem(("knob.coarse_less", "knob.coarse_more"), "30 s", 6, "wn", modes="r"),
-    FooterItem(("step.prev", "step.next"), "mark", 2, modes="r"),
-    FooterItem(("replay.slower", "replay.faster"), "speed", 3, modes="r"),
-    FooterItem(("knob.apply",), "all knobs", 8, "wn"),
-    FooterItem((), "0-9 type", 11, "wn", modes="dc"),
-    FooterItem(("semisync.toggle",), "semi-sync", 2, modes="dc"),
-    FooterItem(("wait_point.toggle",), "wait point", 12, modes="d"),
-    FooterItem(("fault.open",), "faults", 3, modes="d"),
-    FooterItem(("load.toggle",), "load", 10, modes="d"),
-    FooterItem(("knob.undo",), "undo", 4, modes="dc"),
-    FooterItem(("mark.add",), "mark", 7, modes="dc"),
-    FooterItem(("chart.freeze",), "freeze", 5, modes="dvc"),
-    FooterItem(("view.next",), "view", 3, "c"),
-    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 11, "wn"),
-    FooterItem(("chart.exposure",), "exposure", 7, "nc"),
-    FooterItem(("chart.yscale",), "lin/log", 13, "w", modes="dv"),
-    FooterItem(("ledger.open",), "ledger", 9, modes="dc"),
-    FooterItem(("ledger.open",), "ledger", 5, modes="vr"),
-    FooterItem(("nodes.open",), "nodes", 13, "wn", modes="vc"),
-    FooterItem(("log.open",), "log", 14),
-    FooterItem(("lab.open",), "labs", 8, modes="d"),
-    FooterItem(("stack.reset",), "reset", 15, modes="d"),
-    FooterItem(("theme.next",), "theme", 6),
-    FooterItem(("palette",), "all", 16, modes="d"),
-    FooterItem(("help",), "help", 0),
-    FooterItem(("app.quit",), "quit", 0),
+    FooterItem("stack.repair", "repair", 0, modes="d", when="down"),
+    FooterItem("", "view only", 0, modes="v"),
+    FooterItem("chart.freeze", "pause", 0, modes="r"),
+    FooterItem("knob.prev knob.next", "knob", 1, modes="dvc"),
+    FooterItem("knob.less knob.more", "change", 1, modes="dc"),
+    FooterItem("knob.less knob.more", "5 s", 1, modes="r"),
+    FooterItem("knob.coarse_less knob.coarse_more", "30 s", 6, "wn", modes="r"),
+    FooterItem("step.prev step.next", "mark", 2, modes="r"),
+    FooterItem("replay.slower replay.faster", "speed", 3, modes="r"),
+    FooterItem("knob.apply", "all knobs", 8, "wn"),
+    FooterItem("", "0-9 type", 11, "wn", modes="dc"),
+    FooterItem("semisync.toggle", "semi-sync", 2, modes="dc"),
+    FooterItem("wait_point.toggle", "wait point", 12, modes="d"),
+    FooterItem("fault.open", "faults", 3, modes="d"),
+    FooterItem("load.toggle", "load", 10, modes="d"),
+    FooterItem("knob.undo", "undo", 4, modes="dc"),
+    FooterItem("mark.add", "mark", 7, modes="dc"),
+    FooterItem("chart.freeze", "freeze", 5, modes="dvc"),
+    FooterItem("view.next", "view", 3, "c"),
+    FooterItem("chart.zoom_in chart.zoom_out", "zoom", 11, "wn"),
+    FooterItem("chart.exposure", "exposure", 7, "nc"),
+    FooterItem("chart.yscale", "lin/log", 13, "w", modes="dv"),
+    FooterItem("ledger.open", "ledger", 9, modes="dc"),
+    FooterItem("ledger.open", "ledger", 5, modes="vr"),
+    FooterItem("nodes.open", "nodes", 13, "wn", modes="vc"),
+    FooterItem("log.open", "log", 14),
+    FooterItem("lab.open", "labs", 8, modes="d"),
+    FooterItem("stack.reset", "reset", 15, modes="d"),
+    FooterItem("theme.next", "theme", 6),
+    FooterItem("palette", "all", 16, modes="d"),
+    FooterItem("help", "help", 0),
+    FooterItem("app.quit", "quit", 0),
 )
 """The footer of every mode, in the order of the line."""
 

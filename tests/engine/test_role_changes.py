@@ -6,7 +6,6 @@ from dataclasses import asdict
 
 import pytest
 
-from replexplorer.cli.failures import outcome_words
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
@@ -259,7 +258,7 @@ async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
         done = await session.console.failover("db2", accept_loss=True)
         assert (done.source, done.rpo.accepted) == ("db2", "uuid-0:10-12")
         assert any("3 transactions that other nodes had are lost" in each for each in done.warnings)
-        assert outcome_words(done).splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
+        assert done.words.splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
 
 
 @virtual

@@ -122,7 +122,7 @@ def test_a_broken_file_is_a_usage_error_and_an_absent_one_nothing(tmp_path: Path
 def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:
     keys = [key for action in ACTIONS for key in action.keys.split(",")]
     assert len(keys) == len(set(keys))
-    assert {one for item in FOOTER for one in item.actions} <= set(DEFAULT_KEYS)
+    assert {one for item in FOOTER for one in item.actions.split()} <= set(DEFAULT_KEYS)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_keys_are_written_shortly(key: str, label: str) -> None:
 
 def test_in_ascii_no_two_keys_of_a_key_line_look_alike() -> None:
     for items in (mode.footer for mode in (DRIVE, REPLAY, VIEW, ATTACHED)):
-        bound = [keys_of(action, {})[0] for item in items for action in item.actions]
+        bound = [keys_of(action, {})[0] for item in items for action in item.actions.split()]
         labels = [key_label(key, in_ascii=True) for key in bound]
         assert all(label.isascii() for label in labels)
         assert len(set(labels)) == len(set(bound))

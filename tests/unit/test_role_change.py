@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli.failures import outcome_words
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.role_change import (
     BootRoles,
@@ -19,7 +18,6 @@ from replexplorer.core.role_change import (
     choose,
 )
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
-from replexplorer.ui.screens.faults import change_words
 
 S, X, Y, OLD = "5555", "2222", "3333", "0000"
 """Server UUIDs of the source that is gone, of db2 and of db3, and of one that was the source long ago."""
@@ -192,8 +190,7 @@ def test_boot_roles_are_lines_for_the_start_script() -> None:
 )
 def test_who_comes_back_to_a_group_is_said_to_follow_nobody(in_group: bool, standing: str) -> None:
     done = RoleChange(ChangeKind.REJOIN, "db3", "db1", in_group=in_group)
-    assert outcome_words(done) == f"{standing} already: nothing was done"
+    assert done.words == f"{standing} already: nothing was done"
     step = RoleStep("join", "db3", (), 5.0)
     back = RoleChange(ChangeKind.REJOIN, "db3", "db1", (step,), RecoveryPoint(2), in_group=in_group)
-    assert outcome_words(back) == f"{standing} again, and lost 2 transactions"
-    assert change_words(back) == f"rejoin: {standing} again, 2 transactions are lost"
+    assert back.words == f"{standing} again, and lost 2 transactions"

@@ -54,7 +54,7 @@ from replexplorer.ui.experiments import ExperimentControl
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
-from replexplorer.ui.screens.faults import FaultsScreen, change_words
+from replexplorer.ui.screens.faults import FaultsScreen
 from replexplorer.ui.screens.lists import epochs_screen, log_screen, nodes_screen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for
@@ -541,7 +541,7 @@ class DashboardScreen(Screen[None]):
         if message.label == "repair":
             self.notify(f"repaired: {'; '.join(done)}" if done else NOTHING_TO_REPAIR, timeout=8)
         if isinstance(result, RoleChange):
-            self.notify(change_words(result), timeout=10)
+            self.notify(result.words, timeout=10)
         injected = [each for each in done if isinstance(each, Injected)]
         lost = [f"{each.fault.node} lost of {line}" for each in injected for line in each.lost_files]
         if lost:

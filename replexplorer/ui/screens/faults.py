@@ -1,10 +1,12 @@
 """Faults at hand: what is in force and how long, and what can be injected, with the very commands; and what
-changes roles. Each row is what one would type: `kill@db1`, `partition=ack@db2`, `switchover db2`."""
+changes roles. Each row is what one would type, the arrows turn its value and node: `kill@db1`,
+`partition=ack@db2`, `switchover db2`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on
@@ -13,7 +15,7 @@ from textual.widgets import OptionList
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import KINDS, Fault, FaultRequest, kind_of, parse_fault, written
-from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.role_change import ChangeKind
 from replexplorer.core.text import elapsed
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role, Roster
@@ -38,45 +40,46 @@ _ROLES: Final[Mapping[str, str]] = {
     ChangeKind.REJOIN: "a node that follows nobody follows the source again; one that has transactions which"
     " the source lacks, and loses, or that diverged gets a copy of the source's data",
 }
-"""What happens at each change of roles."""
-_CHANGES: Final[Mapping[str, Callable[[Console, Any], Awaitable[RoleChange]]]] = {
-    ChangeKind.FAILOVER: lambda console, node: console.failover(node),
-    ChangeKind.SWITCHOVER: lambda console, node: console.switchover(node),
-    ChangeKind.REJOIN: lambda console, node: console.rejoin(node),
-}
+"""What happens at each change of roles, by the name of the console's command."""
 _AWAY: Final = (Role.DETACHED, Role.DOWN)
 """Roles of a node that may follow the source again."""
+Forms = tuple[str, ...]
+"""What one row stands for, as it is typed: a kind with each value and node."""
 Ask = Callable[[str, "Command[Any]", str], None]
 """Begins a command beside the others: its label, and words for it while it is under way."""
 
 
-def injections(roster: Roster) -> Iterator[str]:
-    """Every fault that can be injected, the usual nodes first."""
+def injections(roster: Roster) -> Iterator[Forms]:
+    """Each kind of fault in all its forms, with every value and node, the usual one first."""
     replicas = [f"@{node}" for node in roster.others]
     for kind in KINDS:
         nodes = [f"@{roster.source}", *replicas]
         if kind.on_replicas:
             every = [""] if len(replicas) > 1 else []
             nodes = [*every, *replicas, *([f"@{roster.source}"] if kind.source_too else [])]
-        for value in kind.values or _VALUES.get(kind.unit or "", (None,)):
-            yield from (f"{written(kind.key, value)}{node}" for node in nodes)
+        values = kind.values or _VALUES.get(kind.unit or "", (None,))
+        if nodes:
+            yield tuple(f"{written(kind.key, value)}{node}" for value in values for node in nodes)
 
 
-def role_changes(tick: Tick) -> Iterator[str]:
-    """Every change of roles; without a node the server's state decides."""
+def role_changes(tick: Tick) -> Iterator[Forms]:
+    """Each change of roles in all its forms; without a node the server's state decides."""
     others = [node for node in tick.nodes if not node.is_source]
     for verb in (ChangeKind.FAILOVER, ChangeKind.SWITCHOVER):
-        yield verb
-        yield from (f"{verb} {node.name}" for node in others)
-    for node in others:
-        if node.role in _AWAY or node.diverged:
-            yield f"{ChangeKind.REJOIN} {node.name}"
+        yield verb, *(f"{verb} {node.name}" for node in others)
+    away = [node.name for node in others if node.role in _AWAY or node.diverged]
+    if away:
+        yield tuple(f"{ChangeKind.REJOIN} {name}" for name in away)
 
 
-class FaultsScreen(ChoiceScreen[str]):
+class FaultsScreen(ChoiceScreen[Forms]):
     """The list; what is done is done behind the dashboard, which is shown then."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("X", "clear_all", "Clear every fault", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("X", "clear_all", "Clear every fault", show=False),
+        Binding("left", "turn(-1)", "The value or node before", show=False, priority=True),
+        Binding("right", "turn(1)", "The next value or node", show=False, priority=True),
+    ]
 
     def __init__(
         self, stack: Console, ask: Ask, under_way: Sequence[str], picture: Picture, settings: Settings
@@ -86,6 +89,8 @@ class FaultsScreen(ChoiceScreen[str]):
         self._ask = ask
         self._under_way = under_way
         self._picture = picture
+        self._at = Counter[Forms]()
+        """How many forms further the arrows went."""
         self._asked = ""
         """A change of roles that Enter was pressed for: a second one does it."""
 
@@ -96,30 +101,43 @@ class FaultsScreen(ChoiceScreen[str]):
         return {f"{_CLEAR} {fault.kind}@{fault.node}": fault for fault in reversed(faults)}
 
     @property
-    def parts(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Faults in force, then what can be injected, then what changes roles."""
+    def parts(self) -> Sequence[tuple[str, Sequence[Forms]]]:
+        """Faults in force, then each kind that can be injected, then each change of roles."""
         tick = self._picture.tick
         injected = tuple(injections(tick.roster)) if tick is not None and tick.roster is not None else ()
-        changes = tuple(role_changes(tick)) if tick is not None else (ChangeKind.FAILOVER,)
-        return ("IN FORCE", tuple(self._faults)), ("INJECT", injected), ("ROLES", changes)
+        changes = tuple(role_changes(tick)) if tick is not None else ((ChangeKind.FAILOVER,),)
+        return ("IN FORCE", [(row,) for row in self._faults]), ("INJECT", injected), ("ROLES", changes)
+
+    def _form(self, row: Forms) -> str:
+        """That which the arrows went to."""
+        return row[self._at[row] % len(row)]
+
+    def action_turn(self, steps: int) -> None:
+        """Another value or node of what is chosen."""
+        self._at[self.chosen] += steps
+        self.moved()
+        self.fill()
 
     def listed(self) -> Listed:
         """The keys that do something to the chosen row, and what it means."""
-        row = self.chosen
+        forms, row = self.chosen, self._form(self.chosen)
         does = "clear it" if row in self._faults else "inject"
         if _verb(row) in _ROLES:
             does = "do it" if self._asked == row else "asks, then does it"
-        hints = [("Enter", does), *([("X", "clear all")] if self._faults else [])]
+        hints = [("Enter", does), *([("←→", "value, node")] if len(forms) > 1 else [])]
+        hints += [("X", "clear all")] if self._faults else []
         doing = f"{self._under_way[-1]}…  " if self._under_way else ""
         title: Line = [("Faults ", "title b"), (doing, "warn"), *key_hints(*hints)]
         return Listed(title, [[], *self._details(row)])
 
-    def row(self, row: str, *, chosen: bool) -> Line:
-        """`▸ power_cut=strict@db1   the machine of the node loses power`; of a fault in force since when."""
-        point, fault, tick = "▸ " if chosen else "  ", self._faults.get(row), self._picture.tick
+    def row(self, forms: Forms, *, chosen: bool) -> Line:
+        """`▸ power_cut=strict@db1 ◂▸   the machine of the node loses`; of a fault in force since when."""
+        row, tick, point = self._form(forms), self._picture.tick, "▸ " if chosen else "  "
+        fault = self._faults.get(row)
         if fault is None or tick is None:
             short = re.split("[.;:]", self._does(row))[0]
-            return [(f"{point}{row:<26} ", "title b"), (short, "muted")]
+            arrows = " ◂▸" if chosen and len(forms) > 1 else ""
+            return [(f"{point}{row + arrows:<26} ", "title b"), (short, "muted")]
         left_s = None if fault.until_wall_s is None else max(0.0, fault.until_wall_s - tick.wall_s)
         until = "" if left_s is None else f", ends by itself in {left_s:.0f} s"
         age = elapsed(max(0.0, tick.wall_s - fault.since_wall_s))
@@ -182,7 +200,7 @@ class FaultsScreen(ChoiceScreen[str]):
     @on(OptionList.OptionSelected)
     def _act(self) -> None:
         """Inject what is chosen, or clear it where it is in force, or ask before roles change."""
-        row = self.chosen
+        row = self._form(self.chosen)
         verb, _, node = row.partition(" ")
         if row in self._faults:
             self._begin("fault", lambda console: console.clear(node), f"clearing {self._faults[row]}")
@@ -190,7 +208,7 @@ class FaultsScreen(ChoiceScreen[str]):
             self._asked = row
             self.fill()
         elif verb in _ROLES:
-            self._begin(verb, lambda console: _CHANGES[verb](console, node or None), row)
+            self._begin(verb, lambda console: getattr(console, verb)(node or None), row)
         else:
             request = self._request(row)
             words = f"injecting {request.text} on {', '.join(request.nodes)}"
@@ -208,17 +226,3 @@ class FaultsScreen(ChoiceScreen[str]):
 
 def _verb(row: str) -> str:
     return row.partition(" ")[0]
-
-
-def change_words(change: RoleChange) -> str:
-    """`switchover: db2 takes the writes of db1 after 312 ms, nothing is lost`."""
-    lost = change.rpo.commits
-    what = "acknowledged rows" if change.kind is ChangeKind.FAILOVER else "transactions"
-    told = "" if lost is None else "nothing is lost" if not lost else f"{lost:,} {what} are lost"
-    if change.kind is ChangeKind.REJOIN:
-        done = f"{change.source_before} {change.standing} again"
-    else:
-        total_ms = change.rto.total_ms
-        after = "" if total_ms is None else f" after {total_ms:,.0f} ms"
-        done = f"{change.source} takes the writes of {change.source_before}{after}"
-    return f"{change.kind}: {', '.join(filter(None, (done, told)))}"

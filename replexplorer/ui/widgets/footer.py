@@ -56,7 +56,7 @@ class Footer(Lines[str]):
     def _row(self, items: list[FooterItem]) -> Line:
         hints = []
         for item in items:
-            keys = [self.key(action) for action in item.actions]
+            keys = [self.key(action) for action in item.actions.split()]
             label, word = ("" if all(len(key) == 1 for key in keys) else " ").join(keys), item.word
             if not keys:
                 label, _, word = item.word.partition(" ")
