@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.output import Output
 from replexplorer.cli.render import render_set
-from replexplorer.cli.stack import print_status
+from replexplorer.cli.stack import told
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -203,11 +203,7 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
     """Print the state once; exit code 4 when a server is down."""
     async with _session(call, servers) as session:
         document = await session.status()
-    print_status(call, replace(document, is_ours=False))
-    silent = [node.name for node in document.nodes if not node.reachable]
-    if silent:
-        call.console.narrate(f"down: {', '.join(silent)}")
-    return StackUnavailable.exit_code if silent else 0
+    return told(call, replace(document, is_ours=False))
 
 
 # -- changing

@@ -248,7 +248,8 @@ def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
 
 def _report(reader: SessionReader) -> Report:
     """The session; its shaded windows are those of the dashboard's charts."""
-    from replexplorer.reports.recordings import ShadedSpan, session_report
+    from replexplorer.reports.recordings import session_report
+    from replexplorer.reports.svg import Window
     from replexplorer.ui.picture import Picture
 
     picture = Picture()
@@ -258,8 +259,9 @@ def _report(reader: SessionReader) -> Report:
             picture.fold(tick)
             yield tick
 
-    def spans() -> Iterator[ShadedSpan]:
-        return (ShadedSpan(one.start_s, one.end_s, one.word) for one in picture.windows.all())
+    def spans() -> Iterator[Window]:
+        for one in picture.windows.all():
+            yield Window(one.start_s, math.inf if one.end_s is None else one.end_s, one.word)
 
     return session_report(reader.about, seen(), reader.last_s - reader.first_s, spans)
 

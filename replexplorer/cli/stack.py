@@ -98,6 +98,11 @@ async def status(call: Call) -> int:
     """The stack as it is now; exit code 4 when a node is down."""
     async with composed(call, "status") as session:
         found = await session.status()
+    return told(call, found)
+
+
+def told(call: Call, found: Status) -> int:
+    """Print it and what is down, of a stack of ours with the verb that mends it; answers the exit code."""
     print_status(call, found)
     down_nodes = [node.name for node in found.nodes if not node.reachable]
     for host in found.hosts:
@@ -106,7 +111,8 @@ async def status(call: Call) -> int:
     if found.state == "starting":
         call.console.narrate("the servers are starting: `replexplorer up` waits for them")
     elif down_nodes:
-        call.console.narrate(f"down: {', '.join(down_nodes)}: `replexplorer up` brings them back")
+        remedy = ": `replexplorer up` brings them back" if found.is_ours else ""
+        call.console.narrate(f"down: {', '.join(down_nodes)}{remedy}")
     return StackUnavailable.exit_code if down_nodes else 0
 
 

@@ -59,25 +59,14 @@ _CHARTS: Final = (
 """A title and a unit, then of each line its name, its style and the point's figure."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShadedSpan:
-    """A span of time that the charts shade."""
-
-    from_s: float
-    """On the session's clock."""
-    to_s: float | None
-    """None while it lasts."""
-    what: str
-
-
 def session_report(
     about: Mapping[str, str],
     ticks: Iterable[Tick],
     length_s: float,
-    spans: Callable[[], Iterable[ShadedSpan]] = tuple,
+    spans: Callable[[], Iterable[Window]] = tuple,
 ) -> Report:
-    """The whole session of this length; the `spans`, asked for when all ticks were read, are shaded on every
-    chart. Times count from its first tick."""
+    """The whole session of this length; the `spans` on its clock, asked for when all ticks were read, are
+    shaded on every chart. Times count from its first tick."""
     first: Tick | None = None
     last: Tick | None = None
     digest, service, measured_s, counts = Digest(length_s), Histogram(), 0.0, Counter[str]()
@@ -95,14 +84,7 @@ def session_report(
     if first is None or last is None:
         return Report("Session without a tick", (), ())
     origin_s = first.at_s
-    windows = [
-        Window(
-            one.from_s - origin_s,
-            (last.at_s if one.to_s is None else one.to_s) - origin_s,
-            printable(one.what),
-        )
-        for one in spans()
-    ]
+    windows = [Window(one.from_s - origin_s, one.to_s - origin_s, printable(one.what)) for one in spans()]
     told = service.latency
     facts = [
         f"Stack {about.get('stack', '?')} ({about.get('servers', 'servers unknown')}), driven by "

@@ -37,6 +37,7 @@ class Window(NamedTuple):
 
     from_s: float
     to_s: float
+    """Infinite while it lasts."""
     what: str
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
 
 from replexplorer.cli import main
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from replexplorer.reports.recordings import ShadedSpan, session_report
+from replexplorer.reports.recordings import session_report
 from replexplorer.reports.report import html
+from replexplorer.reports.svg import Window
 from tests.fakes.facade import WALL_S
 from tests.unit.test_export import ABOUT, session
 
 HOSTILE = "</script><script>alert(1)</script><b>"
 
 
-def page_of(ticks: list[Tick], *spans: ShadedSpan) -> str:
+def page_of(ticks: list[Tick], *spans: Window) -> str:
     return html(session_report(ABOUT, ticks, ticks[-1].at_s - ticks[0].at_s, lambda: spans))
 
 
@@ -27,7 +29,7 @@ def charts(page: str) -> list[ElementTree.Element]:
 
 
 def test_its_charts_have_marks_and_windows() -> None:
-    page = page_of(session(), ShadedSpan(0.9, 1.5, "blocked"), ShadedSpan(1.0, None, "partition ack"))
+    page = page_of(session(), Window(0.9, 1.5, "blocked"), Window(1.0, inf, "partition ack"))
     drawn = charts(page)
     assert len(drawn) == 3
     for chart in drawn:
@@ -40,7 +42,7 @@ def test_its_charts_have_marks_and_windows() -> None:
 def test_a_word_of_the_session_is_text_and_never_markup() -> None:
     ticks = session()
     event = Event(2.0, WALL_S + 2, Severity.WARN, HOSTILE, 2)
-    page = page_of([*ticks[:-1], replace(ticks[-1], events=(event,))], ShadedSpan(0.0, 1.0, HOSTILE))
+    page = page_of([*ticks[:-1], replace(ticks[-1], events=(event,))], Window(0.0, 1.0, HOSTILE))
     assert HOSTILE not in page
     assert "<script" not in page
 
