@@ -27,8 +27,8 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
-from replexplorer.core.knobs.names import Backing, KnobName, Place, parse_name
-from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair
+from replexplorer.core.knobs.names import BY_KEY, Backing, KnobName, Place, parse_name
+from replexplorer.core.topology import SOURCE, Roster, ends_of, in_order, is_pair, link_between
 from replexplorer.core.wire import Flap, LinkState, Shape
 
 TOLERATED_MS = 1.0
@@ -516,6 +516,29 @@ def seen_from(values: Mapping[KnobName, Value], before: Roster, now: Roster) -> 
                 node = before.source if name.node == SOURCE else name.node
                 found[KnobName(name.key, now.placed(node))] = value
     return found
+
+
+def moved(written: str, source: str, before: str) -> str:
+    """The written name of what is asked of one node's server or disk, or of a link, after these two have
+    changed places; a partition stays where it is."""
+    key, at, place = written.partition("@")
+    knob = BY_KEY.get(key)
+    if knob is None or key == keys.PARTITION:
+        return written
+    if is_pair(place) and set(ends_of(place)) != {source, before}:
+        first, last = ({source: before, before: source}.get(end, end) for end in ends_of(place))
+        # A pair's directions run from the node that is first by name.
+        key = key if in_order((first, last))[0] == first else turned_round(key, knob.default)[0]
+        place = link_between(first, last)
+    elif knob.backing in (Backing.SERVER, Backing.DISK) and place == source:
+        place = before
+    return f"{key}{at}{place}"
+
+
+def moved_all(values: Mapping[KnobName, Value], before: Roster, now: Roster) -> dict[KnobName, Value]:
+    """What is asked once the source of `now` has taken the place of the one `before`, named as it is then."""
+    written = {moved(text, now.source, before.source): v for text, v in kept_all(values, before).items()}
+    return unkept_all(written, now)
 
 
 def _from_first(key: str, value: Value, link: str, roster: Roster) -> tuple[str, Value]:

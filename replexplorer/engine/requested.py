@@ -15,12 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import Fault
-from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
-from replexplorer.core.link import kept_all, turned_round, unkept, without
+from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
+from replexplorer.core.link import kept_all, moved, unkept, without
 from replexplorer.core.role_change import UnderWay
 from replexplorer.core.server.exposure import Alone
-from replexplorer.core.topology import Roster, ends_of, in_order, is_pair, link_between
+from replexplorer.core.topology import Roster, is_pair
 from replexplorer.core.wire import Document
 from replexplorer.ports import SharedPlaces
 
@@ -131,13 +130,13 @@ class Requested:
     def with_roles_moved(self, source: str, before: str) -> Self:
         """What was asked of the node that is the `source` now as a replica is asked of the one that was, and
         what was asked of their links to each other node has changed places; a partition stays where it is."""
-        moved = {_moved(key, source, before): value for key, value in self.knobs.items()}
+        found = {moved(key, source, before): value for key, value in self.knobs.items()}
         left = {
             key: BY_KEY[key.partition("@")[0]].default
-            for key in self.knobs.keys() - moved.keys()
+            for key in self.knobs.keys() - found.keys()
             if is_pair(key.partition("@")[2])
         }
-        return replace(self, knobs={**left, **moved})
+        return replace(self, knobs={**left, **found})
 
 
 Merge = Callable[[Requested], Requested]
@@ -165,23 +164,6 @@ def _read(kind: Any, content: object) -> Any:
         return _adapter(kind).validate_python(content)
     except ValidationError:
         return None
-
-
-def _moved(written: str, source: str, before: str) -> str:
-    """The key of what is asked of one node's server or disk, or of a link, after these two have changed
-    places."""
-    key, at, place = written.partition("@")
-    knob = BY_KEY.get(key)
-    if knob is None or key == keys.PARTITION:
-        return written
-    if is_pair(place) and set(ends_of(place)) != {source, before}:
-        first, last = ({source: before, before: source}.get(end, end) for end in ends_of(place))
-        # A pair's directions run from the node that is first by name.
-        key = key if in_order((first, last))[0] == first else turned_round(key, knob.default)[0]
-        place = link_between(first, last)
-    elif knob.backing in (Backing.SERVER, Backing.DISK) and place == source:
-        place = before
-    return f"{key}{at}{place}"
 
 
 async def claim_run(keeper: SharedPlaces, roster: Roster, least: int) -> int:

@@ -193,6 +193,24 @@ async def test_what_cannot_be_restored_is_requested_and_said() -> None:
     assert "knobs are restored" not in text
 
 
+@virtual
+async def test_what_is_restored_goes_with_the_roles_where_the_first_source_cannot_come_back() -> None:
+    world = World(replicas=2)
+    async with world.attached("drill") as session:
+        await stack_with_load(world, session, driven=False)
+        drill = asyncio.create_task(DrillRun(LOST, quick=True).run(session.rig))
+        await until(lambda: world.source_name == "db2" and world.servers["db3"].follows == "db2")
+        await until(lambda: world.document.content["role_change"] is None)
+        world.crash("db2")
+        await drill
+        asked = session.state.requested.values
+        assert {name.node: value for name, value in asked.items() if name.key == "rtt" and value} == {
+            "db1": 5.0,
+            "db3": 5.0,
+        }
+        assert "db2" not in world.sidecars["db2"].shapes
+
+
 class Stubborn(FakeStack):
     """A stack on which nothing is copied."""
 

@@ -94,11 +94,15 @@ async def test_nothing_is_touched_while_the_experiment_runs() -> None:
 
 
 @virtual
-async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_back() -> None:
+async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_and_knobs_back() -> None:
     world = World(replicas=2)
+    async with world.attached("set") as session:
+        await turn(session, "rtt=5")
     async with world.attached("drill lost") as session:
         rig = session.rig
-        await rig.record(PendingRestore("drill", "lost", "db1"))
+        before = {"rtt@db1:db2": 5.0, "rtt@db1:db3": 5.0}
+        await rig.record(PendingRestore("drill", "lost", "db1", before, dict.fromkeys(before, 20.0)))
+        await rig.controls.set(desired_of([rig.controls.parse("rtt=20")]))
         await rig.inject("kill")
         change = await rig.roles.failover(anyway=True)
         assert session.fleet.source_name == change.source != "db1"
@@ -107,6 +111,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
         assert session.fleet.source_name == "db1"
         assert session.state.requested.owed is None
         assert "db1 is the source again" in told(session)[0]
+    assert (world.rtt_ms("db2"), world.rtt_ms("db3")) == pytest.approx((5.0, 5.0))
 
 
 def copied(world: World) -> list[str]:

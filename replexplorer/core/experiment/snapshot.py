@@ -168,7 +168,7 @@ class Baseline:
 @dataclass(frozen=True, slots=True)
 class PendingRestore:
     """What to restore when a killed experiment did not, as the stack keeps it; knobs are named as in the
-    requested document. What somebody has asked since stays."""
+    requested document while `source` was the source. What somebody has asked since stays."""
 
     kind: str
     """`lab`, `sweep`, `drill`."""

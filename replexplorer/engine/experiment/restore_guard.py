@@ -19,7 +19,7 @@ from replexplorer.core.experiment.snapshot import Baseline, PendingRestore, Snap
 from replexplorer.core.fault import Fault, clears
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
-from replexplorer.core.link import kept_all, seen_from
+from replexplorer.core.link import kept_all, moved_all, seen_from
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import NodeView
@@ -66,11 +66,11 @@ class RestoreGuard:
     outcome: str = "is done"
     """How the experiment ended, as the log says it."""
     _kept: dict[KnobName, Value] = field(default_factory=dict)
-    """What was requested before."""
+    """What was requested before, named as while `source` was the source."""
     _lost: Desired = field(default_factory=dict)
     """What a restart took, to be set with the next turn."""
     _turned: dict[KnobName, Value] = field(default_factory=dict)
-    """What was asked of knobs."""
+    """What was asked of knobs, named in the same way."""
     _faults: dict[int, Fault] = field(default_factory=dict)
     """By number, those that were injected and not cleared."""
     _differing: set[str] = field(default_factory=set)
@@ -88,9 +88,18 @@ class RestoreGuard:
         """Note what is requested of these and of the clients, before they are turned; answers all that was
         noted so far."""
         seen = self.stack.seen
-        for name in (*names, CLIENTS):
-            self._kept.setdefault(name, seen.requested(name))
+        now = {name: seen.requested(name) for name in (*names, CLIENTS)}
+        self._kept = {**self._said(now, seen.source, self.source), **self._kept}
         return self._kept
+
+    def keep_of(self, owed: PendingRestore) -> None:
+        """Keep what a killed experiment kept, less what somebody has asked since."""
+        seen = self.stack.seen
+
+        def requested(name: KnobName) -> Value:
+            return seen.requested(next(iter(self._of_now({name: name.knob.default}))))
+
+        self._kept = owed.still(requested, replace(seen.roster, source=owed.source))
 
     def add_lost(self, lost: Desired) -> None:
         """What a restart took is set again with the next turn."""
@@ -102,7 +111,7 @@ class RestoreGuard:
         desired = {**self._lost, **desired}
         await self._record(desired)
         await self.stack.controls.set(desired)
-        self._turned.update(desired)
+        self._turned |= self._said(desired, self.stack.seen.source, self.source)
         self._lost = {}
         self.baseline.turned(desired, self.stack.seen)
 
@@ -186,14 +195,16 @@ class RestoreGuard:
 
     async def _record(self, turning: Desired | None = None) -> None:
         """Let the stack keep all that was taken so far and goes with no lease, and what is turned now."""
+        now = self.stack.seen.roster
+        before = replace(now, source=self.source)
         await self.stack.record(
             PendingRestore(
                 self.kind,
                 self.name,
                 self.source,
-                before=kept_all(self._of_now(self._kept), self.stack.seen.roster),
-                turned=kept_all(self._of_now(self._turned), self.stack.seen.roster),
-                turning=kept_all(self._of_now(turning or {}), self.stack.seen.roster),
+                before=kept_all(self._kept, before),
+                turned=kept_all(self._turned, before),
+                turning=kept_all(self._said(turning or {}, now.source, self.source), before),
                 differing=tuple(in_order(self._differing)),
             )
         )
@@ -367,12 +378,15 @@ class RestoreGuard:
         return f"{name} = {value} is requested and comes with its server: {why}"
 
     def _of_now(self, values: Desired) -> dict[KnobName, Value]:
-        """The same of the same nodes and links. Where each member takes writes, the load goes on at another
-        one when its own is gone, and nobody makes the first the source again."""
+        """The same, named as it is where the first source could not be made the source again."""
+        return self._said(values, self.source, self.stack.seen.source)
+
+    def _said(self, values: Desired, before: str, now: str) -> dict[KnobName, Value]:
+        """What is named as while `before` was the source, named as it is with `now`. In a group all stays
+        with its nodes and links, else what is asked of a role goes with it."""
         seen = self.stack.seen
-        if not seen.system.each_writes:
-            return dict(values)
-        return seen_from(values, replace(seen.roster, source=self.source), seen.roster)
+        say = seen_from if seen.system.is_group else moved_all
+        return say(values, replace(seen.roster, source=before), replace(seen.roster, source=now))
 
     async def _attach_all(self) -> None:
         if self._attached:
@@ -443,11 +457,11 @@ async def finish_killed(stack: StackApi) -> tuple[str, ...]:
                 len(seen.replicas),
                 owed.source,
                 lambda text, _=None: stack.log.tell(Severity.INFO, text),
-                _kept=owed.still(seen.requested, seen.roster),
                 _faults={fault.number: fault for fault in faults},
                 _differing=set(seen.roster.names) & set(owed.differing),
                 _attached=True,
             )
+            guard.keep_of(owed)
             await guard.return_all()
     except ExperimentUnderWay:
         return ()
