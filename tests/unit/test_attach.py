@@ -46,6 +46,7 @@ from replexplorer.formats.server_url import (
     standard_files,
 )
 from tests.fakes.servers import MARIADB, mysql_9
+from tests.known import refused
 
 # -- statements
 
@@ -235,22 +236,14 @@ def test_an_address_is_read(text: str, url: ServerUrl) -> None:
     assert parse_server_url(text) == url
 
 
-NO_ADDRESS = "is no address of a server: write mysql://USER@HOST:PORT"
+NO_ADDRESSES = [
+    "", "mysql://", "http://db", "mysql://db:x", "mysql://a b", "-h", "db?x=1", "mysql://dba:secret@db",
+    "mysql://dba:secret@db:x",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        *((each, NO_ADDRESS) for each in ("", "mysql://", "http://db", "mysql://db:x", "mysql://a b", "-h")),
-        ("db?x=1", NO_ADDRESS),
-        ("mysql://dba:secret@db", "has a password in it"),
-        ("mysql://dba:secret@db:x", "write mysql://USER@HOST:PORT"),
-    ],
-)
-def test_what_is_no_address_is_named_without_its_password(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as refused:
-        parse_server_url(text)
-    assert "secret" not in str(refused.value)
+def test_what_is_no_address_is_named_without_its_password(snapshot: object) -> None:
+    assert [refused(parse_server_url, text) for text in NO_ADDRESSES] == snapshot
 
 
 def test_servers_are_called_by_their_host_and_by_the_port_where_that_is_not_enough() -> None:
@@ -333,22 +326,19 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
     assert named.warnings == ["db3:3306 does not follow db1:3306"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"set": ["sync_binlog=0"]}, "add --allow-changes"),
-        ({"allow_changes": True}, "add --set"),
-        ({"for_s": 1.0}, "--for says how long"),
-        ({"set": ["sync_binlog=x"], "allow_changes": True}, "sync_binlog"),
-        ({"replica": ["http://x"]}, "is no address of a server"),
-    ],
-)
-def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
-    words: dict[str, object], message: str
-) -> None:
-    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "replica": []}
-    with pytest.raises(UsageError, match=message):
-        attach.attach(Call(flags(url="db", **bare | words), Output()))
+BARE = {"allow_changes": False, "set": [], "for_s": None, "json": False}
+
+
+def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(snapshot: object) -> None:
+    mistakes: list[dict[str, object]] = [
+        {"set": ["sync_binlog=0"]},
+        {"allow_changes": True},
+        {"for_s": 1.0},
+        {"set": ["sync_binlog=x"], "allow_changes": True},
+        {"replica": ["http://x"]},
+    ]
+    calls = [Call(flags(url="db", **BARE | {"replica": []} | words), Output()) for words in mistakes]
+    assert [refused(attach.attach, call) for call in calls] == snapshot
 
 
 class Tty(io.StringIO):
@@ -374,8 +364,7 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 ) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", Tty() if terminal else io.StringIO())
-    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False}
-    assert attach.is_wanted(Call(flags(**bare | words), Output())) is opens
+    assert attach.is_wanted(Call(flags(**BARE | words), Output())) is opens
 
 
 @pytest.mark.parametrize("dialect", [mysql_9(), MariaDb.of(MARIADB, {})], ids=["mysql", "mariadb"])

@@ -56,14 +56,9 @@ def test_what_a_source_lost_and_what_becomes_of_its_replica(
     assert bool(found.words("demo")) is bool(lost or binlog_lost)
 
 
-def test_the_words_say_how_many_are_where_and_the_remedy() -> None:
+def test_the_words_say_how_many_are_where_and_the_remedy(snapshot: object) -> None:
     others = {"db2": f"{A}:1-98", "db3": f"{A}:1-94"}
-    lines = back(f"{A}:1-95", others, f"{A}:1-95", binlog_bytes=2048).words("demo")
-    assert lines[0] == "db1 lost at least 5 transactions, 3 of them only on db2"
-    assert lines[1] == "the binlog of db1 lost 95 transactions (2,048 bytes) that InnoDB has kept"
-    assert "db2 has 3 transactions that db1 lost" in lines[2]
-    assert "`replexplorer rejoin db2 --copy --stack demo`" in lines[2]
-    assert lines[3].startswith("db3 lacks 1 transaction that")
+    assert back(f"{A}:1-95", others, f"{A}:1-95", binlog_bytes=2048).words("demo") == snapshot
 
 
 def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen() -> None:
@@ -72,31 +67,10 @@ def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen
     assert not back(whole, {"db2": whole}, first=whole).words("demo")
 
 
-@pytest.mark.parametrize(
-    ("answered", "lines"),
-    [
-        (f"{A}:1-105", ["db1 lost 10 acknowledged commits, 3 of them only on db2"]),
-        (
-            f"{A}:1-97",
-            [
-                "db1 lost 2 acknowledged commits, 2 of them only on db2",
-                "db1 lost at least 3 other transactions, 1 of them only on db2",
-            ],
-        ),
-        (
-            f"{A}:1-95",
-            [
-                "db1 lost no acknowledged commits",
-                "db1 lost at least 5 other transactions, 3 of them only on db2",
-            ],
-        ),
-        (f"{B}:1-500", ["db1 lost at least 5 transactions, 3 of them only on db2"]),
-    ],
-)
-def test_what_clients_were_answered_is_counted_exactly(answered: str, lines: list[str]) -> None:
+@pytest.mark.parametrize("answered", [f"{A}:1-105", f"{A}:1-97", f"{A}:1-95", f"{B}:1-500"])
+def test_what_clients_were_answered_is_counted_exactly(answered: str, snapshot: object) -> None:
     others, first = {"db2": f"{A}:1-98"}, f"{A}:1-95"
-    found = back(f"{A}:1-95", others, answered=answered, first=first)
-    assert [line for line in found.words("demo") if line.startswith("db1 lost")] == lines
+    assert back(f"{A}:1-95", others, answered=answered, first=first).words("demo") == snapshot
     whole = back(f"{A}:1-105", others, answered=answered, first=first)
     assert bool(whole.words("demo")) is not answered.startswith(A)
 

@@ -24,31 +24,20 @@ from replexplorer.adapters.docker.inventory import Container, addresses
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece, StackUnavailable
 
+REFUSALS = """\
+could not find an available, non-overlapping IPv4 address pool among the defaults
+Pool overlaps with other one on this address space
+driver failed programming: Bind for 127.0.0.1:3306 failed: port is already allocated
+listen tcp4 127.0.0.1:3306: bind: address already in use
+write /var/lib/docker/tmp/x: no space left on device
+Read timed out. (read timeout=30)
+"""
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "could not find an available, non-overlapping IPv4 address pool among the defaults",
-            "no free address pool",
-        ),
-        ("Pool overlaps with other one on this address space", "subnet overlaps"),
-        (
-            "driver failed programming: Bind for 127.0.0.1:3306 failed: port is already allocated",
-            "port is in use",
-        ),
-        ("listen tcp4 127.0.0.1:3306: bind: address already in use", "port is in use"),
-        ("write /var/lib/docker/tmp/x: no space left on device", "disk of Docker is full"),
-        ("Read timed out. (read timeout=30)", "in time"),
-        ("something\nnew", "Docker refused: something new"),
-    ],
-)
-def test_what_the_daemon_says_becomes_one_line(text: str, says: str) -> None:
-    error = explain(RuntimeError(text))
-    assert isinstance(error, MissingPiece)
-    assert says in str(error)
-    assert error.hint
-    assert "\n" not in str(error)
+
+def test_what_the_daemon_says_becomes_one_line(snapshot: object) -> None:
+    said = {text: explain(RuntimeError(text)) for text in (*REFUSALS.splitlines(), "something\nnew")}
+    assert all(isinstance(error, MissingPiece) for error in said.values())
+    assert {text: str(error) for text, error in said.items()} == snapshot
 
 
 def test_a_docker_host_where_nothing_listens_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

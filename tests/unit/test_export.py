@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from replexplorer import __version__
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, KnobView
@@ -84,13 +85,8 @@ def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change() 
     assert [line["verdict"] for line in lines if line["kind"] == "verdict"] == ["slower"]
 
 
-def test_the_report_tells_the_whole_from_merged_histograms() -> None:
-    text = markdown_of(ABOUT, session())
-    assert "110 commits in 2 s of load, 1 errors" in text
-    assert "p50 1.00, p95 85.0" in text
-    assert "| `rtt@db2` | 20 ms | 20 ms |" in text
-    assert "| 1.0 s | mark | (1) rtt 85 \\| 20 ms |" in text
-    assert "slower" in text
+def test_the_report_tells_the_whole_from_merged_histograms(snapshot: object) -> None:
+    assert markdown_of(ABOUT, session()).replace(__version__, "VERSION") == snapshot
 
 
 def test_the_report_says_how_many_commits_went_unprotected() -> None:
