@@ -27,7 +27,6 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import GALERA, System
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.lab import LabRun, SystemsRun
-from tests.fakes.clock import virtual
 from tests.fakes.stack import FakeStack, stack_of
 
 
@@ -73,7 +72,6 @@ class Stacks:
             return replace(await part.run(stack), server=f"server of {system.name}")
 
 
-@virtual
 async def test_each_system_has_a_stack_for_its_phases_and_all_is_judged_together() -> None:
     stacks, steps = Stacks(), list[ExperimentProgress]()
     result = await SystemsRun(LAB, True, steps.append).run(stacks)
@@ -92,7 +90,6 @@ async def test_each_system_has_a_stack_for_its_phases_and_all_is_judged_together
     assert steps[0].left_s == pytest.approx(LAB.seconds(quick=True) - 20, abs=5)
 
 
-@virtual
 async def test_repeats_take_turns_within_a_system_and_are_judged_by_their_interval() -> None:
     result = await SystemsRun(LAB, True, repeats=3).run(Stacks())
     assert [len(each.repeats) for each in result.phases] == [3, 3, 3]
@@ -101,7 +98,6 @@ async def test_repeats_take_turns_within_a_system_and_are_judged_by_their_interv
     assert result.repeats == 3
 
 
-@virtual
 async def test_a_system_that_cannot_be_had_ends_it_with_what_was_measured() -> None:
     result = await SystemsRun(LAB, True).run(Stacks(failing="galera"))
     assert (result.verdict, result.aborted) == ("aborted", "Galera: no image: build one")
@@ -111,13 +107,11 @@ async def test_a_system_that_cannot_be_had_ends_it_with_what_was_measured() -> N
     assert result.relations == ()
 
 
-@virtual
 async def test_without_the_first_there_is_no_result() -> None:
     with pytest.raises(StackUnavailable, match="no image"):
         await SystemsRun(LAB, True).run(Stacks(failing="async"))
 
 
-@virtual
 async def test_a_stack_that_is_there_is_not_what_it_runs_on() -> None:
     async with stack_of() as stack:
         with pytest.raises(UsageError, match="three runs on stacks of its own") as refused:
@@ -127,7 +121,6 @@ async def test_a_stack_that_is_there_is_not_what_it_runs_on() -> None:
 
 
 @pytest.mark.parametrize("counts", [True, False])
-@virtual
 async def test_what_members_count_in_a_phase_stands_among_its_figures(counts: bool) -> None:
     member = Membership(Belonging.MEMBER, "Synced", size=2, answering=2, conflicts=5, gave_way=1)
     async with stack_of(GALERA, members={"db1": member, "db2": member}) as stack:
@@ -140,7 +133,6 @@ async def test_what_members_count_in_a_phase_stands_among_its_figures(counts: bo
     assert found.figures == ({RETRIED: 0, REFUSED: 3, GAVE_WAY: 4} if counts else {})
 
 
-@virtual
 async def test_a_phase_begins_when_nothing_waits_at_the_members_however_they_number_it() -> None:
     member = Membership(Belonging.MEMBER, "Synced", size=2, answering=2, to_apply=0)
 

@@ -130,66 +130,55 @@ def test_a_cancel_during_the_rollback_does_not_cut_it_short(stride: int) -> None
     assert stride * len(late) > 10
 
 
-@virtual
-async def test_a_second_cancel_does_not_cut_the_rollback_short_either() -> None:
-    world = World()
-    async with world.attached() as session:
-        await ended(session, ("semi_sync=on", "rtt=20"))
-        old = world.state()
-        task = asyncio.create_task(ended(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
-        await until(lambda: world.sidecars["db1"].delays["db2"] > 40)
-        for _ in range(200):
-            task.cancel()
-            await asyncio.sleep(0.005)
-        await asyncio.wait({task})
-        assert task.cancelled()
-        assert world.state() == old
-
-
-@virtual
-async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured() -> None:
-    world = World()
-    async with world.attached() as session:
-        await ended(session, ("rtt=4000",))
-        task = asyncio.create_task(ended(session, ("rtt=5000",)))
-        await asyncio.sleep(1)
-        began_s = asyncio.get_running_loop().time()
+async def test_a_second_cancel_does_not_cut_the_rollback_short_either(world: World, session: Session) -> None:
+    await ended(session, ("semi_sync=on", "rtt=20"))
+    old = world.state()
+    task = asyncio.create_task(ended(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
+    await until(lambda: world.sidecars["db1"].delays["db2"] > 40)
+    for _ in range(200):
         task.cancel()
-        await asyncio.wait({task})
-        assert asyncio.get_running_loop().time() - began_s < 0.1
-        assert world.rtt_ms() == pytest.approx(4000.0)
+        await asyncio.sleep(0.005)
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert world.state() == old
 
 
-@virtual
-async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
-    world = World()
-    async with world.attached() as session:
-        task = asyncio.create_task(ended(session, ("rtt=85",)))
-        await asyncio.sleep(0.1)
-        task.cancel()
-        await asyncio.wait({task})
-        (event,) = session.event_log.take_events()
-        assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
-        assert event.mark == 1
-        assert [row.title for row in session.event_log.epochs.rows()] == ["baseline", "rolled back"]
+async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured(world: World, session: Session) -> None:
+    await ended(session, ("rtt=4000",))
+    task = asyncio.create_task(ended(session, ("rtt=5000",)))
+    await asyncio.sleep(1)
+    began_s = asyncio.get_running_loop().time()
+    task.cancel()
+    await asyncio.wait({task})
+    assert asyncio.get_running_loop().time() - began_s < 0.1
+    assert world.rtt_ms() == pytest.approx(4000.0)
 
 
-@virtual
-async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_undone() -> None:
-    world = World()
-    async with world.attached() as session:
-        task = asyncio.create_task(ended(session, ("sync_binlog=0",)))
-        await until(lambda: "write document" in world.told(), every_s=0.00005)
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled()
-        assert world.requested == {"sync_binlog": 0}
-        assert world.primary.variables["sync_binlog"] == "0"
-        await session.console.undo()
-        assert world.primary.variables["sync_binlog"] == "1"
+async def test_the_cancelled_change_is_a_mark_that_says_taken_back(session: Session) -> None:
+    task = asyncio.create_task(ended(session, ("rtt=85",)))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    await asyncio.wait({task})
+    (event,) = session.event_log.take_events()
+    assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
+    assert event.mark == 1
+    assert [row.title for row in session.event_log.epochs.rows()] == ["baseline", "rolled back"]
 
 
-@virtual
+async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_undone(
+    world: World, session: Session
+) -> None:
+    task = asyncio.create_task(ended(session, ("sync_binlog=0",)))
+    await until(lambda: "write document" in world.told(), every_s=0.00005)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert world.requested == {"sync_binlog": 0}
+    assert world.primary.variables["sync_binlog"] == "0"
+    await session.console.undo()
+    assert world.primary.variables["sync_binlog"] == "1"
+
+
 async def test_to_the_end_answers_raises_and_hands_the_cancel_on() -> None:
     async def work(fails: bool) -> str:
         await asyncio.sleep(1)
@@ -215,7 +204,6 @@ async def test_to_the_end_answers_raises_and_hands_the_cancel_on() -> None:
     assert seen == ["done"]
 
 
-@virtual
 async def test_a_timeout_around_work_that_goes_to_its_end_still_is_a_timeout() -> None:
     async def in_time() -> None:
         async with asyncio.timeout(0.5):

@@ -15,7 +15,6 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.lab_scripts import CLIENTS, contend
 from replexplorer.engine.experiment.phase import Act
-from tests.fakes.clock import virtual
 from tests.fakes.stack import STATEMENT_S, FakeStack, stack_of
 
 PHASE = Phase("hot", (), Length(4), Length(2), ProtectionState.PROTECTED, "they meet", play=contend)
@@ -51,7 +50,6 @@ async def contended(stack: FakeStack) -> PhaseResult:
         assert all(sql.closed for sql in stack.sqls)
 
 
-@virtual
 async def test_clients_go_to_every_node_that_takes_writes() -> None:
     servers = Servers()
     async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
@@ -68,7 +66,6 @@ async def test_clients_go_to_every_node_that_takes_writes() -> None:
 
 
 @pytest.mark.parametrize("number", [1180, 1205, 1213, 3101])
-@virtual
 async def test_what_was_rolled_back_is_tried_again_and_counted(number: int) -> None:
     servers = Servers(every=4, number=number)
     async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
@@ -80,7 +77,6 @@ async def test_what_was_rolled_back_is_tried_again_and_counted(number: int) -> N
     assert played.service.max_ms > 15, "its time goes on"
 
 
-@virtual
 async def test_another_refusal_ends_it_and_leaves_nothing() -> None:
     servers = Servers(every=50, number=1290)
     async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
@@ -89,7 +85,6 @@ async def test_another_refusal_ends_it_and_leaves_nothing() -> None:
     assert servers.statements[-1].startswith("DROP TABLE")
 
 
-@virtual
 async def test_a_member_that_does_not_get_the_rows_is_said() -> None:
     servers = Servers(missing="db3")
     async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:

@@ -38,7 +38,7 @@ from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.outcome import Cleared
 from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import markdown
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.stack import FakeStack, stack_of
 from tests.fakes.world import World
 
@@ -89,7 +89,6 @@ def copied(stack: FakeStack) -> list[str]:
     return [node for node, what in stack.world.changes if what.startswith("CLONE INSTANCE")]
 
 
-@virtual
 async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
     async with stack_of() as stack:
         before, progress = stack.world.taken, list[ExperimentProgress]()
@@ -117,7 +116,6 @@ class CameBack(FakeStack):
         return tuple(replace(each, comeback=found) for each in await super().clear(text))
 
 
-@virtual
 async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied() -> None:
     expects = (
         Claim("the replica breaks", "broken_1236", 1.0, "=="),
@@ -160,7 +158,6 @@ class Metered(FakeStack):
 
 
 @pytest.mark.parametrize("steps", [KILL.steps, (KILL.steps[0],)], ids=["a fault", "none"])
-@virtual
 async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
     steps: tuple[DrillStep, ...],
 ) -> None:
@@ -205,7 +202,6 @@ async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
         ({"prechecks": (Precheck(ProtectionState.PROTECTED, 1.0),)}, "protection is off", False),
     ],
 )
-@virtual
 async def test_what_is_waited_for_in_vain_aborts_it(change: dict[str, Any], why: str, breaks: bool) -> None:
     async with stack_of() as stack:
         before = stack.world.taken
@@ -215,7 +211,6 @@ async def test_what_is_waited_for_in_vain_aborts_it(change: dict[str, Any], why:
         assert stack.world.taken == before
 
 
-@virtual
 async def test_what_this_stack_cannot_have_is_refused_before_anything_is_done() -> None:
     async with stack_of() as stack:
         with pytest.raises(UsageError):
@@ -223,7 +218,6 @@ async def test_what_this_stack_cannot_have_is_refused_before_anything_is_done() 
         assert stack.world.changes == []
 
 
-@virtual
 async def test_a_rollback_step_that_fails_is_said_and_the_rest_goes_on() -> None:
     async with stack_of() as stack:
         before = stack.world.taken
@@ -236,7 +230,6 @@ async def test_a_rollback_step_that_fails_is_said_and_the_rest_goes_on() -> None
         assert stack.world.taken == before
 
 
-@virtual
 async def test_a_presenter_steps_through_it_and_aborts() -> None:
     conductor, progress = Conductor(), list[ExperimentProgress]()
     async with stack_of() as stack:
@@ -257,7 +250,6 @@ async def test_a_presenter_steps_through_it_and_aborts() -> None:
         assert stack.world.taken == before
 
 
-@virtual
 async def test_a_load_that_ends_aborts_it() -> None:
     async with stack_of() as stack:
         before = stack.world.taken
@@ -281,7 +273,6 @@ class Refusing(FakeStack):
         return await super().clear(text)
 
 
-@virtual
 async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
     async with stack_of(kind=Refusing) as stack:
         before = stack.world.taken
@@ -290,7 +281,6 @@ async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
         assert stack.world.taken == before
 
 
-@virtual
 async def test_what_cannot_be_mended_while_a_node_is_away_is_mended_once_it_is_back() -> None:
     async with stack_of(GROUP, Refusing, replicas=2) as stack:
         before, stack.refused = stack.world.taken, "isolate@db1"
@@ -314,7 +304,6 @@ LOST = Drill(
 )
 
 
-@virtual
 async def test_after_a_failover_the_first_source_is_the_source_again() -> None:
     async with stack_of() as stack:
         before = stack.world.taken
@@ -335,7 +324,6 @@ async def test_after_a_failover_the_first_source_is_the_source_again() -> None:
 
 
 @pytest.mark.parametrize(("system", "replicas", "copies"), [(ASYNC, 1, ["db2"]), (GALERA, 2, [])])
-@virtual
 async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_it_and_a_member_by_itself(
     system: System, replicas: int, copies: list[str]
 ) -> None:
@@ -358,7 +346,6 @@ class Elects(FakeStack):
         return done
 
 
-@virtual
 async def test_links_are_restored_where_the_load_has_gone_to_another_member() -> None:
     """The wire between db1 and db2 is `rtt@db2` while db1 has the load, and `rtt@db1` once db2 has it."""
     async with stack_of(GALERA, Elects, replicas=2) as stack:
@@ -369,7 +356,6 @@ async def test_links_are_restored_where_the_load_has_gone_to_another_member() ->
         )
 
 
-@virtual
 async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_injected() -> None:
     owed = list[object]()
 
@@ -388,7 +374,6 @@ async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_inject
         assert stack.world.taken == before
 
 
-@virtual
 async def test_a_member_that_may_lack_rows_gets_a_copy_before_it_is_elected_again() -> None:
     async with stack_of(GROUP, Elects, replicas=2) as stack:
         result = await run(stack, replace(SHORT, settings=LOSSY))
@@ -436,7 +421,6 @@ NOT_PROTECTED = (SHORT.steps[0], DrillStep(Doing.UNTIL, "protected", lasts=span(
         ({"steps": NOT_PROTECTED}, "aborted"),
     ],
 )
-@virtual
 async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on(
     change: dict[str, Any], verdict: str
 ) -> None:
@@ -451,7 +435,6 @@ async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on(
         assert "db1 is no member of the group (ERROR)" in markdown(experiment_report(result))
 
 
-@virtual
 async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None:
     class Alone(Group):
         async def inject(self, text: str) -> tuple[Fault, ...]:
@@ -468,7 +451,6 @@ async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None
 @pytest.mark.parametrize(
     ("system", "cleared"), [(GALERA, ["kill"]), (GROUP, ["kill@db3", "kill@db2"])], ids=str
 )
-@virtual
 async def test_servers_that_answer_only_together_are_started_together(
     system: System, cleared: list[str]
 ) -> None:
@@ -512,7 +494,6 @@ class Heard:
             self._world.loads[-1].die()
 
 
-@virtual
 async def test_a_matrix_runs_every_cell_and_an_interrupted_one_goes_on_behind_its_last() -> None:
     async with stack_of() as stack:
         before, first, second = stack.world.taken, Heard(stack.world), Heard(stack.world)
@@ -540,7 +521,6 @@ async def test_a_matrix_runs_every_cell_and_an_interrupted_one_goes_on_behind_it
 @pytest.mark.parametrize(
     ("cells", "fresh", "at"), [(CELLS, False, 2), (CELLS, True, 1), (CELLS[:1], False, 1)]
 )
-@virtual
 async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(
     cells: tuple[MatrixCell, ...], fresh: bool, at: int
 ) -> None:
@@ -565,7 +545,6 @@ async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(
         assert stack.world.taken == before
 
 
-@virtual
 async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
     async with stack_of(GALERA, replicas=2) as stack:
         with pytest.raises(UsageError, match="'after_sync' is in no cell of the matrix of galera"):

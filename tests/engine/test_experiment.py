@@ -19,6 +19,7 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Command
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.outcome import ExperimentUnderWay
+from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
 from tests.turning import sweep, turn
@@ -40,7 +41,6 @@ COMMANDS: dict[str, Command[Any]] = {
 
 
 @pytest.mark.parametrize("whose", ["another's", "our own"])
-@virtual
 async def test_what_would_disturb_an_experiment_is_refused_by_every_console(whose: str) -> None:
     world, refused = World(), dict[str, bool]()
     async with world.attached("lab tour") as lab, world.attached("tui") as other:
@@ -61,7 +61,6 @@ async def test_what_would_disturb_an_experiment_is_refused_by_every_console(whos
         assert world.taken != before
 
 
-@virtual
 async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left_comes_back_fresh() -> None:
     world = World(replicas=2)
     async with world.attached("tui") as session:
@@ -77,22 +76,17 @@ async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left
         assert world.requested == asked
 
 
-@virtual
-async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shrinks() -> None:
-    world = World()
-    async with world.attached("tui") as session:
-        stay = tuple(session.fleet.members)
-        for replicas in (3, 2, 1):
-            await session.console.scale(replicas)
-            assert len(session.fleet.replicas) == replicas
-            samples = session.state.samples
-            assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
-            assert session.state.protection().state is not ProtectionState.DOWN
+async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shrinks(session: Session) -> None:
+    stay = tuple(session.fleet.members)
+    for replicas in (3, 2, 1):
+        await session.console.scale(replicas)
+        assert len(session.fleet.replicas) == replicas
+        samples = session.state.samples
+        assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
+        assert session.state.protection().state is not ProtectionState.DOWN
 
 
-@virtual
-async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
-    world = World()
+async def test_a_turn_that_waited_while_it_began_is_refused_as_well(world: World) -> None:
     async with world.attached("lab tour") as lab, world.attached("set") as other:
         keeper = lab.fleet.keeper
         await keeper.take_turn("lab tour", within_s=1)
@@ -106,9 +100,7 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
     assert world.requested == {"sync_binlog": 0}
 
 
-@virtual
-async def test_a_dry_run_and_anyway_are_not_refused() -> None:
-    world = World()
+async def test_a_dry_run_and_anyway_are_not_refused(world: World) -> None:
     async with world.attached("sweep") as sweep, world.attached("set") as other:
         async with sweep.turns.measuring("sweep", "rtt=0,10"):
             await turn(other, "sync_binlog=0", dry_run=True)
@@ -119,9 +111,7 @@ async def test_a_dry_run_and_anyway_are_not_refused() -> None:
         assert world.requested == {"sync_binlog": 1}
 
 
-@virtual
-async def test_an_experiment_dies_with_its_bridge() -> None:
-    world = World()
+async def test_an_experiment_dies_with_its_bridge(world: World) -> None:
     async with world.attached("set") as other:
         async with world.attached("lab tour") as lab:
             await lab.fleet.keeper.begin_experiment("lab", "tour", "lab tour")
@@ -131,9 +121,7 @@ async def test_an_experiment_dies_with_its_bridge() -> None:
     assert world.requested == {"sync_binlog": 0}
 
 
-@virtual
-async def test_one_experiment_at_a_time_and_the_second_turns_nothing() -> None:
-    world = World()
+async def test_one_experiment_at_a_time_and_the_second_turns_nothing(world: World) -> None:
     async with world.attached("lab tour") as lab, world.attached("sweep", beside=True) as other:
         wanted = Sweep(read_grid(["sync_binlog=0,1"], other.console.parse, lambda _: ()))
         told: list[ExperimentProgress] = []
@@ -143,9 +131,7 @@ async def test_one_experiment_at_a_time_and_the_second_turns_nothing() -> None:
         assert (world.requested, told) == ({}, [])
 
 
-@virtual
-async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
-    world = World()
+async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all(world: World) -> None:
     async with world.started("tui") as dashboard, world.attached("set") as other:
         await until(lambda: dashboard.load.is_running)
         wanted = Sweep(read_grid(["sync_binlog=0,1"], dashboard.console.parse, lambda _: ()), 2.0)
@@ -187,7 +173,6 @@ LAB = Lab(
     ],
     ids=["nobody", "anyway", "and turned back", "by hand, also those after it"],
 )
-@virtual
 async def test_a_phase_in_which_a_knob_was_turned_anyway_is_invalid_and_says_what(
     number: int, texts: tuple[str, ...] | None, invalid: tuple[str | None, ...]
 ) -> None:

@@ -17,7 +17,7 @@ from replexplorer.core.wire import Flap
 from replexplorer.engine.outcome import Injected, Preview
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
 from tests.waiting import until_tick
@@ -40,9 +40,7 @@ def named(world: World, number: int) -> str:
     return world.node_names[number - 1]
 
 
-@virtual
-async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app() -> None:
-    world = World()
+async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app(world: World) -> None:
     async with world.attached("set") as session:
         await session.console.set((session.console.parse("sync_binlog=0"),))
     async with world.attached("fault") as session:
@@ -64,112 +62,93 @@ async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app() -> N
         assert knob.effective == 0, "what the restart took is requested still"
 
 
-@virtual
-async def test_a_killed_server_that_ends_as_it_starts_again_says_why() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        await inject(session, "kill@db2")
-        world.end_at_start.add("db2")
-        world.logs["db2"] = ["1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts."]
-        with pytest.raises(StackUnavailable, match=r"db2 ended while it started.*EAGAIN.*fs\.aio-max-nr"):
-            await clear(session, "kill")
-        world.logs.clear()
-        with pytest.raises(
-            StackUnavailable, match="the server of db2 ended while it started: its log: log db2"
-        ):
-            await clear(session, "kill")
+async def test_a_killed_server_that_ends_as_it_starts_again_says_why(world: World, session: Session) -> None:
+    await inject(session, "kill@db2")
+    world.end_at_start.add("db2")
+    world.logs["db2"] = ["1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts."]
+    with pytest.raises(StackUnavailable, match=r"db2 ended while it started.*EAGAIN.*fs\.aio-max-nr"):
+        await clear(session, "kill")
+    world.logs.clear()
+    with pytest.raises(StackUnavailable, match="the server of db2 ended while it started: its log: log db2"):
+        await clear(session, "kill")
 
 
 @pytest.mark.parametrize("fault", ["partition=ack", "isolate"])
-@virtual
-async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:
-    world = World()
-    async with world.attached("set") as session:
-        await session.console.set((session.console.parse("fsync_delay=3"),))
-        before = {name: view.requested for name, view in (await session.status()).knobs.items()}
-        [done] = await inject(session, fault)
-        turned = (await session.status()).knobs
-        changed = {name for name, view in turned.items() if view.requested != before[name]}
-        assert changed == set(unkept_all(done.fault.before, session.fleet.roster))
-        assert await in_force(session) == [str(done.fault)]
-        await clear(session)
-        after = {name: view.effective for name, view in (await session.status()).knobs.items()}
-        assert all(after[name] in (before[name], None) for name in before)
-        assert await in_force(session) == []
+async def test_what_a_knob_can_do_gives_the_knob_back(session: Session, fault: str) -> None:
+    await session.console.set((session.console.parse("fsync_delay=3"),))
+    before = {name: view.requested for name, view in (await session.status()).knobs.items()}
+    [done] = await inject(session, fault)
+    turned = (await session.status()).knobs
+    changed = {name for name, view in turned.items() if view.requested != before[name]}
+    assert changed == set(unkept_all(done.fault.before, session.fleet.roster))
+    assert await in_force(session) == [str(done.fault)]
+    await clear(session)
+    after = {name: view.effective for name, view in (await session.status()).knobs.items()}
+    assert all(after[name] in (before[name], None) for name in before)
+    assert await in_force(session) == []
 
 
-@virtual
-async def test_a_slow_disk_is_a_fault_of_its_node_and_no_knob() -> None:
+async def test_a_slow_disk_is_a_fault_of_its_node_and_no_knob(world: World, session: Session) -> None:
     """After the roles have changed it is mended where it was injected."""
-    world = World()
-    async with world.attached("fault") as session:
-        await session.console.set((session.console.parse("fsync_delay=3"),))
-        await inject(session, "disk_stall=200")
-        slow, other = (world.sidecars[named(world, number)] for number in (1, 2))
-        assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 3)
-        assert (await session.status()).knobs[KnobName("fsync_delay", SOURCE)].effective == 3
-        await session.console.switchover()
-        assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 0)
-        assert (other.stall_ms, other.fsync_delay_ms) == (0, 3)
-        assert await clear(session, "disk_stall") == ["disk_stall=200@db1"]
-        assert (slow.stall_ms, other.stall_ms, other.fsync_delay_ms) == (0, 0, 3)
+    await session.console.set((session.console.parse("fsync_delay=3"),))
+    await inject(session, "disk_stall=200")
+    slow, other = (world.sidecars[named(world, number)] for number in (1, 2))
+    assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 3)
+    assert (await session.status()).knobs[KnobName("fsync_delay", SOURCE)].effective == 3
+    await session.console.switchover()
+    assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 0)
+    assert (other.stall_ms, other.fsync_delay_ms) == (0, 3)
+    assert await clear(session, "disk_stall") == ["disk_stall=200@db1"]
+    assert (slow.stall_ms, other.stall_ms, other.fsync_delay_ms) == (0, 0, 3)
 
 
-@virtual
 @pytest.mark.parametrize("stopped", [False, True])
-async def test_a_server_that_a_full_disk_ended_is_started_and_a_stopped_one_is_not(stopped: bool) -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        await inject(session, "disk_full")
-        assert world.sidecars["db1"].disk_full
-        if stopped:
-            await inject(session, "stop")
-        else:
-            world.crash(named(world, 1))
-        assert (await session.status()).state == "partial"
-        await clear(session, "disk_full")
-        assert not world.sidecars["db1"].disk_full
-        assert (await session.status()).state == ("partial" if stopped else "up")
+async def test_a_server_that_a_full_disk_ended_is_started_and_a_stopped_one_is_not(
+    world: World, session: Session, stopped: bool
+) -> None:
+    await inject(session, "disk_full")
+    assert world.sidecars["db1"].disk_full
+    if stopped:
+        await inject(session, "stop")
+    else:
+        world.crash(named(world, 1))
+    assert (await session.status()).state == "partial"
+    await clear(session, "disk_full")
+    assert not world.sidecars["db1"].disk_full
+    assert (await session.status()).state == ("partial" if stopped else "up")
 
 
-@virtual
-async def test_a_stopped_applier_runs_again() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        await inject(session, "applier_stop")
-        views = {node.name: node for node in (await session.status()).nodes}
-        assert views[named(world, 2)].sql_thread == "off"
-        await clear(session, "applier_stop@replica")
-        views = {node.name: node for node in (await session.status()).nodes}
-        assert views[named(world, 2)].sql_thread == "on"
+async def test_a_stopped_applier_runs_again(world: World, session: Session) -> None:
+    await inject(session, "applier_stop")
+    views = {node.name: node for node in (await session.status()).nodes}
+    assert views[named(world, 2)].sql_thread == "off"
+    await clear(session, "applier_stop@replica")
+    views = {node.name: node for node in (await session.status()).nodes}
+    assert views[named(world, 2)].sql_thread == "on"
 
 
-@virtual
-async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        source = named(world, 1)
-        with pytest.raises(UsageError, match="would lose is not kept"):
-            await inject(session, "power_cut")
-        assert await in_force(session) == []
-        assert world.servers[source].running
-        await session.console.set((session.console.parse("undo_journal=on"),))
-        [done] = await inject(session, "power_cut=torn")
-        marked = [event.text for event in session.event_log.take_events() if event.mark is not None]
-        assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
-        assert world.power_cuts == [(source, "torn")]
-        assert done.lost_files == ("binlog.000001 512 bytes",)
-        assert not world.servers[source].running
-        status = await session.status()
-        assert [link.partition for link in status.links] == ["both"]
-        await clear(session)
-        status = await session.status()
-        assert status.state == "up"
-        assert [link.partition for link in status.links] == ["none"]
+async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too(world: World, session: Session) -> None:
+    source = named(world, 1)
+    with pytest.raises(UsageError, match="would lose is not kept"):
+        await inject(session, "power_cut")
+    assert await in_force(session) == []
+    assert world.servers[source].running
+    await session.console.set((session.console.parse("undo_journal=on"),))
+    [done] = await inject(session, "power_cut=torn")
+    marked = [event.text for event in session.event_log.take_events() if event.mark is not None]
+    assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
+    assert world.power_cuts == [(source, "torn")]
+    assert done.lost_files == ("binlog.000001 512 bytes",)
+    assert not world.servers[source].running
+    status = await session.status()
+    assert [link.partition for link in status.links] == ["both"]
+    await clear(session)
+    status = await session.status()
+    assert status.state == "up"
+    assert [link.partition for link in status.links] == ["none"]
 
 
 @pytest.mark.parametrize("by", ["clear", "up"])
-@virtual
 async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copied(by: str) -> None:
     """Also where the source uses the numbers of what it lost again before anybody can ask it."""
     world = World(replicas=2)
@@ -201,7 +180,6 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
 
 
 @pytest.mark.parametrize("by", ["driver", "another"])
-@virtual
 async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_clears(by: str) -> None:
     """Also those that no other node has seen; the numbers that the source uses again are not among them."""
     world = World(replicas=2)
@@ -232,7 +210,6 @@ async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_cl
         assert clients.before == f"{uuid}:84-86"
 
 
-@virtual
 async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up() -> None:
     world = World(replicas=2)
     lost = f"{world.primary.variables['server_uuid']}:90001-90017"
@@ -248,7 +225,6 @@ async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up(
     await session.disconnect()
 
 
-@virtual
 async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> None:
     world = World(replicas=2)
     world.primary.commits = 99
@@ -260,28 +236,25 @@ async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> No
         assert session.state.requested.diverged == {}
 
 
-@virtual
-async def test_faults_are_numbered_taken_back_newest_first_and_refused_twice() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        numbers = [
-            each.fault.number
-            for text in ("partition=ack", "disk_stall=5")
-            for each in await inject(session, text)
-        ]
-        assert numbers == [1, 2]
-        with pytest.raises(UsageError, match="in force already"):
-            await inject(session, "partition=both")
-        with pytest.raises(UsageError, match="no fault kill is in force"):
-            await clear(session, "kill")
-        assert await clear(session) == ["disk_stall=5@db1", "partition=ack@db2"]
+async def test_faults_are_numbered_taken_back_newest_first_and_refused_twice(session: Session) -> None:
+    numbers = [
+        each.fault.number
+        for text in ("partition=ack", "disk_stall=5")
+        for each in await inject(session, text)
+    ]
+    assert numbers == [1, 2]
+    with pytest.raises(UsageError, match="in force already"):
+        await inject(session, "partition=both")
+    with pytest.raises(UsageError, match="no fault kill is in force"):
+        await clear(session, "kill")
+    assert await clear(session) == ["disk_stall=5@db1", "partition=ack@db2"]
 
 
 @pytest.mark.parametrize("fault", ["stop", "pause", "applier_stop@db2"])
-@virtual
-async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(fault: str) -> None:
+async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(
+    world: World, fault: str
+) -> None:
     """It was tried, failed, and was taken back: which started the server that another fault had killed."""
-    world = World()
     node = fault.partition("@")[2] or named(world, 1)
     async with world.attached("fault") as session:
         await inject(session, f"kill@{node}")
@@ -291,9 +264,7 @@ async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(fau
         assert not world.servers[node].running
 
 
-@virtual
-async def test_up_takes_every_fault_back() -> None:
-    world = World()
+async def test_up_takes_every_fault_back(world: World) -> None:
     async with world.attached("fault") as session:
         await inject(session, "kill@replica")
         await inject(session, "disk_stall=5")
@@ -316,9 +287,7 @@ async def told(session: Session, *texts: str) -> list[Event]:
     return [next(event for event in events if text in event.text) for text in texts]
 
 
-@virtual
-async def test_a_fault_of_another_app_is_seen_marked_and_told_and_so_is_its_end() -> None:
-    world = World()
+async def test_a_fault_of_another_app_is_seen_marked_and_told_and_so_is_its_end(world: World) -> None:
     async with world.started("tui") as session, world.attached("fault") as other:
         await inject(other, "kill@db2")
         [event] = await told(session, "fault kill@db2")
@@ -333,7 +302,6 @@ async def test_a_fault_of_another_app_is_seen_marked_and_told_and_so_is_its_end(
 
 
 @pytest.mark.parametrize("by", ["clear", "itself"])
-@virtual
 async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -> None:
     """Whoever found it: an app that clears the fault, one of two dashboards, and one that only watches."""
     world = World(replicas=2)
@@ -367,9 +335,7 @@ async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -
         await view.close()
 
 
-@virtual
-async def test_a_fault_that_turns_knobs_has_one_mark_and_quitting_says_that_it_stays() -> None:
-    world = World()
+async def test_a_fault_that_turns_knobs_has_one_mark_and_quitting_says_that_it_stays(world: World) -> None:
     async with world.started("tui") as session, world.attached("fault") as other:
         await inject(other, "isolate")
         turned, fault = await told(session, "partition@db2 none → both, by", "fault isolate@db1, by ")
@@ -378,9 +344,7 @@ async def test_a_fault_that_turns_knobs_has_one_mark_and_quitting_says_that_it_s
         assert line.endswith("; isolate@db1 stays in force: `replexplorer fault clear` undoes all")
 
 
-@virtual
-async def test_ones_own_faults_are_no_news_and_both_ends_are_marked() -> None:
-    world = World()
+async def test_ones_own_faults_are_no_news_and_both_ends_are_marked(world: World) -> None:
     async with world.started("tui") as session:
         await inject(session, "applier_stop")
         await clear(session)
@@ -395,16 +359,12 @@ async def test_ones_own_faults_are_no_news_and_both_ends_are_marked() -> None:
         assert not any("another app" in event.text for event in events)
 
 
-@virtual
-async def test_what_fails_leaves_no_record() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        with pytest.raises(Exception, match="frozen"):
-            await inject(session, "pause")
-        assert await in_force(session) == []
+async def test_what_fails_leaves_no_record(session: Session) -> None:
+    with pytest.raises(Exception, match="frozen"):
+        await inject(session, "pause")
+    assert await in_force(session) == []
 
 
-@virtual
 async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
     world = World(replicas=2)
     async with world.attached("fault") as session:
@@ -414,7 +374,6 @@ async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
         assert await in_force(session) == []
 
 
-@virtual
 async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> None:
     world = World(replicas=2)
     async with world.attached("fault") as session:
@@ -453,7 +412,6 @@ def cut_links(world: World) -> set[str]:
     }
 
 
-@virtual
 async def test_an_isolated_node_loses_every_other_node_and_another_s_isolation_outlives_its_own() -> None:
     world = World(replicas=2)
     async with world.attached("fault") as session:
@@ -472,7 +430,6 @@ async def test_an_isolated_node_loses_every_other_node_and_another_s_isolation_o
         await clear(session)
 
 
-@virtual
 async def test_a_flap_is_left_to_the_agents_and_ended_by_another_app() -> None:
     world = World(replicas=2)
     async with world.attached("fault") as session:
@@ -501,20 +458,15 @@ async def test_a_flap_is_left_to_the_agents_and_ended_by_another_app() -> None:
         await clear(session)
 
 
-@virtual
-async def test_a_flap_that_one_end_refuses_is_at_neither() -> None:
-    world = World()
-    async with world.attached("fault") as session:
-        world.sidecars["db2"].refusals["set_flap"] = StackUnavailable("no")
-        with pytest.raises(StackUnavailable):
-            await inject(session, "flap")
-        assert world.sidecars["db1"].flaps == {}
-        assert await in_force(session) == []
+async def test_a_flap_that_one_end_refuses_is_at_neither(world: World, session: Session) -> None:
+    world.sidecars["db2"].refusals["set_flap"] = StackUnavailable("no")
+    with pytest.raises(StackUnavailable):
+        await inject(session, "flap")
+    assert world.sidecars["db1"].flaps == {}
+    assert await in_force(session) == []
 
 
-@virtual
-async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it() -> None:
-    world = World()
+async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it(world: World) -> None:
     async with world.started() as session:
         await asyncio.sleep(5)
         [done] = await inject(session, "flap=2/2")
@@ -528,10 +480,8 @@ async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it() -> None:
 
 
 @pytest.mark.parametrize("fault", ["kill@db1", "applier_stop@db2"])
-@virtual
-async def test_a_fault_that_somebody_ended_by_hand_is_not_in_force(fault: str) -> None:
+async def test_a_fault_that_somebody_ended_by_hand_is_not_in_force(world: World, fault: str) -> None:
     """Its record stays until an app that changes something comes, and is no reason for anything."""
-    world = World()
     node = fault.rpartition("@")[2]
     async with world.attached("fault") as session:
         await inject(session, fault)

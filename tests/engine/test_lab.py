@@ -23,7 +23,7 @@ from replexplorer.engine.experiment.lab_tables import bulk_load_of
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.session import Session
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.stack import FakeStack, stack_of
 from tests.fakes.world import World, tasks_left
@@ -62,13 +62,10 @@ async def run(session: Session, steps: list[ExperimentProgress] | None = None) -
     return await LabRun(LAB, True, ([] if steps is None else steps).append).run(session.rig)
 
 
-@virtual
-async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
-    world = World()
-    async with world.attached("lab two") as session:
-        await turn(session, *BEFORE)
-        result = await run(session)
-        assert session.state.requested_value(next(iter(session.console.parse("semi_sync=on").names))) == "off"
+async def test_a_lab_measures_judges_and_gives_the_knobs_back(world: World, session: Session) -> None:
+    await turn(session, *BEFORE)
+    result = await run(session)
+    assert session.state.requested_value(next(iter(session.console.parse("semi_sync=on").names))) == "off"
     assert result.verdict == "holds"
     first, second = result.phases
     assert first.tps == pytest.approx(1000, rel=0.01)
@@ -86,7 +83,7 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
     assert not world.primary.enabled
     assert world.rtt_ms() == pytest.approx(5)
     assert world.running_loads() == 0
-    assert tasks_left() == []
+    assert tasks_left() == ["keeper"], "the session's own"
 
 
 def test_each_step_of_the_tour_turns_one_knob() -> None:
@@ -98,10 +95,8 @@ def test_each_step_of_the_tour_turns_one_knob() -> None:
     assert turned <= given | {"partition"}, "what a step turns, the first phase sets"
 
 
-@virtual
-async def test_the_last_tick_that_is_recorded_is_of_the_end() -> None:
+async def test_the_last_tick_that_is_recorded_is_of_the_end(world: World) -> None:
     """The tour ended in a green PROTECTED over semi-sync switched off."""
-    world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.attached("lab two") as session, session.observed():
         await session.console.run(LabRun(LAB, quick=True, conductor=Conductor()))
@@ -129,7 +124,6 @@ def test_every_lab_s_first_phase_sets_what_later_ones_turn(name: str) -> None:
         assert {key for key in left if not key.startswith("partition@")} == set()
 
 
-@virtual
 async def test_full_mode_goes_through_the_phases_three_times_in_turn() -> None:
     world, steps = World(), list[ExperimentProgress]()
     phases = (*LAB.phases, replace(LAB.phases[1], name="relaxed", settings=("sync_relay_log=1",)))
@@ -156,55 +150,54 @@ async def test_full_mode_goes_through_the_phases_three_times_in_turn() -> None:
     assert world.requested["sync_relay_log@db2"] == 100
 
 
-@virtual
-async def test_a_pause_holds_before_the_next_phase_and_goes_on_when_it_is_over() -> None:
-    world, conductor = World(), Conductor()
+async def test_a_pause_holds_before_the_next_phase_and_goes_on_when_it_is_over(
+    world: World, session: Session
+) -> None:
+    conductor = Conductor()
     steps: list[ExperimentProgress] = []
-    async with world.attached("lab two") as session:
-        lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
-        assert conductor.toggle()
-        await until(lambda: steps and steps[-1].doing == "waiting for the next one")
-        await asyncio.sleep(20)
-        assert (lab.done(), steps[-1].number, world.running_loads()) == (False, 1, 1)
-        conductor.next()
-        assert (await lab).verdict == "holds"
+    lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
+    assert conductor.toggle()
+    await until(lambda: steps and steps[-1].doing == "waiting for the next one")
+    await asyncio.sleep(20)
+    assert (lab.done(), steps[-1].number, world.running_loads()) == (False, 1, 1)
+    conductor.next()
+    assert (await lab).verdict == "holds"
 
 
 @pytest.mark.parametrize(("number", "measured"), [(1, []), (2, ["async"])])
-@virtual
-async def test_a_presenters_abort_answers_with_what_was_measured(number: int, measured: list[str]) -> None:
-    world, conductor = World(), Conductor()
-    async with world.attached("lab two") as session:
-        await turn(session, *BEFORE)
-        watch: list[ExperimentProgress] = []
-        task = asyncio.create_task(LabRun(LAB, True, watch.append, conductor).run(session.rig))
-        await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (number, "measuring"))
-        conductor.abort("ended by hand")
-        task.cancel()
-        result = await task
-        assert task.cancelling() == 0
+async def test_a_presenters_abort_answers_with_what_was_measured(
+    world: World, session: Session, number: int, measured: list[str]
+) -> None:
+    conductor = Conductor()
+    await turn(session, *BEFORE)
+    watch: list[ExperimentProgress] = []
+    task = asyncio.create_task(LabRun(LAB, True, watch.append, conductor).run(session.rig))
+    await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (number, "measuring"))
+    conductor.abort("ended by hand")
+    task.cancel()
+    result = await task
+    assert task.cancelling() == 0
     assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
     assert [phase.phase.name for phase in result.phases] == measured
     assert (result.relations, result.unrestored) == ((), ())
     assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
     assert not world.primary.enabled
-    assert (world.running_loads(), tasks_left()) == (0, [])
+    assert (world.running_loads(), tasks_left()) == (0, ["keeper"])
 
 
 @pytest.mark.parametrize("what", ["node", "load"])
-@virtual
-async def test_a_node_or_a_load_that_dies_aborts_the_lab_and_what_can_be_given_back_is(what: str) -> None:
-    world = World()
-    async with world.attached("lab two") as session:
-        await turn(session, *BEFORE)
-        task = asyncio.create_task(run(session))
-        await until(lambda: world.primary.enabled)
-        if what == "load":
-            world.loads[0].die()
-        else:
-            world.crash("db2")
-            world.sidecars["db2"].stop()
-        result = await task
+async def test_a_node_or_a_load_that_dies_aborts_the_lab_and_what_can_be_given_back_is(
+    world: World, session: Session, what: str
+) -> None:
+    await turn(session, *BEFORE)
+    task = asyncio.create_task(run(session))
+    await until(lambda: world.primary.enabled)
+    if what == "load":
+        world.loads[0].die()
+    else:
+        world.crash("db2")
+        world.sidecars["db2"].stop()
+    result = await task
     assert result.verdict == "aborted"
     assert ("ended" if what == "load" else "db2 went down in the lab") in str(result.aborted)
     assert (world.primary.variables["sync_binlog"], world.primary.enabled) == ("100", False)
@@ -217,11 +210,9 @@ async def test_a_node_or_a_load_that_dies_aborts_the_lab_and_what_can_be_given_b
 @pytest.mark.parametrize(
     ("share", "percent", "limited"), [(0.4, 40.0, None), (0.97, 97.0, BUSY), (None, None, None)]
 )
-@virtual
 async def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
-    share: float | None, percent: float | None, limited: str | None
+    world: World, share: float | None, percent: float | None, limited: str | None
 ) -> None:
-    world = World()
     world.sidecars["db1"].machine_share = share
     async with world.attached("lab two") as session:
         phases = (await run(session)).phases
@@ -235,7 +226,6 @@ async def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
 
 @pytest.mark.costly("it plays a whole lab, tick by tick")
 @pytest.mark.parametrize("name", ["two", "tour"])
-@virtual
 async def test_a_phase_s_row_of_the_ledger_is_its_result_and_between_phases_the_charts_have_a_gap(
     name: str,
 ) -> None:
@@ -277,7 +267,6 @@ async def test_a_phase_s_row_of_the_ledger_is_its_result_and_between_phases_the_
 @pytest.mark.parametrize(
     "name", [lab.name for lab in LABS.shipped().values() if not any(p.play for p in lab.phases)]
 )
-@virtual
 async def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
     """Whether its relations hold is for real servers to say: the model has no fsync and no row locks."""
     world, steps = World(), list[ExperimentProgress]()
@@ -307,7 +296,6 @@ class Applying(FakeStack):
 
 
 @pytest.mark.parametrize("replicas", [None, 1])
-@virtual
 async def test_a_phase_begins_and_a_replica_is_cut_off_when_it_has_applied_what_came_before(
     replicas: int | None,
 ) -> None:
@@ -328,7 +316,6 @@ async def test_a_phase_begins_and_a_replica_is_cut_off_when_it_has_applied_what_
     assert result.phases[0].limited is None
 
 
-@virtual
 async def test_a_dump_is_inserted_by_nobody_else() -> None:
     """The first phase asked for a client, which inserted rows of its own beside the dump."""
     beside: set[int] = set()
@@ -350,7 +337,6 @@ async def test_a_dump_is_inserted_by_nobody_else() -> None:
     assert {phase.service.count for phase in result.phases} == {20}
 
 
-@virtual
 async def test_a_script_s_phase_has_no_ceiling() -> None:
     """archive told 0.0 TPS: the phase before it had committed nothing that a mean could be taken of."""
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.fakes.clock import virtual
 from tests.fakes.world import World
 
 
-@virtual
 async def test_replicas_are_attached_again_and_of_them_all_that_live_are_waited_for() -> None:
     """The restoring of a lab whose replica was killed took half a minute more."""
     world, loop = World(replicas=2), asyncio.get_running_loop()

@@ -11,7 +11,7 @@ from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.engine.experiment.stack_api import Findings
 from replexplorer.engine.session import Session
 from replexplorer.ports import Ability
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.world import CPU_A_COMMIT_S, World, tasks_left
 
@@ -24,7 +24,6 @@ async def measured(session: Session, heard: list[Interval], *, warmup_s: float =
         return await session.rig.load.measure(duration_s=6, from_s=from_s, on_interval=heard.append)
 
 
-@virtual
 async def test_the_warm_up_counts_neither_for_the_figures_nor_for_anatomy_and_cost() -> None:
     world, heard = World(), list[Interval]()
     async with world.attached("load", tick_s=1.0) as session:
@@ -41,9 +40,7 @@ async def test_the_warm_up_counts_neither_for_the_figures_nor_for_anatomy_and_co
     assert tasks_left() == []
 
 
-@virtual
-async def test_where_nobody_counts_cpu_the_rest_is_known() -> None:
-    world = World()
+async def test_where_nobody_counts_cpu_the_rest_is_known(world: World) -> None:
     async with world.attached("load", tick_s=1.0) as session:
         session.outside.provider.abilities -= {Ability.STOP_SERVERS}
         cost = (await measured(session, [], warmup_s=0)).cost
@@ -52,9 +49,8 @@ async def test_where_nobody_counts_cpu_the_rest_is_known() -> None:
         assert cost.redo_bytes == pytest.approx(REDO_A_COMMIT, rel=0.05)
 
 
-@virtual
-async def test_what_was_measured_until_the_load_ended_is_left_to_the_caller() -> None:
-    world, until_now = World(), Measurement()
+async def test_what_was_measured_until_the_load_ended_is_left_to_the_caller(world: World) -> None:
+    until_now = Measurement()
     async with world.attached("load", tick_s=1.0) as session, session.observed():
         await session.drive(replace(session.driving.settings(), clients=2))
         measuring = asyncio.create_task(session.rig.load.measure(duration_s=60, into=until_now))
@@ -65,9 +61,7 @@ async def test_what_was_measured_until_the_load_ended_is_left_to_the_caller() ->
     assert tasks_left() == []
 
 
-@virtual
-async def test_a_source_that_goes_at_the_first_commit_does_not_end_the_load() -> None:
-    world = World()
+async def test_a_source_that_goes_at_the_first_commit_does_not_end_the_load(world: World) -> None:
     async with world.attached("load", tick_s=1.0) as session, session.observed():
         begun = asyncio.create_task(session.drive(replace(session.driving.settings(), clients=2)))
         await until(lambda: world.loads and world.loads[-1].history, every_s=0.0001)

@@ -15,7 +15,6 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
-from tests.fakes.clock import virtual
 from tests.fakes.world import LOCAL_MS, World
 from tests.turning import turn
 
@@ -35,9 +34,7 @@ async def tick_after(session: Session, seconds: float = 3.0) -> Tick:
     raise AssertionError("the ticks ended")
 
 
-@virtual
-async def test_a_tick_predicts_what_the_far_link_leaves_and_not_what_waits_for_nothing() -> None:
-    world = World()
+async def test_a_tick_predicts_what_the_far_link_leaves_and_not_what_waits_for_nothing(world: World) -> None:
     async with world.started() as session:
         assert (await tick_after(session)).predicted is None, "without a calibration"
     async with world.started(calibration=CALIBRATION) as session:
@@ -70,10 +67,8 @@ def load(*durations_us: int, clients: int = 1) -> LoadView:
     return LoadView(clients, clients, "update_index", tps, mean_ms=mean_ms, service=service)
 
 
-@virtual
-async def test_no_commit_moves_the_ceiling_or_the_model_s_round_trip() -> None:
+async def test_no_commit_moves_the_ceiling_or_the_model_s_round_trip(world: World) -> None:
     """They come from the probe and from commits without the link: what is faster contradicts them."""
-    world = World()
     async with world.attached(calibration=CALIBRATION) as session:
         await turned(session, "semi_sync=on", "rtt=2")
         predictor = session.predictor
@@ -86,10 +81,10 @@ async def test_no_commit_moves_the_ceiling_or_the_model_s_round_trip() -> None:
         assert predicted[0] == predicted[1]
 
 
-@virtual
-async def test_commits_that_beat_the_ceiling_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commits_that_beat_the_ceiling_are_a_finding(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fake's commits wait for the link as it is; the probe is made to read 10 ms more."""
-    world = World()
     async with world.started(calibration=CALIBRATION) as session:
         await turned(session, "semi_sync=on", "rtt=20", "clients=1")
         honest = await tick_after(session, 15.0)
@@ -109,29 +104,26 @@ async def test_commits_that_beat_the_ceiling_are_a_finding(monkeypatch: pytest.M
     assert len([text for text in said if "beat the ceiling" in text]) == 1
 
 
-@virtual
-async def test_the_least_local_cost_counts_until_the_disk_or_the_workload_is_another() -> None:
-    world = World()
-    async with world.attached() as session:
-        await turned(session, "semi_sync=on", "rtt=20")
-        predictor = session.predictor
+async def test_the_least_local_cost_counts_until_the_disk_or_the_workload_is_another(
+    session: Session,
+) -> None:
+    await turned(session, "semi_sync=on", "rtt=20")
+    predictor = session.predictor
 
-        def local_ms() -> float | None:
-            ceiling = predictor.ceiling(PROTECTED, replace(load(30_000), service=None))
-            return None if ceiling is None else ceiling.local_ms
+    def local_ms() -> float | None:
+        ceiling = predictor.ceiling(PROTECTED, replace(load(30_000), service=None))
+        return None if ceiling is None else ceiling.local_ms
 
-        assert local_ms() == 0  # unknown: still a bound
-        predictor.ceiling(OFF, load(3000))
-        predictor.ceiling(OFF, load(2000))
-        predictor.ceiling(OFF, load(4000))
-        assert local_ms() == 2
-        await turned(session, "fsync_delay=5")
-        assert local_ms() == 0
+    assert local_ms() == 0  # unknown: still a bound
+    predictor.ceiling(OFF, load(3000))
+    predictor.ceiling(OFF, load(2000))
+    predictor.ceiling(OFF, load(4000))
+    assert local_ms() == 2
+    await turned(session, "fsync_delay=5")
+    assert local_ms() == 0
 
 
-@virtual
-async def test_the_prediction_takes_the_measured_local_cost() -> None:
-    world = World()
+async def test_the_prediction_takes_the_measured_local_cost(world: World) -> None:
     async with world.attached(calibration=CALIBRATION) as session:
         now = load(2000)
         slow = Anatomy(5.0, 500, 4.0, {Part.EXECUTE: 4.0, Part.REDO: 1.0, Part.BINLOG: 1.0, Part.OTHER: 0.0})
@@ -142,9 +134,9 @@ async def test_the_prediction_takes_the_measured_local_cost() -> None:
     assert calibrated.latency_ms < 3.0
 
 
-@virtual
-async def test_a_fallen_back_primary_is_predicted_as_it_commits_now_and_a_dead_one_not_at_all() -> None:
-    world = World()
+async def test_a_fallen_back_primary_is_predicted_as_it_commits_now_and_a_dead_one_not_at_all(
+    world: World,
+) -> None:
     async with world.attached(calibration=CALIBRATION) as session:
         await turned(session, "semi_sync=on", "rtt=85")
         states = (ProtectionState.PROTECTED, ProtectionState.DEGRADED, ProtectionState.DOWN)

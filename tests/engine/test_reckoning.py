@@ -11,7 +11,6 @@ import pytest
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
-from tests.fakes.clock import virtual
 from tests.fakes.stack import FakeStack, stack_of
 
 RUN = 1_795_000_000
@@ -57,7 +56,6 @@ async def reckoning(rows: Rows, *, replicas: int = 1) -> AsyncIterator[FakeStack
         assert all(sql.closed for sql in stack.sqls)
 
 
-@virtual
 async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> None:
     async with reckoning(Rows({"db1": 4, "db2": 2})) as stack:
         ledger = await stack.reckon("db2", failed_at_s=1.0)
@@ -68,7 +66,6 @@ async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> 
     assert (ledger.nodes["db1"].extra, ledger.nodes["db1"].errant_gtids) == (2, "u:8-9")
 
 
-@virtual
 async def test_what_is_in_the_relay_log_is_applied_first() -> None:
     rows = Rows({"db1": 4, "db2": 3}, queued=["u:6-8", "u:7-8", "u:8", ""])
     async with reckoning(rows) as stack:
@@ -85,7 +82,6 @@ async def test_what_is_in_the_relay_log_is_applied_first() -> None:
     ],
     ids=["the source is gone", "the slower replica", "not even the table arrived"],
 )
-@virtual
 async def test_every_node_that_answers_is_compared(
     rows: Rows, survivor: str, lost: int, nodes: list[str]
 ) -> None:
@@ -101,14 +97,12 @@ async def test_every_node_that_answers_is_compared(
         ([], "db7", "there is no node 'db7': one of db1, db2"),
     ],
 )
-@virtual
 async def test_what_cannot_be_reckoned_is_said(queued: list[str], survivor: str, complaint: str) -> None:
     async with reckoning(Rows({"db1": 4, "db2": 3}, queued)) as stack:
         with pytest.raises(StackUnavailable, match=complaint):
             await stack.reckon(survivor)
 
 
-@virtual
 async def test_without_a_client_log_nothing_can_be_reckoned() -> None:
     async with stack_of() as stack:
         with pytest.raises(StackUnavailable, match="no load of this session kept a client log"):

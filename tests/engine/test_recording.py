@@ -11,7 +11,7 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
-from tests.fakes.clock import VirtualClock, until, virtual
+from tests.fakes.clock import VirtualClock, until
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.world import World, tasks_left
 
@@ -34,9 +34,9 @@ def warnings(events: Iterable[Event]) -> list[str]:
     return [event.text for event in events if event.severity is Severity.WARN]
 
 
-@virtual
-async def test_every_tick_is_recorded_until_its_disk_is_full_which_is_told_and_ends_no_session() -> None:
-    world = World()
+async def test_every_tick_is_recorded_until_its_disk_is_full_which_is_told_and_ends_no_session(
+    world: World,
+) -> None:
     recorder = world.recorder = FakeRecorder()
     async with world.started() as session:
         seen: list[Tick] = []
@@ -57,9 +57,7 @@ async def test_every_tick_is_recorded_until_its_disk_is_full_which_is_told_and_e
     assert (recorder.closed, tasks_left()) == (1, [])
 
 
-@virtual
-async def test_a_file_that_cannot_be_made_is_told_and_nothing_is_recorded() -> None:
-    world = World()
+async def test_a_file_that_cannot_be_made_is_told_and_nothing_is_recorded(world: World) -> None:
     world.recorder = FakeRecorder()
     world.recorder.is_full = True
     async with world.started() as session:
@@ -69,7 +67,6 @@ async def test_a_file_that_cannot_be_made_is_told_and_nothing_is_recorded() -> N
 
 
 @pytest.mark.parametrize("full", ["never", "meanwhile", "at the end"])
-@virtual
 async def test_a_verb_without_a_picture_is_recorded_to_its_end_or_hears_why_not(full: str) -> None:
     world, heard = World(), list[Event]()
     recorder = world.recorder = FakeRecorder()
@@ -87,10 +84,8 @@ async def test_a_verb_without_a_picture_is_recorded_to_its_end_or_hears_why_not(
         assert [name for name in tasks_left() if "watch" in name or "record" in name or "look" in name] == []
 
 
-@virtual
-async def test_a_recorder_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recorder_that_hangs_holds_nothing_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replexplorer.engine.record._MOST_WAITING", 60)
-    world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.started() as session:
         recorder.hangs = True
@@ -102,10 +97,8 @@ async def test_a_recorder_that_hangs_holds_nothing_up(monkeypatch: pytest.Monkey
     assert tasks_left() == []
 
 
-@virtual
-async def test_a_refused_load_leaves_no_session() -> None:
+async def test_a_refused_load_leaves_no_session(world: World) -> None:
     """`export last` showed an empty one instead of the last that ran."""
-    world = World()
     async with world.started("tui") as tui:
         await looked(tui, 1)
         recorder = world.recorder = FakeRecorder()

@@ -13,7 +13,7 @@ import pytest
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay
-from tests.fakes.clock import VirtualClock, virtual
+from tests.fakes.clock import VirtualClock
 from tests.fakes.facade import make_tick
 
 MARKS_S = (4.0, 10.0)
@@ -66,7 +66,6 @@ async def playing(**options: Any) -> Any:
     await asyncio.wait_for(looking, 1)
 
 
-@virtual
 async def test_ticks_come_in_their_own_time() -> None:
     async with playing() as (replay, screen):
         await asyncio.sleep(30)
@@ -75,7 +74,6 @@ async def test_ticks_come_in_their_own_time() -> None:
         assert (view.position_s, view.length_s, view.playing) == (20.0, 20.0, False)
 
 
-@virtual
 async def test_a_jump_gives_every_tick_up_to_its_goal_again() -> None:
     async with playing() as (replay, screen):
         await asyncio.sleep(8.1)
@@ -87,7 +85,6 @@ async def test_a_jump_gives_every_tick_up_to_its_goal_again() -> None:
         assert screen.at_s == 5.0
 
 
-@virtual
 async def test_a_pause_holds_and_jumps_and_steps_between_marks_go_from_there() -> None:
     async with playing() as (replay, screen):
         await asyncio.sleep(3.2)
@@ -113,7 +110,6 @@ async def test_a_pause_holds_and_jumps_and_steps_between_marks_go_from_there() -
         assert screen.at_s == 5.0
 
 
-@virtual
 async def test_speed_walks_through_its_steps_and_keeps_the_place() -> None:
     async with playing(speed=2.0) as (replay, screen):
         await asyncio.sleep(2.25)

@@ -164,7 +164,6 @@ def _as_before(world: World, session: Session, before: dict[str, object], how: s
     assert differs == {}
 
 
-@virtual
 async def test_an_experiment_takes_what_it_needs_and_returns_it() -> None:
     world = World(replicas=2)
     async with world.attached("drill") as session:
@@ -175,7 +174,6 @@ async def test_an_experiment_takes_what_it_needs_and_returns_it() -> None:
         assert session.event_log.take_events()[-1].text == "the drill is done; the knobs are restored"
 
 
-@virtual
 async def test_what_cannot_be_restored_is_requested_and_said() -> None:
     world = World(replicas=2)
     async with world.attached("drill") as session:
@@ -221,7 +219,6 @@ class Stubborn(FakeStack):
         return await super().rejoin(node, rebuild=rebuild)
 
 
-@virtual
 async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
     async with stack_of(kind=Stubborn, replicas=2) as stack:
         async with restore_guard(stack, "drill", "lossy", check=lambda _: None) as guard:
@@ -235,20 +232,19 @@ async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
     assert (pending[0].differing, pending[0].before, pending[0].source) == (("db3",), {}, "db2")
 
 
-@virtual
-async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark() -> None:
+async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark(
+    world: World, session: Session
+) -> None:
     def refuse(seen: Snapshot) -> None:
         raise UsageError("no client commits")
 
-    world = World()
-    async with world.attached("drill") as session:
-        await stack_with_load(world, session, driven=True)
-        before, marks = world.taken, session.event_log.epochs.rows()
-        with pytest.raises(UsageError):
-            async with restore_guard(session.rig, "drill", "x", check=refuse):
-                pass
-        async with session.rig.reserved("lab", "tour"):
-            with pytest.raises(UsageError, match="runs already"):
-                await Everything().run(session.rig)
-        assert world.taken == before
-        assert [row.title for row in session.event_log.epochs.rows()] == [row.title for row in marks]
+    await stack_with_load(world, session, driven=True)
+    before, marks = world.taken, session.event_log.epochs.rows()
+    with pytest.raises(UsageError):
+        async with restore_guard(session.rig, "drill", "x", check=refuse):
+            pass
+    async with session.rig.reserved("lab", "tour"):
+        with pytest.raises(UsageError, match="runs already"):
+            await Everything().run(session.rig)
+    assert world.taken == before
+    assert [row.title for row in session.event_log.epochs.rows()] == [row.title for row in marks]

@@ -17,7 +17,7 @@ from replexplorer.engine.console import Command
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
 
@@ -36,7 +36,6 @@ async def roles(session: Session) -> list[str]:
     return [str(node.role) for node in (await session.status()).nodes]
 
 
-@virtual
 async def test_the_replica_that_has_received_most_takes_the_place_of_a_dead_source() -> None:
     world = World(replicas=2)
     world.servers["db3"].applied["queued"] = "uuid-0:900-902"
@@ -57,65 +56,62 @@ async def test_the_replica_that_has_received_most_takes_the_place_of_a_dead_sour
         assert world.document.content["role_change"] is None
 
 
-@virtual
-async def test_an_old_source_that_comes_back_takes_no_writes_and_rejoins() -> None:
-    world = World()
-    async with world.attached("failover") as session:
-        world.crash("db1")
-        await session.console.failover()
-        world.servers["db1"].boot()
-        assert takers(world) == ["db2"]
-        assert await roles(session) == ["detached", "primary"]
-        with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows nobody"):
-            await turn(session, "semi_sync=on")
-        done = await session.console.rejoin("db1")
-        assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db2", 0)
-        assert await roles(session) == ["replica", "primary"]
-        assert world.boot_roles == BootRoles("db2")
-        again = await session.console.rejoin("db1")
-        assert again.steps == ()
+async def test_an_old_source_that_comes_back_takes_no_writes_and_rejoins(
+    world: World, session: Session
+) -> None:
+    world.crash("db1")
+    await session.console.failover()
+    world.servers["db1"].boot()
+    assert takers(world) == ["db2"]
+    assert await roles(session) == ["detached", "primary"]
+    with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows nobody"):
+        await turn(session, "semi_sync=on")
+    done = await session.console.rejoin("db1")
+    assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db2", 0)
+    assert await roles(session) == ["replica", "primary"]
+    assert world.boot_roles == BootRoles("db2")
+    again = await session.console.rejoin("db1")
+    assert again.steps == ()
 
 
-@virtual
-async def test_a_replica_that_follows_and_has_transactions_of_its_own_gets_a_copy_too() -> None:
+async def test_a_replica_that_follows_and_has_transactions_of_its_own_gets_a_copy_too(
+    world: World, session: Session
+) -> None:
     """`status` names them, and a rejoin is what takes them away."""
-    world = World()
 
     async def consents(node: str, gtids: str) -> bool:
         return (node, gtids) == ("db2", "uuid-0:77-79")
 
-    async with world.attached("rejoin") as session:
-        assert (await session.console.rejoin("db2")).steps == ()
-        done = await session.console.rejoin("db2", copy=True)
-        assert any("CLONE" in statement for step in done.steps for statement in step.statements)
-        world.servers["db2"].errant = "uuid-0:77-79"
-        done = await session.console.rejoin("db2", consents)
-        assert (done.rpo.commits, done.errant_gtids) == (3, {"db2": "uuid-0:77-79"})
-        assert world.servers["db2"].errant == ""
-        assert await roles(session) == ["primary", "replica"]
+    assert (await session.console.rejoin("db2")).steps == ()
+    done = await session.console.rejoin("db2", copy=True)
+    assert any("CLONE" in statement for step in done.steps for statement in step.statements)
+    world.servers["db2"].errant = "uuid-0:77-79"
+    done = await session.console.rejoin("db2", consents)
+    assert (done.rpo.commits, done.errant_gtids) == (3, {"db2": "uuid-0:77-79"})
+    assert world.servers["db2"].errant == ""
+    assert await roles(session) == ["primary", "replica"]
 
 
-@virtual
-async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy() -> None:
-    world = World()
+async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy(
+    world: World, session: Session
+) -> None:
     asked: list[tuple[str, str]] = []
 
     async def consents(node: str, gtids: str) -> bool:
         asked.append((node, gtids))
         return len(asked) > 1
 
-    async with world.attached("rejoin") as session:
-        world.crash("db1")
-        await session.console.failover()
-        world.servers["db1"].errant = "uuid-0:77-79"
-        with pytest.raises(StackUnavailable, match="db1 keeps 3 transactions that the source lacks"):
-            await session.console.rejoin("db1", consents)
-        assert await roles(session) == ["detached", "primary"]
-        done = await session.console.rejoin("db1", consents)
-        assert asked == [("db1", "uuid-0:77-79")] * 2
-        assert (done.rpo.commits, done.errant_gtids) == (3, {"db1": "uuid-0:77-79"})
-        assert await roles(session) == ["replica", "primary"]
-        assert takers(world) == ["db2"]
+    world.crash("db1")
+    await session.console.failover()
+    world.servers["db1"].errant = "uuid-0:77-79"
+    with pytest.raises(StackUnavailable, match="db1 keeps 3 transactions that the source lacks"):
+        await session.console.rejoin("db1", consents)
+    assert await roles(session) == ["detached", "primary"]
+    done = await session.console.rejoin("db1", consents)
+    assert asked == [("db1", "uuid-0:77-79")] * 2
+    assert (done.rpo.commits, done.errant_gtids) == (3, {"db1": "uuid-0:77-79"})
+    assert await roles(session) == ["replica", "primary"]
+    assert takers(world) == ["db2"]
 
 
 RUN = 1_795_000_000
@@ -123,24 +119,23 @@ ACCOUNT = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 7\ni 
 """Client 1 was told of three rows, and not of the fourth."""
 
 
-@virtual
-async def test_a_node_that_lacks_what_no_binlog_of_the_source_has_any_more_gets_a_copy() -> None:
-    world = World()
+async def test_a_node_that_lacks_what_no_binlog_of_the_source_has_any_more_gets_a_copy(
+    world: World, session: Session
+) -> None:
     asked: list[str] = []
 
     async def consents(node: str, gtids: str) -> bool:
         asked.append(node)
         return True
 
-    async with world.attached("rejoin") as session:
-        world.crash("db1")
-        await session.console.failover()
-        world.servers["db2"].purged = "uuid-9:1-5"  # as of a source that was itself made by a copy
-        done = await session.console.rejoin("db1", consents)
-        assert ("db1", "copy db2") in names_of(done)
-        assert asked == [], "it loses nothing that only it has"
-        assert done.rpo.commits == 0
-        assert await roles(session) == ["replica", "primary"]
+    world.crash("db1")
+    await session.console.failover()
+    world.servers["db2"].purged = "uuid-9:1-5"  # as of a source that was itself made by a copy
+    done = await session.console.rejoin("db1", consents)
+    assert ("db1", "copy db2") in names_of(done)
+    assert asked == [], "it loses nothing that only it has"
+    assert done.rpo.commits == 0
+    assert await roles(session) == ["replica", "primary"]
 
 
 class LateWorld(World):
@@ -165,7 +160,6 @@ class LateWorld(World):
     ],
     ids=["sooner", "no sooner", "the first binlogs are gone", "it can get no copy"],
 )
-@virtual
 async def test_a_node_that_joins_is_given_a_copy_where_that_is_sooner_and_possible(
     commits: int, purged: str, refused: dict[str, int], copied: bool
 ) -> None:
@@ -188,12 +182,10 @@ async def failed_over(world: World, workload: str, *, beside: bool) -> RoleChang
 
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("last", "lost"), [(4, 0), (3, 0), (1, 2)])
-@virtual
 async def test_under_the_ledger_load_a_failover_counts_what_clients_were_told_of(
-    monkeypatch: pytest.MonkeyPatch, last: int, lost: int, beside: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, last: int, lost: int, beside: bool
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "here")
-    world = World()
     world.client_logs.log = read_run([("0.log", ACCOUNT.encode())])
     world.servers["db2"].ledger = [(RUN * CLIENTS_A_RUN + 1, 1, last)]
     done = await failed_over(world, "ledger", beside=beside)
@@ -208,11 +200,9 @@ async def test_under_the_ledger_load_a_failover_counts_what_clients_were_told_of
         (None, "the old source is away, and no load of this program runs"),
     ],
 )
-@virtual
 async def test_without_an_account_of_the_clients_it_says_why_the_loss_is_unknown(
-    workload: str | None, why: str
+    world: World, workload: str | None, why: str
 ) -> None:
-    world = World()
     if workload is None:
         async with world.attached("failover") as session:
             world.crash("db1")
@@ -223,7 +213,6 @@ async def test_without_an_account_of_the_clients_it_says_why_the_loss_is_unknown
     assert str(done.rpo.unknown).startswith(why)
 
 
-@virtual
 async def test_where_nobody_can_be_promoted_it_says_what_each_lacks() -> None:
     world = World(replicas=2)
     async with world.attached("failover") as session:
@@ -236,7 +225,6 @@ async def test_where_nobody_can_be_promoted_it_says_what_each_lacks() -> None:
         assert world.boot_roles is None
 
 
-@virtual
 async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
     world = World(replicas=2)
     async with world.attached("failover") as session:
@@ -261,7 +249,6 @@ async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
         assert done.words.splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
 
 
-@virtual
 async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied() -> None:
     """It once was the source, and follows again without what it lost: that never comes back by itself."""
     world = World(replicas=2)
@@ -291,22 +278,19 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
 
 
 @pytest.mark.parametrize(("flush", "copied"), [(0, True), (2, False), (1, False)])
-@virtual
 async def test_a_source_whose_engine_may_have_lost_rows_that_its_binlog_has_is_copied(
-    flush: int, copied: bool
+    world: World, session: Session, flush: int, copied: bool
 ) -> None:
     """Killed with 2 it loses none: the operating system has them."""
-    world = World()
-    async with world.attached("failover") as session:
-        await turn(session, f"innodb_flush_log_at_trx_commit={flush}")
-        world.crash("db1")
-        await session.console.failover()
-        world.servers["db1"].boot()
-        found = {node.name: node.diverged for node in (await session.status()).nodes}
-        assert (found["db1"] is not None) is copied
-        done = await session.console.rejoin("db1")
-        assert (("db1", "copy db2") in names_of(done)) is copied
-        assert all(node.diverged is None for node in (await session.status()).nodes)
+    await turn(session, f"innodb_flush_log_at_trx_commit={flush}")
+    world.crash("db1")
+    await session.console.failover()
+    world.servers["db1"].boot()
+    found = {node.name: node.diverged for node in (await session.status()).nodes}
+    assert (found["db1"] is not None) is copied
+    done = await session.console.rejoin("db1")
+    assert (("db1", "copy db2") in names_of(done)) is copied
+    assert all(node.diverged is None for node in (await session.status()).nodes)
 
 
 REFUSED: dict[str, Command[RoleChange]] = {
@@ -319,18 +303,14 @@ REFUSED: dict[str, Command[RoleChange]] = {
 }
 
 
-@virtual
-async def test_what_cannot_be_done_is_refused_in_a_line() -> None:
-    world = World()
-    async with world.attached("switchover") as session:
-        before = world.taken
-        for told, command in REFUSED.items():
-            with pytest.raises((UsageError, StackUnavailable), match=told.partition(", also")[0]):
-                await command(session.console)
-        assert world.taken == before
+async def test_what_cannot_be_done_is_refused_in_a_line(world: World, session: Session) -> None:
+    before = world.taken
+    for told, command in REFUSED.items():
+        with pytest.raises((UsageError, StackUnavailable), match=told.partition(", also")[0]):
+            await command(session.console)
+    assert world.taken == before
 
 
-@virtual
 async def test_source_and_replica_change_places_and_back() -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
@@ -345,20 +325,18 @@ async def test_source_and_replica_change_places_and_back() -> None:
         assert await roles(session) == ["primary", "replica", "replica"]
 
 
-@virtual
-async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait() -> None:
-    world = World()
-    async with world.attached("switchover") as session:
-        world.replica.lags = True
-        with pytest.raises(StackUnavailable, match="did not have every transaction"):
-            await session.console.switchover()
-        assert takers(world) == ["db1"]
-        assert await roles(session) == ["primary", "replica"]
-        assert world.boot_roles == BootRoles("db1")
-        assert world.document.content["role_change"] is None
+async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait(
+    world: World, session: Session
+) -> None:
+    world.replica.lags = True
+    with pytest.raises(StackUnavailable, match="did not have every transaction"):
+        await session.console.switchover()
+    assert takers(world) == ["db1"]
+    assert await roles(session) == ["primary", "replica"]
+    assert world.boot_roles == BootRoles("db1")
+    assert world.document.content["role_change"] is None
 
 
-@virtual
 async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
@@ -379,7 +357,6 @@ async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
         assert world.servers["db1"].variables["rpl_semi_sync_source_enabled"] == "OFF"
 
 
-@virtual
 async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_change_places() -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
@@ -391,29 +368,26 @@ async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_chang
         assert world.sidecars["db1"].delays.keys() == {"db2"}
 
 
-@virtual
-async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge() -> None:
-    world = World()
-    async with world.attached("failover") as session:
-        await turn(session, "semi_sync=on")
-        world.crash("db1")
-        done = await session.console.failover()
-        assert any(
-            "semi_sync is not in force: semi_sync=on needs 1 replica" in warning for warning in done.warnings
-        )
-        assert (await session.status()).protection.state == "off"
-        async with world.attached("up") as other:
-            await other.up(lambda *_: None)
-            assert await roles(other) == ["detached", "primary"]
-            assert takers(world) == ["db2"]
-        await session.console.rejoin("db1")
-        assert (await session.status()).protection.state == "protected"
+async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge(
+    world: World, session: Session
+) -> None:
+    await turn(session, "semi_sync=on")
+    world.crash("db1")
+    done = await session.console.failover()
+    assert any(
+        "semi_sync is not in force: semi_sync=on needs 1 replica" in warning for warning in done.warnings
+    )
+    assert (await session.status()).protection.state == "off"
+    async with world.attached("up") as other:
+        await other.up(lambda *_: None)
+        assert await roles(other) == ["detached", "primary"]
+        assert takers(world) == ["db2"]
+    await session.console.rejoin("db1")
+    assert (await session.status()).protection.state == "protected"
 
 
 @pytest.mark.parametrize("whose", ["our own", "another's"])
-@virtual
-async def test_a_load_goes_on_at_the_new_source_whoever_made_it(whose: str) -> None:
-    world = World()
+async def test_a_load_goes_on_at_the_new_source_whoever_made_it(world: World, whose: str) -> None:
     async with world.started() as session, world.attached("switchover") as other:
         await until(lambda: session.load.is_running)
         target = session.load.target
@@ -438,7 +412,6 @@ KILLED_AT = [
 
 
 @pytest.mark.parametrize("step", KILLED_AT)
-@virtual
 async def test_a_failover_whose_app_is_killed_is_ended_by_the_next_up(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,29 +449,27 @@ async def _nothing() -> None:
     """The app is dead."""
 
 
-@virtual
-async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet() -> None:
-    world = World()
-    async with world.attached("tui") as session:
-        world.crash("db1")
-        change = UnderWay(ChangeKind.FAILOVER, "db1", "db2", "drain the relay log", "failover (pid 7)", 0.0)
-        world.document.content["role_change"] = asdict(change)
-        told = await session.roles.settle()
-        assert told is not None
-        assert told.startswith(
-            "failover from db1 to db2, begun by failover (pid 7), was interrupted at 'drain the relay log',"
-            " and cannot be ended yet: db1 is down, and db2 was not promoted"
-        )
-        assert world.document.content["role_change"] is not None
-        done = await session.console.failover()
-        assert done.source == "db2"
-        assert world.document.content["role_change"] is None
+async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet(
+    world: World, session: Session
+) -> None:
+    world.crash("db1")
+    change = UnderWay(ChangeKind.FAILOVER, "db1", "db2", "drain the relay log", "failover (pid 7)", 0.0)
+    world.document.content["role_change"] = asdict(change)
+    told = await session.roles.settle()
+    assert told is not None
+    assert told.startswith(
+        "failover from db1 to db2, begun by failover (pid 7), was interrupted at 'drain the relay log',"
+        " and cannot be ended yet: db1 is down, and db2 was not promoted"
+    )
+    assert world.document.content["role_change"] is not None
+    done = await session.console.failover()
+    assert done.source == "db2"
+    assert world.document.content["role_change"] is None
 
 
 @pytest.mark.parametrize(
     "failing", ["SET GLOBAL super_read_only", "STOP REPLICA", "RESET REPLICA", "SET GLOBAL read_only"]
 )
-@virtual
 async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failing: str) -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
@@ -514,22 +485,18 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failin
         assert world.document.content["role_change"] is None
 
 
-@virtual
-async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_yet() -> None:
-    world = World()
-    async with world.attached("failover") as session:
-        await turn(session, "semi_sync=on")
-        for fault in ("partition=both", "kill"):
-            await session.console.inject(parse_fault(fault, session.fleet.roster))
-        await session.console.failover()
-        await session.console.clear()
-        assert (await session.status()).faults == ()
-        assert await roles(session) == ["detached", "primary"]
-        await session.console.rejoin("db1")
-        assert await roles(session) == ["replica", "primary"]
+async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_yet(session: Session) -> None:
+    await turn(session, "semi_sync=on")
+    for fault in ("partition=both", "kill"):
+        await session.console.inject(parse_fault(fault, session.fleet.roster))
+    await session.console.failover()
+    await session.console.clear()
+    assert (await session.status()).faults == ()
+    assert await roles(session) == ["detached", "primary"]
+    await session.console.rejoin("db1")
+    assert await roles(session) == ["replica", "primary"]
 
 
-@virtual
 async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_any_more() -> None:
     world = World(replicas=2)
     async with world.attached("failover") as session:
@@ -541,7 +508,6 @@ async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_
         assert await roles(session) == ["down", "primary", "replica"]
 
 
-@virtual
 async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from tests.fakes.clock import virtual
+from replexplorer.engine.session import Session
 from tests.fakes.world import World
 from tests.turning import turn
 
 
-@virtual
 async def test_the_node_that_the_others_follow_is_the_source() -> None:
     world = World(replicas=2)
     first, second, third = world.node_names
@@ -26,7 +25,6 @@ async def test_the_node_that_the_others_follow_is_the_source() -> None:
         assert session.console.parse("rtt@replica=5").names == (KnobName("rtt", first),)
 
 
-@virtual
 async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
     world = World(replicas=2)
     _, second, third = world.node_names
@@ -45,7 +43,6 @@ async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
         assert set(session.state.links) == {"db1", third}
 
 
-@virtual
 async def test_who_comes_after_a_change_of_the_source_reads_the_same_links() -> None:
     world = World(replicas=2)
     async with world.attached() as session:
@@ -60,9 +57,7 @@ async def test_who_comes_after_a_change_of_the_source_reads_the_same_links() -> 
     await session.disconnect()
 
 
-@virtual
-async def test_a_source_that_is_down_stays_the_source_until_another_is() -> None:
-    world = World()
+async def test_a_source_that_is_down_stays_the_source_until_another_is(world: World) -> None:
     first = world.node_names[0]
     async with world.attached() as session:
         await session.state.refresh()
@@ -73,10 +68,9 @@ async def test_a_source_that_is_down_stays_the_source_until_another_is() -> None
         assert session.fleet.source.name == first
 
 
-@virtual
-async def test_a_node_that_follows_nobody_and_refuses_writes_is_detached() -> None:
-    world = World()
-    async with world.attached() as session:
-        world.servers[world.node_names[1]].is_replica = False
-        await session.state.refresh()
-        assert [view.role for view in session.state.node_views()] == ["primary", "detached"]
+async def test_a_node_that_follows_nobody_and_refuses_writes_is_detached(
+    world: World, session: Session
+) -> None:
+    world.servers[world.node_names[1]].is_replica = False
+    await session.state.refresh()
+    assert [view.role for view in session.state.node_views()] == ["primary", "detached"]

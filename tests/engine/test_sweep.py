@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
@@ -16,7 +16,7 @@ from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.session import Session
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World, tasks_left
 from tests.turning import sweep, turn
 
@@ -24,6 +24,13 @@ BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
 REQUESTED = {"sync_binlog": 100, "rtt@db2": 5.0, "clients": 3, "semi_sync": "on"}
 TICK_S = 0.1
 SPEC = ("rtt=0,20", "clients=1,8")
+
+
+@pytest.fixture
+async def session(world: World) -> AsyncIterator[Session]:
+    """One that is attached as `sweep` does it."""
+    async with world.attached("sweep", tick_s=TICK_S) as session:
+        yield session
 
 
 def no_scene(name: str) -> tuple[str, ...]:
@@ -53,14 +60,14 @@ class Narrated:
         return [(each.stage.name, each.ended) for each in self.all if each.ended and each.stage is not None]
 
 
-@virtual
-async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back() -> None:
-    world, told = World(), Narrated()
-    async with world.attached("sweep", tick_s=TICK_S) as session:
-        await turn(session, *BEFORE)
-        before = world.taken
-        swept = await sweep(session, plan(session), told)
-        figures = {each.cell.labels: each for each in figures_of(swept.sweep.grid, swept.runs)}
+async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back(
+    world: World, session: Session
+) -> None:
+    told = Narrated()
+    await turn(session, *BEFORE)
+    before = world.taken
+    swept = await sweep(session, plan(session), told)
+    figures = {each.cell.labels: each for each in figures_of(swept.sweep.grid, swept.runs)}
     assert {labels: round(each.tps.value or 0) for labels, each in figures.items()} == {
         ("0 ms", "1"): pytest.approx(1000 / 1.1, rel=0.02),
         ("0 ms", "8"): pytest.approx(8000 / 1.1, rel=0.02),
@@ -90,7 +97,7 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
         fsync_ms=run.fsync_ms,
     )
     assert world.taken == before
-    assert (world.running_loads(), tasks_left()) == (0, [])
+    assert (world.running_loads(), tasks_left()) == (0, ["keeper"])
     assert [each.kept for each in told.all] == [0, 1, 1, 2, 2, 3, 3, 4]
     assert [each.left_s for each in told.all][-1] == 0
     assert sorted(name for name, _ in told.runs) == sorted(
@@ -100,7 +107,6 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     assert '"run"' in world.journals.only.finished[0][-1]
 
 
-@virtual
 async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
     orders = []
     for seed in (7, 7, 8):
@@ -115,9 +121,8 @@ async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
     assert orders[0][:4] != orders[0][4:]
 
 
-@virtual
-async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
-    world, told = World(), Narrated()
+async def test_a_cancelled_sweep_goes_on_where_it_was(world: World) -> None:
+    told = Narrated()
     async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, *BEFORE)
         before = world.taken
@@ -137,7 +142,6 @@ async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
     assert world.requested["rtt@db2"] == 7.0
 
 
-@virtual
 async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
     for fresh in (True, False):
         world, told = World(), Narrated()
@@ -153,24 +157,21 @@ async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
         assert (swept.resumed, len(swept.runs)) == (0, 4)
 
 
-@virtual
-async def test_a_dead_server_ends_it_and_what_can_be_given_back_is() -> None:
-    world, told = World(), Narrated()
-    async with world.attached("sweep", tick_s=TICK_S) as session:
-        await turn(session, *BEFORE)
-        task = asyncio.create_task(sweep(session, plan(session), told))
-        await until(lambda: len(told.runs) == 1)
-        world.crash("db2")
-        world.sidecars["db2"].stop()
-        with pytest.raises(StackUnavailable, match=r"db2|sidecar") as caught:
-            await task
-        assert caught.value.exit_code == 4
+async def test_a_dead_server_ends_it_and_what_can_be_given_back_is(world: World, session: Session) -> None:
+    told = Narrated()
+    await turn(session, *BEFORE)
+    task = asyncio.create_task(sweep(session, plan(session), told))
+    await until(lambda: len(told.runs) == 1)
+    world.crash("db2")
+    world.sidecars["db2"].stop()
+    with pytest.raises(StackUnavailable, match=r"db2|sidecar") as caught:
+        await task
+    assert caught.value.exit_code == 4
     assert any(note.startswith("rtt@db2 = 5.0 is requested and comes with") for note in told.notes)
     assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
     assert world.running_loads() == 0
 
 
-@virtual
 async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more() -> None:
     world, told = World(replicas=1), Narrated()
     async with world.attached("sweep", tick_s=TICK_S) as session:
@@ -189,17 +190,17 @@ async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more
     assert world.taken == before
 
 
-@virtual
-async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_settings_back() -> None:
-    world, told = World(), Narrated()
-    async with world.attached("sweep", tick_s=TICK_S) as session:
-        await turn(session, *BEFORE, "binlog_order_commits=off")
-        before = world.taken
-        task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
-        await until(lambda: len(told.runs) == 1)
-        await asyncio.sleep(3.5)
-        world.restart("db1")
-        swept = await task
+async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_settings_back(
+    world: World, session: Session
+) -> None:
+    told = Narrated()
+    await turn(session, *BEFORE, "binlog_order_commits=off")
+    before = world.taken
+    task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
+    await until(lambda: len(told.runs) == 1)
+    await asyncio.sleep(3.5)
+    world.restart("db1")
+    swept = await task
     assert [run.why for run in swept.runs if run.why] == ["db1 restarted meanwhile"]
     assert ("failed: db1 restarted meanwhile, to be tried again") in [ended for _, ended in told.runs]
     assert len(swept.runs) == 3
@@ -208,7 +209,6 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
     assert world.primary.variables["binlog_order_commits"] == "OFF"
 
 
-@virtual
 async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_run_before_left_it() -> None:
     world, seen = World(), set[tuple[str, str]]()
     scenes = {"none": ("sync_binlog=0", "binlog_order_commits=on"), "mine": ("binlog_order_commits=off",)}
@@ -225,9 +225,8 @@ async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_ru
     assert world.primary.variables["sync_binlog"] == "100"
 
 
-@virtual
-async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
-    world, told = World(), Narrated()
+async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run(world: World) -> None:
+    told = Narrated()
     async with world.attached("sweep", tick_s=TICK_S) as session, world.attached() as other:
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await asyncio.sleep(3)
@@ -254,38 +253,38 @@ def late(interval: Interval) -> Interval:
         (late, None, "machine short of CPU, generator 30 ms late"),
     ],
 )
-@virtual
 async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
-    change: Callable[[Interval], Interval], why: str | None, limited: str | None
+    world: World,
+    session: Session,
+    change: Callable[[Interval], Interval],
+    why: str | None,
+    limited: str | None,
 ) -> None:
-    world, told = World(), Narrated()
-    async with world.attached("sweep", tick_s=TICK_S) as session:
-        task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
-        await until(lambda: world.loads and world.loads[0].running)
-        process = world.loads[0]
-        take = process._intervals.put_nowait
-        process._intervals.put_nowait = lambda each: take(each and change(each))  # type: ignore[assignment,method-assign]
-        swept = await task
+    told = Narrated()
+    task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
+    await until(lambda: world.loads and world.loads[0].running)
+    process = world.loads[0]
+    take = process._intervals.put_nowait
+    process._intervals.put_nowait = lambda each: take(each and change(each))  # type: ignore[assignment,method-assign]
+    swept = await task
     assert len(swept.runs) == (4 if why else 2), "what failed is tried again, what was slow is not"
     assert {(run.why, run.limited) for run in swept.runs} == {(why, limited)}
     good = [each.good for each in figures_of(swept.sweep.grid, swept.runs)]
     assert [len(each) for each in good] == ([0, 0] if why else [1, 1])
 
 
-@virtual
-async def test_without_clients_it_is_refused_before_anything_changes() -> None:
-    world = World()
-    async with world.attached("sweep") as session:
-        await turn(session, "clients=0")
-        before = len(world.changes)
-        with pytest.raises(UsageError, match="no client commits"):
-            await sweep(session, plan(session, "rtt=0,1"), lambda _: None)
-        assert len(world.changes) == before
+async def test_without_clients_it_is_refused_before_anything_changes(world: World, session: Session) -> None:
+    await turn(session, "clients=0")
+    before = len(world.changes)
+    with pytest.raises(UsageError, match="no client commits"):
+        await sweep(session, plan(session, "rtt=0,1"), lambda _: None)
+    assert len(world.changes) == before
 
 
-@virtual
-async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_gives_the_knobs_back() -> None:
-    world, told = World(), Narrated()
+async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_gives_the_knobs_back(
+    world: World,
+) -> None:
+    told = Narrated()
     async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
         await turn(session, *BEFORE)
@@ -305,9 +304,8 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
     assert (world.running_loads(), tasks_left()) == (0, [])
 
 
-@virtual
-async def test_an_open_loop_is_drained_and_goes_on() -> None:
-    world, told = World(), Narrated()
+async def test_an_open_loop_is_drained_and_goes_on(world: World) -> None:
+    told = Narrated()
     async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
         await turn(session, "load_mode=open", "rate=100")

@@ -13,7 +13,7 @@ from replexplorer.core.link import kept_all
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.restore_guard import restore_guard
 from replexplorer.engine.session import Session
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
 
@@ -36,9 +36,7 @@ def told(session: Session) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["start", "up", "experiment", "set", "load"])
-@virtual
-async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
-    world = World()
+async def test_the_next_command_rolls_it_back_and_says_so(world: World, how: str) -> None:
     async with world.attached("set") as session:
         await turn(session, "sync_binlog=100", "rtt=5")
     async with world.attached("drill mess") as session:
@@ -71,29 +69,25 @@ async def test_the_next_command_rolls_it_back_and_says_so(how: str) -> None:
     await session.close()
 
 
-@virtual
-async def test_nothing_is_touched_while_the_experiment_runs() -> None:
-    world = World()
-    async with world.attached("drill mess") as session:
-        over = asyncio.Event()
+async def test_nothing_is_touched_while_the_experiment_runs(world: World, session: Session) -> None:
+    over = asyncio.Event()
 
-        async def run() -> None:
-            async with session.rig.reserved("drill", "mess"):
-                await leave_a_mess(session)
-                await over.wait()
+    async def run() -> None:
+        async with session.rig.reserved("drill", "mess"):
+            await leave_a_mess(session)
+            await over.wait()
 
-        running = asyncio.create_task(run())
-        await until(lambda: len(session.state.requested.faults) == 2)
-        async with world.started("tui") as other:
-            assert told(other) == []
-            assert other.state.requested.owed is not None
-            assert (await other.status()).interrupted is None
-            assert len(other.state.requested.faults) == 2
-        over.set()
-        await running
+    running = asyncio.create_task(run())
+    await until(lambda: len(session.state.requested.faults) == 2)
+    async with world.started("tui") as other:
+        assert told(other) == []
+        assert other.state.requested.owed is not None
+        assert (await other.status()).interrupted is None
+        assert len(other.state.requested.faults) == 2
+    over.set()
+    await running
 
 
-@virtual
 async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_and_knobs_back() -> None:
     world = World(replicas=2)
     async with world.attached("set") as session:
@@ -119,9 +113,7 @@ def copied(world: World) -> list[str]:
     return [node for node, what in world.changes if what.startswith("CLONE INSTANCE")]
 
 
-@virtual
-async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it() -> None:
-    world = World()
+async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it(world: World) -> None:
     async with world.attached("drill cut") as session:
         await session.rig.record(
             PendingRestore("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2", "db7"))
