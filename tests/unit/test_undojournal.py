@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.known import known
 from tests.sidecar import load
 from tests.unit.test_fsyncshim import SOURCES, build_flags
 
@@ -21,6 +22,7 @@ page_of = load("fsyncpage")
 powercut = load("powercut")
 
 JOURNAL_BYTES = 4 << 20
+LOG = "binlog.000001"
 LOGS = ("redo", "binlog", "relay", "index")
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -149,7 +151,6 @@ class Machine:
 
     def __init__(self, built: Path, data: Path, bytes_: int = JOURNAL_BYTES) -> None:
         self._built, self.data, self._bytes = built, data, bytes_
-        self._process: subprocess.Popen[str] | None = None
         self._journals = 0
         self.start()
 
@@ -163,7 +164,7 @@ class Machine:
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._line() == "ready"
+        assert self._say() == "ready"
 
     def keep(self, *kinds: str) -> None:
         """Begin a journal."""
@@ -173,43 +174,34 @@ class Machine:
 
     def run(self, verb: str, name: str, at: int = 0, length: int = 0, value: int = 0) -> Path:
         """Do this to a file of the datadir."""
-        assert self._process is not None
-        assert self._process.stdin is not None
         path = self.data / name
-        self._process.stdin.write(f"{verb} {path} {at} {length} {value}\n")
-        self._process.stdin.flush()
-        said = self._line()
+        said = self._say(f"{verb} {path} {at} {length} {value}\n")
         assert said == ("full" if self.is_full else "done"), verb
         return path
+
+    def append(self, content: bytes, name: str = LOG) -> Path:
+        """Ten times this byte, at the end of a file."""
+        return self.run("append", name, 0, 10, content[0])
 
     is_full = False
     """The next calls are expected to find no space."""
 
     def kill(self) -> None:
         """SIGKILL: the page cache stays."""
-        assert self._process is not None
         self._process.kill()
-        self._process.wait(30)
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-        self._process = None
+        self._process.communicate(timeout=30)
 
     def cut(self, mode: str = "strict", *, age_s: float = 30.0, seed: int = 0, now_s: float = 0.0) -> Any:
         """Pull the plug."""
-        if self._process is not None:
-            self.kill()
+        self.kill()
         return powercut.cut(self.data, mode, age_s=age_s, seed=seed, now_s=now_s)
 
-    def _line(self) -> str:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def close(self) -> None:
-        """End the server."""
-        if self._process is not None:
-            self.kill()
+    def _say(self, line: str = "") -> str:
+        """What it answers."""
+        stdin, stdout = known(self._process.stdin), known(self._process.stdout)
+        stdin.write(line)
+        stdin.flush()
+        return stdout.readline().strip()
 
 
 @pytest.fixture
@@ -221,14 +213,13 @@ def machine(built: Path, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
             data = tmp_path / f"data{random.getrandbits(32)}"
             data.mkdir()
             one = Machine(built, data, bytes_)
-            stack.callback(one.close)
+            stack.callback(one.kill)
             one.keep()
             return one
 
         yield made
 
 
-LOG = "binlog.000001"
 BEFORE = b"a" * 10_000
 """What the file holds when the tests begin, synced."""
 
@@ -241,7 +232,7 @@ def prepared(one: Machine, name: str = LOG) -> Path:
 def test_a_file_is_found_under_its_new_name(machine: Callable[..., Machine]) -> None:
     one = machine()
     path = prepared(one)
-    one.run("append", LOG, 0, 10, ord("b"))
+    one.append(b"b")
     one.run("rename", LOG)
     one.cut()
     assert not path.exists()
@@ -252,7 +243,7 @@ def test_a_reused_inode_is_another_file(machine: Callable[..., Machine]) -> None
     one = machine()
     for number in range(20):
         prepared(one, f"binlog.{number:06}")
-        one.run("append", f"binlog.{number:06}", 0, 10, ord("b"))
+        one.append(b"b", f"binlog.{number:06}")
         one.run("remove", f"binlog.{number:06}")
     path = one.data / "binlog.000099"
     path.write_bytes(b"written by nobody that is watched")
@@ -263,32 +254,27 @@ def test_a_reused_inode_is_another_file(machine: Callable[..., Machine]) -> None
 def test_files_of_other_kinds_are_left_alone(machine: Callable[..., Machine]) -> None:
     one = machine()
     path = prepared(one, "t.ibd")
-    one.run("append", "t.ibd", 0, 10, ord("b"))
+    one.append(b"b", "t.ibd")
     assert one.cut()["files"] == []
     assert path.read_bytes() == BEFORE + b"b" * 10
 
 
-def test_it_can_begin_and_end_while_the_server_runs(built: Path, tmp_path: Path) -> None:
-    one = Machine(built, tmp_path)
-    try:
-        path = one.run("append", LOG, 0, 10, ord("a"))
-        one.keep()
-        one.run("append", LOG, 0, 10, ord("b"))
-        with page_of.opened(tmp_path / "disk.page") as page:
-            page.ask_for_journal(0, 0, ())
-        one.run("append", LOG, 0, 10, ord("c"))
-        one.keep()
-        one.run("append", LOG, 0, 10, ord("d"))
-        one.cut()
-        assert path.read_bytes() == b"a" * 10 + b"b" * 10 + b"c" * 10
-    finally:
-        one.close()
+def test_it_can_begin_and_end_while_the_server_runs(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = one.append(b"b")
+    with page_of.opened(one.data / "disk.page") as page:
+        page.ask_for_journal(0, 0, ())
+    one.append(b"c")
+    one.keep()
+    one.append(b"d")
+    one.cut()
+    assert path.read_bytes() == b"b" * 10 + b"c" * 10
 
 
 def test_a_second_rollback_finds_nothing(machine: Callable[..., Machine]) -> None:
     one = machine()
     path = prepared(one)
-    one.run("append", LOG, 0, 10, ord("b"))
+    one.append(b"b")
     one.cut()
     path.write_bytes(b"afterwards")
     assert one.cut()["files"] == []
@@ -304,7 +290,7 @@ def test_a_running_server_is_not_rolled_back(machine: Callable[..., Machine]) ->
 
 def test_without_a_journal_nothing_is_rolled_back(built: Path, tmp_path: Path) -> None:
     one = Machine(built, tmp_path)
-    one.run("append", LOG, 0, 10, ord("a"))
+    one.append(b"a")
     with pytest.raises(powercut.Unusable, match="no journal was kept"):
         one.cut()
     (tmp_path / "disk.page.journal").write_bytes(bytes(JOURNAL_BYTES))
@@ -360,14 +346,14 @@ def test_on_a_full_disk_no_file_grows(machine: Callable[..., Machine], verb: str
         page.fill_disk(("binlog",))
     one.run("pwrite", LOG, 0, 10, ord("b"))
     one.run("resize", LOG, 9_000)
-    one.run("append", "relay.000001", 0, 10, ord("b"))
+    one.append(b"b", "relay.000001")
     one.is_full = True
     one.run(verb, LOG, 9_500 if verb == "resize" else 8_000, 4_000, ord("c"))
     with page_of.opened(one.data / "disk.page") as page:
         page.fill_disk(())
     assert path.stat().st_size == 9_000
     one.is_full = False
-    one.run("append", LOG, 0, 10, ord("d"))
+    one.append(b"d")
 
 
 class Model:
@@ -382,18 +368,6 @@ class Model:
         match verb:
             case "append":
                 self.now += content
-            case (
-                "pwrite"
-                | "onlypwrite"
-                | "seekwrite"
-                | "onlyseekwrite"
-                | "vector"
-                | "vector2"
-                | "directpwrite"
-                | "aio"
-            ):
-                self._grow(at + length)
-                self.now[at : at + length] = content
             case "resize":
                 self._grow(at)
                 del self.now[at:]
@@ -406,6 +380,9 @@ class Model:
                 self.now[at:end] = bytes(max(0, end - at))
             case "sync" | "dupsync":
                 self.durable = bytes(self.now)
+            case _:  # a write, in whatever way
+                self._grow(at + length)
+                self.now[at : at + length] = content
 
     def _grow(self, size: int) -> None:
         self.now += bytes(max(0, size - len(self.now)))
@@ -419,33 +396,28 @@ VERBS = (
 
 @pytest.mark.parametrize("seed", range(20))
 def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(
-    built: Path, tmp_path: Path, seed: int
+    machine: Callable[..., Machine], seed: int
 ) -> None:
-    rng = random.Random(seed)
+    rng, one = random.Random(seed), machine()
     names = ("binlog.000001", "relay.000001", "#innodb_redo/#ib_redo1", "binlog.index")
-    (tmp_path / "#innodb_redo").mkdir()
+    (one.data / "#innodb_redo").mkdir()
     models = {name: Model() for name in names}
-    one = Machine(built, tmp_path)
-    try:
-        one.keep()
-        for _ in range(10):
-            for _ in range(rng.randint(1, 40)):
-                verb, name = rng.choice(VERBS), rng.choice(names)
-                at, length = rng.randint(0, 40_000), rng.randint(1, 50_000)
-                if verb in ("directpwrite", "aio"):
-                    at, length = at // 4096 * 4096, (length // 4096 + 1) * 4096
-                value = rng.randint(1, 255)
-                one.run(verb, name, at, length, value)
-                models[name].do(verb, at, length, value)
-                if rng.random() < 0.02:
-                    one.kill()
-                    one.start()
-            assert one.cut()["overflows"] == 0
-            for name, model in models.items():
-                path = tmp_path / name
-                found = path.read_bytes() if path.exists() else b""
-                assert found == model.durable, name
-                model.now = bytearray(model.durable)
-            one.start()
-    finally:
-        one.close()
+    for _ in range(10):
+        for _ in range(rng.randint(1, 40)):
+            verb, name = rng.choice(VERBS), rng.choice(names)
+            at, length = rng.randint(0, 40_000), rng.randint(1, 50_000)
+            if verb in ("directpwrite", "aio"):
+                at, length = at // 4096 * 4096, (length // 4096 + 1) * 4096
+            value = rng.randint(1, 255)
+            one.run(verb, name, at, length, value)
+            models[name].do(verb, at, length, value)
+            if rng.random() < 0.02:
+                one.kill()
+                one.start()
+        assert one.cut()["overflows"] == 0
+        for name, model in models.items():
+            path = one.data / name
+            found = path.read_bytes() if path.exists() else b""
+            assert found == model.durable, name
+            model.now = bytearray(model.durable)
+        one.start()
