@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
 from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -197,11 +198,7 @@ def test_a_journal_is_its_owner_s_and_says_who_holds_it(tmp_path: Path) -> None:
 def test_an_entry_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = ChangeJournal.open(file_of(tmp_path, "a"))
     journal.append({"kind": "attach"})
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(UsageError, match="no space left"):
         journal.append(before_set("a", "x", "1", "2"))
     monkeypatch.undo()
@@ -341,14 +338,6 @@ def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(snapshot:
     assert [refused(attach.attach, call) for call in calls] == snapshot
 
 
-class Tty(io.StringIO):
-    """What a terminal says of itself."""
-
-    def isatty(self) -> bool:
-        """See `io.IOBase`."""
-        return True
-
-
 @pytest.mark.parametrize(
     ("words", "terminal", "opens"),
     [
@@ -363,7 +352,7 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
     words: dict[str, object], terminal: bool, opens: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for stream in ("stdin", "stdout"):
-        monkeypatch.setattr(f"sys.{stream}", Tty() if terminal else io.StringIO())
+        monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: terminal))
     assert attach.is_wanted(Call(flags(**BARE | words), Output())) is opens
 
 

@@ -23,6 +23,7 @@ from replexplorer.core.errors import (
     StackUnavailable,
     UsageError,
 )
+from tests.unit.test_question import Screen
 
 
 @pytest.fixture(autouse=True)
@@ -174,13 +175,8 @@ def test_a_signal_ends_a_verb_after_it_has_cleaned_up(
     assert json.loads(capsys.readouterr().out)["error"]["message"] == f"ended by {number.name}"
 
 
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress_is_one_line_on_a_terminal_and_gone_before_anything_else() -> None:
-    err, out = _Terminal(), io.StringIO()
+    err, out = Screen(), io.StringIO()
     console = Output(out=out, err=err)
     console.progress("building", 0.5)
     console.progress("x" * 500)

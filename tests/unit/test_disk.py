@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -347,12 +348,9 @@ async def test_the_probe_is_synchronous_bounded_and_shared(
 async def test_a_probe_that_fails_is_refused_in_words_and_leaves_nothing(
     held: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(fd: int, content: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
     room = disk_of(held)
     with monkeypatch.context() as patch:
-        patch.setattr(disk.os, "write", full)
+        patch.setattr(disk.os, "write", Mock(side_effect=OSError(28, "No space left on device")))
         with pytest.raises(tool.Refused, match="No space left"):
             await room.probe()
     assert not (held.path.parent / disk.PROBE_NAME).exists()

@@ -32,11 +32,11 @@ def results(
         count = round(clients * LENGTH_S * 1000 / mean_ms)
         service = Histogram.of([round(1000 * mean_ms)] * count)
         protection = Protection(phase.state, requested=True, fallbacks=0, unprotected=0)
-        result = PhaseResult(
-            phase, {}, (rtts_ms or {}).get(phase.name, 0.0), service, count / LENGTH_S, None, protection,
-            clients, 0, duration_s=LENGTH_S, protection_before=protection,
+        found[phase.name] = PhaseResult(
+            phase, {}, (rtts_ms or {}).get(phase.name, 0.0), service, count / LENGTH_S, clients=clients,
+            protection=protection, protection_before=protection, duration_s=LENGTH_S,
+            figures=(figures or {}).get(phase.name, {}),
         )  # fmt: skip
-        found[phase.name] = replace(result, figures=(figures or {}).get(phase.name, {}))
     return found
 
 

@@ -284,33 +284,20 @@ def test_without_a_client_nothing_is_predicted() -> None:
 FSYNC = OperatingPoint(1, "update_index", fsync_delay_ms=2.0)
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        (FAR, "network wait: 99 % of a commit; twice the clients would nearly double TPS"),
-        (
-            replace(FAR, rtt_ms=2.0, clients=4),
-            "network wait: 49 % of a commit; twice the clients would give 1.3",
-        ),
-        (
-            replace(FSYNC, clients=8, fsync_delay_ms=10.0),
-            "redo and binlog fsync and their queue: ",
-        ),
-        (FSYNC, "redo and binlog fsync: 86 % of a commit; twice the clients would give 1."),
-        (replace(FSYNC, redo_fsyncs=0.0), "binlog fsync: 79 % of a commit; "),
-        (
-            replace(FSYNC, redo_fsyncs=0.0, fsync_delay_ms=20.0),
-            "binlog fsync: 96 % of a commit; twice the clients would only wait longer",
-        ),
-        (replace(FAR, clients=64, rtt_ms=0.0), "the machine's CPU: more clients would only wait longer"),
-        (
-            OperatingPoint(1, "insert", redo_fsyncs=0, binlog_fsyncs=0),
-            "the machine's CPU: 80 % of a commit; ",
-        ),
-    ],
-)
-def test_the_limit_in_words(setting: OperatingPoint, words: str) -> None:
-    assert known(predict(setting, CALIBRATION)).limit.startswith(words)
+LIMITED = [
+    FAR,
+    replace(FAR, rtt_ms=2.0, clients=4),
+    replace(FSYNC, clients=8, fsync_delay_ms=10.0),
+    FSYNC,
+    replace(FSYNC, redo_fsyncs=0.0),
+    replace(FSYNC, redo_fsyncs=0.0, fsync_delay_ms=20.0),
+    replace(FAR, clients=64, rtt_ms=0.0),
+    OperatingPoint(1, "insert", redo_fsyncs=0, binlog_fsyncs=0),
+]
+
+
+def test_the_limit_in_words(snapshot: object) -> None:
+    assert [known(predict(each, CALIBRATION)).limit for each in LIMITED] == snapshot
 
 
 def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows() -> None:
@@ -373,32 +360,24 @@ def knobs(**values: Value) -> dict[KnobName, Value | None]:
     return {KnobName(key, nodes.get(key, SOURCE)): value for key, value in values.items()}
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({}, OperatingPoint(8, "update_index")),
-        ({"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}, {"redo_fsyncs": 0, "binlog_fsyncs": 0}),
-        ({"sync_binlog": 10}, {"binlog_fsyncs": 0.1}),
-        ({"semi_sync": "on", "rtt": 85.0}, {"semi_sync": True, "rtt_ms": 85.0, "rtt_asked_ms": 85.0}),
-        ({"semi_sync": "on", "workload": "point_select"}, {"semi_sync": False, "redo_fsyncs": 0.0}),
-        ({"fsync_delay": 2.0, "clients": 32}, {"fsync_delay_ms": 2.0, "clients": 32}),
-        ({"binlog_group_commit_sync_delay": 500}, {"group_delay_ms": 0.5}),
-        (
-            {"binlog_group_commit_sync_delay": 500, "binlog_group_commit_sync_no_delay_count": 8},
-            {"group_delay_ms": 0.0},
-        ),
-        ({"innodb_flush_log_at_trx_commit": 3}, {"redo_fsyncs": 2.0}),
-        ({"binlog_commit_wait_count": 20}, {"group_delay_ms": 100.0}),
-        ({"binlog_commit_wait_count": 8, "binlog_commit_wait_usec": 500}, {"group_delay_ms": 0.0}),
-        ({"binlog_commit_wait_usec": 500}, {"group_delay_ms": 0.0}),
-    ],
-)
-def test_from_knobs(values: dict[str, Value], expected: OperatingPoint | dict[str, object]) -> None:
-    setting = operating_point_of(knobs(**values), ("db2",))
-    if isinstance(expected, OperatingPoint):
-        assert setting == expected
-    else:
-        assert {name: getattr(setting, name) for name in expected} == expected
+KNOBS: list[dict[str, Value]] = [
+    {},
+    {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2},
+    {"sync_binlog": 10},
+    {"semi_sync": "on", "rtt": 85.0},
+    {"semi_sync": "on", "workload": "point_select"},
+    {"fsync_delay": 2.0, "clients": 32},
+    {"binlog_group_commit_sync_delay": 500},
+    {"binlog_group_commit_sync_delay": 500, "binlog_group_commit_sync_no_delay_count": 8},
+    {"innodb_flush_log_at_trx_commit": 3},
+    {"binlog_commit_wait_count": 20},
+    {"binlog_commit_wait_count": 8, "binlog_commit_wait_usec": 500},
+    {"binlog_commit_wait_usec": 500},
+]
+
+
+def test_from_knobs(snapshot: object) -> None:
+    assert [(each, operating_point_of(knobs(**each), ("db2",))) for each in KNOBS] == snapshot
 
 
 @pytest.mark.parametrize(("required", "rtt_ms"), [(1, 5.0), (2, 85.0), (3, 85.0)])

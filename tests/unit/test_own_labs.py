@@ -72,9 +72,8 @@ def test_a_knob_goes_by_any_of_its_names(file: Path) -> None:
 
 
 def result(phase: Phase, value_us: int, tps: float) -> PhaseResult:
-    service = Histogram.of([value_us] * 100)
-    state = phase.state
-    return PhaseResult(phase, {}, 70.0, service, tps, None, Protection(state, requested=True), 4, 0)
+    protection = Protection(phase.state, requested=True)
+    return PhaseResult(phase, service=Histogram.of([value_us] * 100), tps=tps, protection=protection)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from replexplorer.core.experiment.drill_result import (
 )
 from replexplorer.core.experiment.lab import Length, Phase, PhaseResult
 from replexplorer.core.experiment.relations import SIGNS, Claim, Found
-from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.server.protection import ProtectionState
 
 FIGURES = {"lost": 5.0, "clients": 8.0, "tps_during": 12.5}
 TIMELINE = (StateAt(0.0, "protected"), StateAt(2.0, "blocked"), StateAt(5.0, "degraded"))
@@ -90,9 +89,8 @@ def test_times_are_counted_as_one_by_one(times_s: list[float], one_s: float, oth
 
 
 def phase(name: str, tps: float) -> PhaseResult:
-    length = Length(1)
-    asked = Phase(name, (), length, length, ProtectionState.OFF, "")
-    return PhaseResult(asked, {}, 85.0, Histogram(), tps, None, Protection(ProtectionState.OFF, False), 1, 0)
+    asked = Phase(name, (), Length(1), Length(1), ProtectionState.OFF, "")
+    return PhaseResult(asked, rtt_measured_ms=85.0, tps=tps, clients=1)
 
 
 @pytest.mark.parametrize(

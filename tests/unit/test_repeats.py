@@ -27,7 +27,7 @@ def run_of(latencies_ms: Sequence[float], duration_s: float = 1.0, **beside: obj
     service = Histogram.of(round(1000 * each) for each in latencies_ms)
     protection = Protection(ProtectionState.PROTECTED, requested=True, fallbacks=0, unprotected=0)
     result = PhaseResult(
-        PHASE, {}, 10.0, service, service.count / duration_s, None, protection, 1, 0, duration_s=duration_s,
+        PHASE, service=service, tps=service.count / duration_s, duration_s=duration_s, protection=protection,
         protection_before=protection,
     )  # fmt: skip
     return replace(result, **beside)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -245,12 +246,8 @@ def test_a_place_whose_holder_cannot_be_written_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = shared.Places(tmp_path)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patched:
-        patched.setattr(shared.os, "pwrite", full)
+        patched.setattr(shared.os, "pwrite", Mock(side_effect=OSError(28, "No space left on device")))
         with pytest.raises(OSError, match="No space"):
             mine.take("turn", object(), "mine", {})
     assert mine.holder("turn") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,7 +17,7 @@ shared = load("shared")
 server = load("server")
 
 
-async def test_netem_command_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_netem_command_lines(monkeypatch: pytest.MonkeyPatch, snapshot: object) -> None:
     text: list[str] = []
 
     async def run(argv: list[str]) -> tuple[int, str, str]:
@@ -36,31 +37,56 @@ async def test_netem_command_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     await netem._filter("del", "eth0", 12)
     await netem._qdisc("del", "eth0", *netem._place(12))
     await netem._clear("eth0")
-    assert text == [
-        "tc qdisc replace dev eth0 root handle 1: prio bands 16 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
-        "tc qdisc replace dev eth0 parent 1:4 handle 40: netem limit 1698 delay 42450us rate 100000000000bit",
-        "tc qdisc replace dev eth0 parent 1:5 handle 41: netem limit 10000 delay 42450us 5000us"
-        " distribution normal loss 1.5% rate 20000000bit",
-        "tc qdisc replace dev eth0 parent 1:5 handle 41: netem limit 1000 delay 0us loss 100%"
-        " rate 100000000000bit",
-        "tc qdisc replace dev eth0 parent 1:6 handle 42: netem limit 200000 delay 5000000us"
-        " rate 100000000000bit",
-        "tc filter add dev eth0 parent 1: protocol ip prio 10 u32 match ip dst 172.18.0.3/32 flowid 1:4",
-        "tc filter del dev eth0 parent 1: protocol ip prio 22",
-        "tc qdisc del dev eth0 parent 1:10 handle 4c:",
-        "tc qdisc del dev eth0 root",
-    ]
+    assert text == snapshot
 
 
-def test_netem_counters_are_read_by_slot() -> None:
-    text = [
-        {"kind": "prio", "handle": "1:", "packets": 9, "drops": 0, "qlen": 0},
-        {"kind": "netem", "handle": "40:", "packets": 7, "drops": 1, "qlen": 2},
-    ]
-    assert netem.stats(text) == {0: {"packets": 7, "dropped": 1, "held": 2}}
-    assert netem.is_ours(text)
+PRIO = {"kind": "prio", "handle": "1:", "root": True, "packets": 9, "drops": 3, "qlen": 2}
+DELAYED = {"kind": "netem", "handle": "40:", "parent": "1:4", "packets": 7, "drops": 3, "qlen": 2}
+CUT = {**DELAYED, "handle": "41:", "parent": "1:5", "packets": 0, "drops": 4, "dropped": 4, "qlen": 0}
+FOREIGN = {**DELAYED, "handle": "8001:", "parent": "1:3"}
+"""As a Debian kernel lists them."""
+
+
+def test_drops_that_were_asked_are_told_apart_where_the_kernel_does() -> None:
+    assert netem.stats([PRIO, DELAYED, CUT, FOREIGN]) == {
+        0: {"packets": 7, "dropped": 3, "held": 2},
+        1: {"packets": 0, "dropped": 0, "held": 0, "lost": 4},
+    }
+    assert netem.is_ours([PRIO, DELAYED])
     assert not netem.is_ours([{"kind": "noqueue", "handle": "0:"}])
-    assert netem.stats([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("Error: Specified qdisc kind is unknown.\n", "kernel has no netem: Specified qdisc kind is unknown"),
+        (
+            "Error: TC classifier not found.\nWe have an error talking to the kernel\n",
+            "kernel has no netem: TC classifier not found",
+        ),
+        (
+            "RTNETLINK answers: Operation not permitted\n",
+            "no NET_ADMIN: RTNETLINK answers: Operation not permitted",
+        ),
+        ('Cannot find device "eth9"\n', 'no such interface: Cannot find device "eth9"'),
+        (
+            "RTNETLINK answers: Network is unreachable\n",
+            "no such interface: RTNETLINK answers: Network is unreachable",
+        ),
+        (
+            "Error: Failed to find specified qdisc.\n",
+            "the bands were taken away: Failed to find specified qdisc",
+        ),
+        (
+            "Error: Invalid qdisc name: must match existing qdisc.\n",
+            "somebody else's discipline is in the way: Invalid qdisc name: must match existing qdisc",
+        ),
+        ("Segmentation fault\n", "netem does not work: Segmentation fault"),
+        ("", "netem does not work: it said nothing"),
+    ],
+)
+def test_a_refusal_is_one_line_that_begins_with_the_diagnosis(said: str, line: str) -> None:
+    assert netem.refusal(said) == line
 
 
 def answered(window: Any, rtt_ms: float, now_s: float, *, generation: int = 1, peer_ms: float = 0.0) -> bool:
@@ -161,11 +187,7 @@ def test_a_document_that_cannot_be_written_leaves_the_old_one(
 ) -> None:
     file = shared.DocumentFile(tmp_path / "requested.json")
     file.write(0, {"a": 1})
-
-    def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(shared.os, "fsync", full)
+    monkeypatch.setattr(shared.os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         file.write(1, {"a": 2})
     assert file.read() == Document(1, {"a": 1})

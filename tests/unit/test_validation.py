@@ -15,23 +15,9 @@ from replexplorer.core.model.fit import (
     summary,
 )
 from replexplorer.core.model.fitted import Calibration, CalibrationRun, LocalCost, OperatingPoint, Validation
+from tests.unit.test_model import CALIBRATION
 
-BASE = Calibration(
-    day="2026-01-31",
-    machine="2 cores",
-    server="mysql 9.7.4",
-    runs=0,
-    validation=Validation(0, 0.0, 0.0),
-    most_clients=64,
-    most_rtt_ms=85.0,
-    least_rtt_ms=0.0,
-    local={"update_index": LocalCost(0.0, 1.0)},
-    fsync_ms=0.0,
-    receive_ms=0.0,
-    fsync_cpu_ms=0.0,
-    asleep_ms=0.0,
-    asleep_after_ms=1.0,
-)
+BASE = replace(CALIBRATION, local={"update_index": LocalCost(0.0, 1.0)}, asleep_ms=0.0)
 HERE = OperatingPoint(1, "update_index", redo_fsyncs=0.0, binlog_fsyncs=0.0)
 
 
