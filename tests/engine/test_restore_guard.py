@@ -153,7 +153,6 @@ def _as_before(world: World, session: Session, before: dict[str, object], how: s
         "what begins on the charts ends there"
     )
     found = world.taken
-    found["db2 sync_binlog"] = before["db2 sync_binlog"]  # a failed promotion leaves it as asked of a source
     differs = {name: (before.get(name), each) for name, each in found.items() if before.get(name) != each}
     if how == "refused":  # an agent that failed at a write keeps what it holds for us until its bridge ends
         differs.pop("experiment", None)

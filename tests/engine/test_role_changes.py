@@ -473,6 +473,7 @@ async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet(
 async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failing: str) -> None:
     world = World(replicas=2)
     async with world.attached("switchover") as session:
+        await turn(session, "sync_binlog=0")
         node = "db1" if failing.endswith("super_read_only") else "db2"
         world.servers[node].refusals[failing] = 1227
         with pytest.raises(ReplexplorerError):
@@ -482,6 +483,7 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failin
         assert takers(world) == ["db1"]
         await until(lambda: world.servers["db2"].io == "Yes")
         assert world.servers["db2"].follows == "db1"
+        assert [world.servers[each].variables["sync_binlog"] for each in ("db1", "db2")] == ["0", "1"]
         assert world.document.content["role_change"] is None
 
 

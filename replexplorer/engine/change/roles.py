@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
+from replexplorer.core.knobs.names import Backing
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
@@ -277,7 +278,7 @@ class RoleChanges:
 
     async def _take_back(self, run: RoleRun) -> None:
         """The source of before is the source: it takes writes again where it answers, and who followed it
-        follows it again. What cannot be is left for the next start."""
+        follows it again, with what is asked of a replica. What cannot be is left for the next start."""
         source = run.old
         follow = [*run.followers(source.name, but=run.under_way.to), run.under_way.to]
         await run.keep_roles(source.name, follow)
@@ -288,9 +289,14 @@ class RoleChanges:
                 # It may refuse the undo of what it refused, and take writes all the same.
                 if (await ask(source.control, source.dialect.settings)).refuses_writes is not False:
                     raise
-        for name in follow:
+        for node in follow:
             with contextlib.suppress(ReplexplorerError):
-                await run.follow(Statements(self._fleet.member(name)), source)
+                await run.follow(Statements(self._fleet.member(node)), source)
+        await run.look()
+        for name, value in not_so_yet(self._state).items():
+            if name.node == run.under_way.to and name.knob.backing is Backing.SERVER:
+                with contextlib.suppress(ReplexplorerError):
+                    await Statements(run.new)(run.new.dialect.set(name.key, value))
         await run.record(None)
         await run.look()
 
