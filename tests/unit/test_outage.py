@@ -14,42 +14,18 @@ from tests.unit.test_epochs import closed, noisy, play
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
 
 
-@pytest.mark.parametrize(
-    ("outage", "words"),
-    [
-        (Outage(), ()),
-        (
-            Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3),
-            (
-                "blocked 10.0 s, then 18,678 commits unprotected, protected again after 20.3 s",
-                "blocked 10.0 s, then 18,678 commits unprotected",
-                "blocked 10.0 s, 18,678 unprotected",
-            ),
-        ),
-        (Outage(blocked_s=6.2, lasts=True), ("blocked 6.2 s, not over yet", "blocked 6.2 s")),
-        (
-            Outage(unprotected_s=0.4, unprotected=1, again_s=0.4),
-            (
-                "1 commit unprotected, protected again after 0.4 s",
-                "1 commit unprotected",
-                "1 unprotected",
-            ),
-        ),
-        (
-            Outage(blocked_s=2.3, unprotected_s=1.8, unprotected=2671, fell_first=True, again_s=2.3),
-            (
-                "2,671 commits unprotected, then blocked 2.3 s, protected again after 2.3 s",
-                "2,671 commits unprotected, then blocked 2.3 s",
-                "blocked 2.3 s, 2,671 unprotected",
-            ),
-        ),
-        (Outage(down_s=3.0, restarts=("db1",)), ("db1 restarted, down 3.0 s",)),
-        (Outage(unprotected_s=2.0), ("fell back to async for 2.0 s",)),
-        (Outage(again_s=0.4), ("protected again after 0.4 s",)),
-    ],
-)
-def test_words(outage: Outage, words: tuple[str, ...]) -> None:
-    assert outage_words(outage) == words
+def test_words(snapshot: object) -> None:
+    outages = [
+        Outage(),
+        Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3),
+        Outage(blocked_s=6.2, lasts=True),
+        Outage(unprotected_s=0.4, unprotected=1, again_s=0.4),
+        Outage(blocked_s=2.3, unprotected_s=1.8, unprotected=2671, fell_first=True, again_s=2.3),
+        Outage(down_s=3.0, restarts=("db1",)),
+        Outage(unprotected_s=2.0),
+        Outage(again_s=0.4),
+    ]
+    assert [outage_words(each) for each in outages] == snapshot
 
 
 def told(row: Epoch) -> tuple[str, ...]:

@@ -85,41 +85,22 @@ def test_what_the_chosen_one_lacks_is_fetched_or_has_to_be_accepted(
             choose(candidates, KNOWN, wanted)
 
 
-@pytest.mark.parametrize(
-    ("candidates", "wanted", "told"),
-    [
-        ([], None, "no replica could be promoted"),
-        (
-            nodes(f"{S}:1-9", "", trouble2="has an error", trouble3="is down"),
-            None,
-            "no replica could be promoted: db2 has an error; db3 is down: db2 lacks none",
-        ),
-        (
-            [*nodes(f"{S}:1-9", f"{S}:1-5:30"), Candidate("db4", f"{S}:40")],
-            None,
-            "promoting db2 would lose 2 transactions: no node has all of them and could hand them on (db2"
-            " lacks 2 transactions, db3 lacks 5 transactions, db4 lacks 10 transactions): `replexplorer"
-            " failover --to db2 --accept-loss` gives them up",
-        ),
-        (
-            nodes(f"{S}:1-9", "", trouble3="is down"),
-            "db3",
-            "db3 cannot be promoted: it is down: db2 lacks none",
-        ),
-        (
-            nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-9, {Y}:1-4"),
-            "db3",
-            "db3 cannot be promoted: it lost the end of its own log: it lacks 5 transactions that it numbered"
-            f" itself ({Y}:5-9)",
-        ),
-    ],
-)
-def test_who_cannot_be_promoted_is_refused_in_one_line(
-    candidates: list[Candidate], wanted: str | None, told: str
-) -> None:
-    with pytest.raises(StackUnavailable) as refused:
-        choose(candidates, KNOWN, wanted)
-    assert str(refused.value).startswith(told)
+REFUSED: list[tuple[list[Candidate], str | None]] = [
+    ([], None),
+    (nodes(f"{S}:1-9", "", trouble2="has an error", trouble3="is down"), None),
+    ([*nodes(f"{S}:1-9", f"{S}:1-5:30"), Candidate("db4", f"{S}:40")], None),
+    (nodes(f"{S}:1-9", "", trouble3="is down"), "db3"),
+    (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-9, {Y}:1-4"), "db3"),
+]
+
+
+def test_who_cannot_be_promoted_is_refused_in_one_line(snapshot: object) -> None:
+    told = []
+    for candidates, wanted in REFUSED:
+        with pytest.raises(StackUnavailable) as refused:
+            choose(candidates, KNOWN, wanted)
+        told.append(str(refused.value))
+    assert told == snapshot
 
 
 def test_a_node_that_diverged_is_promoted_only_by_name() -> None:

@@ -168,19 +168,11 @@ def test_stretches_follow_one_another_and_hold_all_that_was_counted(
     assert sum(one.unprotected for one in stretches) <= followed.unprotected
 
 
-def test_the_log_says_each_turn_once() -> None:
+def test_the_log_says_each_turn_once(snapshot: object) -> None:
     _, seen = follow(CABLE_OUT)
     protection = CABLE_OUT[0].protection
     told = [turn_words(one.turn, protection) for one in seen if one.turn]
-    assert told == [
-        (Severity.BAD, "BLOCKED: commits wait for an acknowledgement that does not come, up to 10 s"),
-        (
-            Severity.BAD,
-            "DEGRADED after 10.0 s blocked: semi-sync is on and fell back: a commit is acknowledged before a"
-            " replica has it",
-        ),
-        (Severity.GOOD, "PROTECTED again after 11.7 s; 5,290 commits went unprotected"),
-    ]
+    assert told == snapshot
     _, seen = follow([look(0, PROTECTED), look(1, DOWN), look(2, replace(CABLE_OUT[0]).protection.state)])
     assert [turn_words(one.turn, protection) for one in seen if one.turn] == [
         None,
@@ -191,30 +183,14 @@ def test_the_log_says_each_turn_once() -> None:
 ASKED = Protection(OFF, requested=True, replicas_acking=1, replicas_required=1, timeout_ms=10_000)
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (
-            replace(ASKED, replicas_required=None),
-            "ASYNC: semi-sync is not installed; a commit is acknowledged",
-        ),
-        (
-            replace(ASKED, requested=False),
-            "ASYNC: semi-sync is off; a commit is acknowledged before a replica",
-        ),
-        (ASKED, "ASYNC: semi-sync is off though it is asked for; a commit is acknowledged before"),
-        (
-            replace(ASKED, state=ARMED, replicas_acking=0),
-            "ARMED: 0 of 1 replicas connected: the next commit waits, up to 10 s",
-        ),
-        (replace(ASKED, state=ARMED), "ARMED: semi-sync is on; no replica has acknowledged a commit since"),
-        (replace(ASKED, state=ARMED, replicas_acking=None), "ARMED: semi-sync is on; no replica has"),
-        (
-            replace(ASKED, state=PROTECTED, no_ack_can_come=True),
-            "PROTECTED: the last commit is on a replica; no acknowledgement can come over the links as they"
-            " are: the next commit waits, up to 10 s",
-        ),
-    ],
-)
-def test_a_state_says_what_the_next_commit_does_and_why(found: Protection, words: str) -> None:
-    assert f"{word_of(found.state)}: {meaning_of(found)}".startswith(words)
+def test_a_state_says_what_the_next_commit_does_and_why(snapshot: object) -> None:
+    found = [
+        replace(ASKED, replicas_required=None),
+        replace(ASKED, requested=False),
+        ASKED,
+        replace(ASKED, state=ARMED, replicas_acking=0),
+        replace(ASKED, state=ARMED),
+        replace(ASKED, state=ARMED, replicas_acking=None),
+        replace(ASKED, state=PROTECTED, no_ack_can_come=True),
+    ]
+    assert [f"{word_of(each.state)}: {meaning_of(each)}" for each in found] == snapshot
