@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -98,27 +97,19 @@ class Scene:
         return await asyncio.wait_for(self.life, 5)
 
 
-def scene(
-    workload: Workload, pace: Pace | None = None
-) -> Callable[[Any], Callable[[], Coroutine[Any, Any, None]]]:
-    """Run a test on a scene whose client has begun."""
+def scene(workload: Workload, pace: Pace | None = None) -> pytest.MarkDecorator:
+    """Give a test `one`, a scene of these."""
+    return pytest.mark.parametrize("one", [(workload, pace)], indirect=True, ids=[""])
 
-    def decorate(
-        test: Callable[[Scene], Coroutine[Any, Any, None]],
-    ) -> Callable[[], Coroutine[Any, Any, None]]:
-        async def run() -> None:
-            one = Scene(workload, pace)
-            await asyncio.sleep(0)
-            try:
-                await test(one)
-            finally:
-                one.life.cancel()
-                await asyncio.gather(one.life, return_exceptions=True)
 
-        run.__name__ = test.__name__
-        return run
-
-    return decorate
+@pytest.fixture
+async def one(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    """A scene whose client has begun."""
+    one = Scene(*request.param)
+    await asyncio.sleep(0)
+    yield one
+    one.life.cancel()
+    await asyncio.gather(one.life, return_exceptions=True)
 
 
 @scene(TRANSFER)

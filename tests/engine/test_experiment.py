@@ -20,7 +20,7 @@ from replexplorer.engine.console import Command
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
-from tests.fakes.clock import until, virtual
+from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import sweep, turn
 
@@ -111,16 +111,6 @@ async def test_a_dry_run_and_anyway_are_not_refused(world: World) -> None:
         assert world.requested == {"sync_binlog": 1}
 
 
-async def test_an_experiment_dies_with_its_bridge(world: World) -> None:
-    async with world.attached("set") as other:
-        async with world.attached("lab tour") as lab:
-            await lab.fleet.keeper.begin_experiment("lab", "tour", "lab tour")
-            with pytest.raises(StackUnavailable, match=REFUSED):
-                await turn(other, "sync_binlog=0")
-        await turn(other, "sync_binlog=0")
-    assert world.requested == {"sync_binlog": 0}
-
-
 async def test_one_experiment_at_a_time_and_the_second_turns_nothing(world: World) -> None:
     async with world.attached("lab tour") as lab, world.attached("sweep", beside=True) as other:
         wanted = Sweep(read_grid(["sync_binlog=0,1"], other.console.parse, lambda _: ()))
@@ -194,18 +184,14 @@ async def test_a_phase_in_which_a_knob_was_turned_anyway_is_invalid_and_says_wha
 
 
 @pytest.mark.parametrize("by", ["a driver", "an experiment"])
-def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(by: str) -> None:
-    @virtual
-    async def check() -> None:
-        world, steps = World(), list[ExperimentProgress]()
-        async with world.attached("load") as other, world.attached("lab two") as session:
-            await other.drive(other.driving.settings())
-            if by == "an experiment":
-                await other.fleet.keeper.begin_experiment("sweep", "rtt=0,10", "sweep")
-            with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):
-                await LabRun(LAB, True, steps.append).run(session.rig)
-            assert [step.doing for step in steps] == []
-            told = await session.close()
-            assert "(2 servers, its load driven by load (pid " in told
-
-    check()
+async def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(world: World, by: str) -> None:
+    steps: list[ExperimentProgress] = []
+    async with world.attached("load") as other, world.attached("lab two") as session:
+        await other.drive(other.driving.settings())
+        if by == "an experiment":
+            await other.fleet.keeper.begin_experiment("sweep", "rtt=0,10", "sweep")
+        with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):
+            await LabRun(LAB, True, steps.append).run(session.rig)
+        assert [step.doing for step in steps] == []
+        told = await session.close()
+        assert "(2 servers, its load driven by load (pid " in told

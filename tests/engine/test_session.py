@@ -277,14 +277,10 @@ async def test_the_second_session_is_a_viewer_until_the_driver_has_gone(world: W
     nothing_left(world)
 
 
-async def test_a_second_load_is_refused_unless_it_is_beside(world: World) -> None:
-    async with world.started("tui") as tui, world.attached("load") as load:
-        await until_tick(tui, load_runs)
-        with pytest.raises(StackUnavailable, match="add a load with --beside"):
-            await load.drive(load.driving.settings())
-        async with world.attached("load", beside=True) as beside:
-            await beside.drive(beside.driving.settings())
-            assert world.running_loads() == 2
+async def test_a_second_load_may_run_beside(world: World, tui: Session) -> None:
+    async with world.attached("load", beside=True) as beside:
+        await beside.drive(beside.driving.settings())
+        assert world.running_loads() == 2
 
 
 async def test_a_load_that_cannot_start_leaves_a_session_that_watches(world: World) -> None:

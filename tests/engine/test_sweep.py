@@ -107,20 +107,6 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back(
     assert '"run"' in world.journals.only.finished[0][-1]
 
 
-async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
-    orders = []
-    for seed in (7, 7, 8):
-        world, told = World(), Narrated()
-        async with world.attached("sweep", tick_s=TICK_S) as session:
-            swept = await sweep(session, plan(session, "rtt=0,5,10,20", repeats=2, seed=seed), told)
-        assert swept.seed == seed
-        names = [name for name, _ in told.runs]
-        assert sorted(names[:4]) == sorted(names[4:])
-        orders.append(names)
-    assert orders[0] == orders[1] != orders[2]
-    assert orders[0][:4] != orders[0][4:]
-
-
 async def test_a_cancelled_sweep_goes_on_where_it_was(world: World) -> None:
     told = Narrated()
     async with world.attached("sweep", tick_s=TICK_S) as session:
