@@ -29,7 +29,8 @@ class SharedState(SharedPlaces):
         self._agents = agents
         self._clock = clock
         self._agent: Agent | None = None
-        """The one that answered last, asked first."""
+        """The one that answered last, asked first; while something is ours, the one that it was taken
+        through, for no other can release it before that bridge has ended."""
         self._open: set[wire.Place] = set()
         """What was asked for and not released; a cancelled call may have got it."""
         self._held: dict[wire.Place, wire.Take] = {}
@@ -62,10 +63,8 @@ class SharedState(SharedPlaces):
             except StackUnavailable as error:
                 failure = failure or error
                 continue
-            if agent is not self._agent:
+            if not self._held:
                 self._agent = agent
-                if self._held:
-                    self._follow(None)
             return answer
         raise failure or StackUnavailable("no stack is attached", "replexplorer up")
 
@@ -82,7 +81,7 @@ class SharedState(SharedPlaces):
         if found.ours:
             self._held[wish.place] = replace(wish, within_s=0, anyway=True)
             if self._following is None or self._following.done():
-                self._follow(self._agent)
+                self._following = asyncio.create_task(self._stay(self._agent), name="keeper")
         else:
             self._open.discard(wish.place)
             self._held.pop(wish.place, None)
@@ -101,13 +100,8 @@ class SharedState(SharedPlaces):
                 await asyncio.gather(following, return_exceptions=True)
         return wire.Held(None, ours=False)
 
-    def _follow(self, through: Agent | None) -> None:
-        """From now on what is ours was taken through this agent; None: take it again."""
-        if self._following is not None:
-            self._following.cancel()
-        self._following = asyncio.create_task(self._stay(through), name="keeper")
-
     async def _stay(self, through: Agent | None) -> None:
+        """Take what is ours again whenever the bridge ends that it was taken through."""
         while self._held:
             if through is not None:
                 await through.until_lost()

@@ -154,8 +154,6 @@ def _as_before(world: World, session: Session, before: dict[str, object], how: s
     )
     found = world.taken
     differs = {name: (before.get(name), each) for name, each in found.items() if before.get(name) != each}
-    if how == "refused":  # an agent that failed at a write keeps what it holds for us until its bridge ends
-        differs.pop("experiment", None)
     if how == "dead":  # what the dead server could not take is requested, so that it comes with its server
         differs = {name: each for name, each in differs.items() if name in world.requested or name in KEPT}
     if any("not restored: " in text for text in events):

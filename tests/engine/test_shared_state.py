@@ -87,6 +87,17 @@ async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
         assert tasks_left() == []
 
 
+async def test_what_is_ours_is_given_back_though_its_agent_failed_at_a_write(world: World) -> None:
+    (mine, _), (other, _) = an_app(world, 1), an_app(world, 2)
+    assert await mine.begin_experiment("lab", "tour", "tui") is None
+    world.trouble_at = len(world.changes)
+    assert await mine.write_document(0, {"knobs": {}}) is not None
+    await mine.leave("experiment")
+    assert await other.begin_experiment("lab", "next", "tui") is None
+    await mine.close()
+    await other.close()
+
+
 async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar(world: World) -> None:
     async with world.attached("load") as load, world.attached("set") as typed:
         await load.drive(load.driving.settings())
