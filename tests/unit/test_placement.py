@@ -1,23 +1,30 @@
-"""Which host each node is on: as it is typed, checked, kept and read again."""
+"""Which host each node is on, and a stack on several hosts as its provider sees it, without Docker."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker import hosts
+from replexplorer.adapters.docker import hosts, load
 from replexplorer.adapters.docker.hosts import Placement, address_of, asked, checked
-from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.adapters.docker.inventory import HOST, NODE, ROLE, STACK
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli import main
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.formats import paths
+from replexplorer.ports import HostView, UpOptions
 
 A, B = "unix:///a/sock", "tcp://10.0.0.2:2375"
 
 
 @pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def _directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("STATE", "CONFIG", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+    monkeypatch.delenv("REPLEXPLORER_STACK", raising=False)
 
 
 def test_words_of_the_command_line_name_a_host_for_each_node() -> None:
@@ -83,3 +90,138 @@ def test_a_broken_file_is_named(text: str) -> None:
     file.write_text(text)
     with pytest.raises(MissingPiece, match=r"hosts\.json"):
         hosts.read("far")
+
+
+# -- a stack on several hosts
+
+
+C = "unix:///b/sock"
+PLACED = Placement({"db1": A, "db2": C}, "network", "galera")
+
+
+class Client:
+    """A daemon with the containers of some nodes."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.nodes = nodes
+
+    def containers(self, *, all: bool, filters: Any) -> list[dict[str, Any]]:  # noqa: A002 - the SDK's
+        return [
+            {
+                "Id": f"{node} {role}",
+                "Labels": {STACK: "far", NODE: node, ROLE: role, HOST: "any"},
+                "Image": "image",
+                "ImageID": "sha256:1",
+                "State": "running",
+                "NetworkSettings": {"Networks": {"far": {"IPAddress": f"10.0.1.{node[2:]}"}}},
+            }
+            for node in self.nodes
+            for role in ("sidecar", "mysqld")
+        ]
+
+    def info(self) -> dict[str, Any]:
+        return {"Swarm": {"ControlAvailable": True}}
+
+    def exec_create(self, *words: Any, **options: Any) -> None:
+        raise StackUnavailable("no command is taken here")
+
+    def close(self) -> None:
+        pass
+
+
+def provider(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Client]) -> DockerProvider:
+    """Hosts that are not among the clients are away."""
+    stack = DockerProvider("far", PLACED)
+
+    def opened(address: str) -> Client:
+        if address not in clients:
+            raise ConnectionRefusedError("refused")
+        return clients[address]
+
+    monkeypatch.setattr(stack._daemons, "_opened", opened)
+    return stack
+
+
+async def test_nodes_are_on_their_hosts_and_the_first_one_s_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = provider(monkeypatch, {A: Client("db1"), C: Client("db2")})
+    assert [(node.name, node.machine, node.keeps, node.address) for node in await stack.nodes()] == [
+        ("db1", A, True, "10.0.1.1"),
+        ("db2", C, False, "10.0.1.2"),
+    ]
+    assert stack.host_at("10.0.1.2", await stack.nodes()) == C
+    with pytest.raises(StackUnavailable, match=r"no node .* 10\.9\.9\.9"):
+        stack.host_at("10.9.9.9", await stack.nodes())
+    await stack.close()
+
+
+async def test_the_nodes_of_a_host_that_is_away_are_known_and_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = provider(monkeypatch, {C: Client("db2")})
+    down, other = await stack.nodes()
+    assert (down.name, down.server_running, down.sidecar_running, down.machine) == ("db1", False, False, A)
+    assert other.server_running
+    assert {down.system, other.system} == {"galera"}
+    with pytest.raises(StackUnavailable, match=r"the host unix:///a/sock \(db1\) is away"):
+        await stack.open_bridge("db1")
+    away, there = await stack.hosts()
+    assert away.fault == "Docker is not running"
+    assert (there.fault, there.keeps, there.manages, there.clock_ms) == (None, False, True, None)
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "within_ms", "apart_ms"),
+    [(0.3, 0.4, 0), (30.0, 2.0, 28.0), (-30.0, 2.0, 28.0), (30.0, 45.0, 0), (None, None, None)],
+)
+def test_what_a_round_trip_explains_is_no_difference_of_clocks(
+    ahead_ms: float | None, within_ms: float | None, apart_ms: float | None
+) -> None:
+    assert HostView(A, ("db1",), clock_ms=ahead_ms, clock_within_ms=within_ms).clock_apart_ms == apart_ms
+
+
+async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await provider(monkeypatch, {A: Client(), C: Client()}).nodes() == []
+
+
+async def test_a_node_stays_on_its_host() -> None:
+    with pytest.raises(UsageError, match="db2 of stack far is on unix:///b/sock, not on unix:///a/sock"):
+        await DockerProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done=None: None)
+
+
+async def test_passwords_are_those_of_this_network_only() -> None:
+    from replexplorer.adapters import secrets
+
+    stack = DockerProvider("far", PLACED)
+    with pytest.raises(StackUnavailable, match="its passwords are lost"):
+        await stack.credentials()
+    secrets.write(stack.accounts_file, secrets.StoredAccounts(secrets.generate(), "network"))
+    assert (await stack.credentials()).control_password
+    secrets.write(stack.accounts_file, secrets.StoredAccounts(secrets.generate(), "another"))
+    with pytest.raises(StackUnavailable):
+        await stack.credentials()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--on", "db1"], 2, "--on db1: NODE=HOST"),
+        (["--on", f"db1={A}", "--replicas", "1"], 2, "db2 has no host: --on db2=HOST as well"),
+        (["--on", "db1=nowhere", "--on", f"db2={C}"], 2, "no Docker context 'nowhere'"),
+        (["--on", "db1=ssh://far", "--on", f"db2={C}"], 3, "ssh -nNT -L"),
+        (["--on", "db1=ftp://far", "--on", f"db2={C}"], 3, "no Docker host 'ftp://far'"),
+        (["--on", f"db1={A}", "--on", f"db2={C}"], 4, "is away"),
+    ],
+)
+def test_what_up_cannot_do_is_one_line(
+    words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--stack", "far", *words]) == code
+    printed, complained = capsys.readouterr()
+    assert printed == ""
+    assert said in complained
+    assert "Traceback" not in complained
+    assert hosts.stacks() == []
+
+
+def test_the_load_s_image_has_the_program_without_its_screens() -> None:
+    names = {name for name, _ in load.program()}
+    assert "replexplorer/load_process.py" in names
+    assert not any(name.startswith(("replexplorer/ui/", "replexplorer/cli/")) for name in names)

@@ -1,20 +1,22 @@
-"""Reports: the page stands alone and escapes what it tells, charts have axes, and each form says the same."""
+"""Reports and session pages: they stand alone, none of it is markup, charts have axes, forms say the same."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from replexplorer import __version__
-from replexplorer.cli import arguments
+from replexplorer.cli import arguments, main
 from replexplorer.cli.experiment import LABS, command_of
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.experiment import Relation
 from replexplorer.core.experiment.lab import (
     Lab,
@@ -27,7 +29,9 @@ from replexplorer.core.experiment.lab import (
 )
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.tick import Tick
 from replexplorer.reports.experiment_report import experiment_report
+from replexplorer.reports.recordings import session_report
 from replexplorer.reports.report import (
     Block,
     Report,
@@ -42,8 +46,10 @@ from replexplorer.reports.report import (
     words,
     write_report,
 )
-from replexplorer.reports.svg import Series, bar_chart, line_chart
+from replexplorer.reports.svg import Series, Window, bar_chart, line_chart
+from tests.fakes.facade import WALL_S
 from tests.unit.test_cli_load import UNDER
+from tests.unit.test_export import ABOUT, session
 from tests.unit.test_session_file import rich_tick
 
 PROTECTED, OFF = (Protection(s, requested=True) for s in (ProtectionState.PROTECTED, ProtectionState.OFF))
@@ -92,6 +98,10 @@ def write(directory: Path, **changes: object) -> str:
     return write_report(directory, report_of(result()), result(), **changes)  # type: ignore[arg-type]
 
 
+def charts(page: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+
+
 def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
     page = html(report_of(result(), ticks=[rich_tick(float(second), second) for second in range(20)]))
     assert re.findall(r"(?:src|href)\s*=|@import|url\(", page) == []
@@ -100,13 +110,11 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
     assert "prefers-color-scheme: dark" in page
     assert page.count('class="deviates"') == 2, "the verdict and one relation"
     assert page.count('class="holds"') == 1
-    charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(charts) == 5
-    for chart in charts:
-        ElementTree.fromstring(chart)
-    assert "87 measured" in charts[1], "the mean latency, as the articles draw it beside TPS"
-    assert "commits per second" in charts[2]
-    assert ">seconds<" in charts[2]
+    texts = [{each.text for each in chart.findall("{*}text")} for chart in charts(page)]
+    assert len(texts) == 5
+    assert "87 measured" in texts[1], "the mean latency, as the articles draw it beside TPS"
+    assert "seconds" in texts[2]
+    assert "commits per second" in page
 
 
 HOSTILE = "[x](http://example.org) <img src=x> ![y](z) &amp; **b** `c` </script>"
@@ -216,3 +224,43 @@ def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.Cap
         "the result\n",
         f"replexplorer: cannot write {gone}/report.md: no such file or directory\n",
     )
+
+
+# -- a session's page
+
+
+SCRIPT = "</script><script>alert(1)</script><b>"
+
+
+def page_of(ticks: list[Tick], *spans: Window) -> str:
+    return html(session_report(ABOUT, ticks, ticks[-1].at_s - ticks[0].at_s, lambda: spans))
+
+
+def test_its_charts_have_marks_and_windows() -> None:
+    page = page_of(session(), Window(0.9, 1.5, "blocked"), Window(1.0, inf, "partition ack"))
+    drawn = charts(page)
+    assert len(drawn) == 3
+    for chart in drawn:
+        assert len(chart.findall("{*}rect[@class='window']")) == 2
+        assert len(chart.findall("{*}line[@class='mark']")) == 1
+    words = [each for each in drawn[0].findall("{*}text") if each.text in ("blocked", "partition ack")]
+    assert len({each.get("y") for each in words}) == 2, "labels that would meet stand in rows of their own"
+
+
+def test_a_word_of_the_session_is_text_and_never_markup() -> None:
+    ticks = session()
+    event = Event(2.0, WALL_S + 2, Severity.WARN, SCRIPT, 2)
+    page = page_of([*ticks[:-1], replace(ticks[-1], events=(event,))], Window(0.0, 1.0, SCRIPT))
+    assert SCRIPT not in page
+    assert "<script" not in page
+
+
+def test_the_tour_s_page_shades_what_the_dashboard_shades(tmp_path: Path) -> None:
+    output = tmp_path / "tour.html"
+    assert main(["export", "tour", "--format", "html", "--output", str(output)]) == 0
+    page = output.read_text(encoding="utf-8")
+    drawn = charts(page)
+    assert len(drawn) == 3
+    assert any("partition" in (each.text or "") for each in drawn[0].findall("{*}text[@class='band']"))
+    assert len(drawn[0].findall("{*}line[@class='mark']")) >= 5
+    assert len(page) < 1_000_000

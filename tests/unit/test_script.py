@@ -94,11 +94,6 @@ def test_all_numbers_of_a_range_are_as_likely() -> None:
     assert min(drawn.values()) > 850
 
 
-def test_a_block_written_twice_comes_twice_as_often() -> None:
-    drawn = Counter(found[0] for found in sent("SELECT 1;\n\nSELECT 2;\n\nSELECT 2;", count=3000))
-    assert drawn["SELECT 2"] / drawn["SELECT 1"] == pytest.approx(2, rel=0.15)
-
-
 MISTAKES = [
     "",
     "-- nothing\n\n",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,7 +15,6 @@ from replexplorer.adapters.docker.inventory import VERSION, Inventory
 from replexplorer.adapters.docker.process import _freeze
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
-from replexplorer.formats import paths
 from tests.known import known
 
 IMAGES = {"sidecar": "replexplorer/sidecar:x", "mysqld": "mysql:8.4"}
@@ -60,15 +58,6 @@ def test_a_node_is_a_sidecar_and_a_server_with_the_least_privileges_and_the_limi
 def test_limits_stand_in_the_network_s_labels(limits: ServerLimits) -> None:
     labels = StackSpec("mine", "async", IMAGES, limits).limit_labels()
     assert Inventory((), networks=({"Id": "n", "Labels": labels},)).limits() == limits
-
-
-def test_paths_follow_xdg_and_make_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("CONFIG", "STATE", "CACHE"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    assert paths.config_file() == tmp_path / "config" / "replexplorer" / "config.toml"
-    assert paths.stack_directory("a") == tmp_path / "state" / "replexplorer" / "stacks" / "a"
-    assert paths.cache_directory() == tmp_path / "cache" / "replexplorer"
-    assert list(tmp_path.iterdir()) == []
 
 
 # As MySQL 8.0.22 wrote them (docker-library/mysql, issue 727), shortened.

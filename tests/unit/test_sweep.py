@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,11 +42,12 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.run import RunJournal
 from replexplorer.formats.documents import plain
 from replexplorer.reports.experiment_report import experiment_report
-from replexplorer.reports.report import Report, html, markdown
+from replexplorer.reports.report import html, markdown
 from replexplorer.reports.svg import heat_chart
 from replexplorer.reports.sweep_report import passes_text, sweep_table, under
 from tests.known import known, refused
 from tests.unit.test_cli_load import conditions
+from tests.unit.test_reports import charts
 
 SCENES = {
     "none": ("semi_sync=off", "sync_binlog=0"),
@@ -216,55 +216,24 @@ def effects(knobs: str, *tps: float | None, relative: float | None = 0.001) -> S
     return effects_of(grid, figures_of(grid, runs))
 
 
-@pytest.mark.parametrize(
-    ("knobs", "tps", "relative", "words"),
-    [
-        (
-            "clients=8,32 rtt=0,2,10",
-            (100, 100, 100, 300, 310, 320),
-            0.001,
-            ["clients 8 → 32: x3.1 [2.9, 3.4], 3.1 times faster, in 3 pairs"],
-        ),
-        (
-            "sync_binlog=1,0,100 rtt=0,1,2,3",
-            (100, 100, 100, 100, 103, 98, 101, 99, 100, 100, 100, 100),
-            0.001,
-            [
-                "sync_binlog 1 → 0: no difference shown (x1.00 [0.97, 1.04], in 4 pairs)",
-                "sync_binlog 0 → 100: no difference shown (x1.00 [0.96, 1.03], in 4 pairs)",
-            ],
-        ),
-        ("rtt=0,10", (100, 50), 0.01, ["rtt 0 → 10 ms: x0.50 [0.48, 0.52], 2.0 times slower, in 1 pair"]),
-        ("rtt=0,10", (100, 50), None, ["rtt 0 → 10 ms: x0.50 without an interval (in 1 pair)"]),
-        (
-            "rtt=0,85 clients=1,32",
-            (900, 1600, 11.5, 205),
-            0.001,
-            [
-                "rtt 0 → 85 ms: x0.040, from x0.013 to x0.13: slower in every pair, in 2 pairs;"
-                " how much depends on the other knobs"
-            ],
-        ),
-        (
-            "rtt=0,85 clients=1,32",
-            (100, 100, 50, None),
-            0.001,
-            ["rtt 0 → 85 ms: x0.500 [0.498, 0.502], 2.0 times slower, in 1 pair, 1 left out"],
-        ),
-        (
-            "rtt=0,85 clients=1,32",
-            (100, None, None, 9),
-            0.001,
-            ["rtt 0 → 85 ms: not measured, 2 pairs had a run that failed"],
-        ),
-    ],
-)
-def test_neighbouring_values_are_compared_in_pairs_equal_in_all_else(
-    knobs: str, tps: Sequence[float | None], relative: float | None, words: Sequence[str]
-) -> None:
+PAIRED: list[tuple[str, tuple[float | None, ...], float | None]] = [
+    ("clients=8,32 rtt=0,2,10", (100, 100, 100, 300, 310, 320), 0.001),
+    ("sync_binlog=1,0,100 rtt=0,1,2,3", (100, 100, 100, 100, 103, 98, 101, 99, 100, 100, 100, 100), 0.001),
+    ("rtt=0,10", (100, 50), 0.01),
+    ("rtt=0,10", (100, 50), None),
+    ("rtt=0,85 clients=1,32", (900, 1600, 11.5, 205), 0.001),
+    ("rtt=0,85 clients=1,32", (100, 100, 50, None), 0.001),
+    ("rtt=0,85 clients=1,32", (100, None, None, 9), 0.001),
+]
+
+
+def test_neighbouring_values_are_compared_in_pairs_equal_in_all_else(snapshot: object) -> None:
     """The geometric mean of the ratios with Student's t; of one pair what its two intervals allow."""
-    found = effects(knobs, *tps, relative=relative)
-    assert [each.words for each in found if each.key == knobs.partition("=")[0]] == words
+    told = [
+        [each.words for each in effects(knobs, *tps, relative=relative) if knobs.startswith(each.key)]
+        for knobs, tps, relative in PAIRED
+    ]
+    assert told == snapshot
 
 
 def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes() -> None:
@@ -383,7 +352,7 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapsh
     under(swept, measured_under)
     swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
     assert markdown(experiment_report(swept)).replace(__version__, "VERSION") == snapshot
-    [drawing] = drawings(experiment_report(swept))
+    [drawing] = charts(html(experiment_report(swept)))
     assert {"clients", "scene", "none", "200.0"} <= {each.text for each in drawing.findall("{*}text")}
 
 
@@ -412,11 +381,6 @@ def test_no_text_of_the_drawing_is_clipped_or_overwritten(texts: tuple[str, ...]
     for row in spans.values():
         for (_, end), (begin, _) in pairwise(sorted(row)):
             assert end <= begin
-
-
-def drawings(report: Report) -> list[ET.Element]:
-    """The charts of its page."""
-    return [ET.fromstring(found) for found in re.findall(r"<svg.*?</svg>", html(report), re.DOTALL)]
 
 
 # -- the journal

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from replexplorer import __version__
-from replexplorer.formats.themes import BUILT_IN
 
 CHECKOUT = Path(__file__).parents[2]
 pytestmark = pytest.mark.in_full
@@ -91,17 +90,12 @@ def test_the_installed_program_finds_what_ships(scripts: Path) -> None:
         "import replexplorer, replexplorer.formats.paths as paths, replexplorer.formats.scenes as scenes\n"
         "print(replexplorer.__file__)\n"
         "print(paths.shipped('compose') / 'mysql')\n"
+        "print(paths.shipped('themes') / 'dark.toml')\n"
         "print(scenes.shipped_directory() / 'both.toml')\n"
     )
     home = str(scripts.parent)
     lines = run(scripts, "python", "-c", program).split()
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         assert line.startswith(home)
         assert Path(line).is_file()
-
-
-def test_the_installed_program_lists_its_themes(scripts: Path) -> None:
-    listed = run(scripts, "replexplorer", "themes")
-    for name in BUILT_IN:
-        assert name in listed
