@@ -49,8 +49,8 @@ from replexplorer.formats.files import TomlFile, opened
 
 Where = tuple[str | int, ...]
 """The way to a key, as `("phase", 0, "set")`."""
-Knobs = dict[str, bool | int | Annotated[float, Field(allow_inf_nan=False)] | str]
-"""Values by the knobs' keys."""
+Knobs = dict[str, Any]
+"""Values by the knobs' keys; what is none is refused with what the knob takes."""
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1)]
 _Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]

@@ -14,7 +14,7 @@ from decimal import Decimal
 from importlib import resources
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,7 +37,8 @@ class _SceneFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     title: str = ""
-    knobs: Annotated[dict[str, bool | int | float | str], Field(min_length=1)]
+    knobs: Annotated[dict[str, Any], Field(min_length=1)]
+    """Each value is checked by what its knob takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ MISTAKES = [
     ("seconds = 20", "secnds = 20"),
     ("seconds = 60", "seconds = -1"),
     ('rtt = "70ms"', 'rtt = "70 parsecs"'),
+    ('rtt = "70ms"', "rtt = [70]"),
+    ('rtt = "70ms"', "rtt = inf"),
     ('rtt = "70ms"', '"rtt@replca" = "70ms"'),
     ('rtt = "70ms"', '"rtt@db4" = "70ms"'),
     ("clients = 4", "cleints = 4"),

@@ -114,6 +114,8 @@ MISTAKES = [
     "[knobs]\nsync_binlgo = 1\n",
     "[knobs]\nsemi_sync_timeout = 0\n",
     '[knobs]\nrtt = "85%"\n',
+    "[knobs]\nrtt = [1]\n",
+    "[knobs]\nsemi_sync.on = true\n",
     "[knobs]\n",
     "title = 5\n[knobs]\nrtt = 1\n",
     "[knob]\nrtt = 1\n",
