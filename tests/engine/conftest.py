@@ -19,9 +19,9 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], A
 
 
 @pytest.fixture
-async def world() -> World:
-    """A stack of a source and a replica."""
-    return World()
+async def world(request: pytest.FixtureRequest) -> World:
+    """A stack of a source and a replica, or of as many as the test asks for."""
+    return World(replicas=getattr(request, "param", 1))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, StackUnavailable
-from replexplorer.core.wire import DiskProbe, DiskState, Lease, LinkState, SetDisk, Shape
+from replexplorer.core.wire import DiskProbe, DiskState, LinkState, SetDisk, Shape
 from replexplorer.ports import Bridge
 from tests.fakes.clock import until
 
@@ -26,7 +26,7 @@ DISK = DiskState(
 
 
 class FakeSidecar:
-    """An agent with a document and a lease, behind bridges that can be cut, mute or mad."""
+    """An agent with a document, behind bridges that can be cut, mute or mad."""
 
     def __init__(self, node: str = "db1") -> None:
         self.node = node
@@ -35,7 +35,6 @@ class FakeSidecar:
         self.refuse_bridges: StackUnavailable | None = None
         self.mute: set[str] = set()
         self.document: tuple[int, dict[str, Any]] = (0, {})
-        self.driver: tuple[FakeBridge, dict[str, Any]] | None = None
 
     async def open_bridge(self, _node: str) -> Bridge:
         await asyncio.sleep(0)
@@ -45,7 +44,7 @@ class FakeSidecar:
         self.bridges.append(bridge)
         return bridge
 
-    def answer(self, bridge: FakeBridge, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         op = request["op"]
         if op == "hello":
             if request["version"] != self.version:
@@ -60,16 +59,9 @@ class FakeSidecar:
         if op == "document":
             return {"ok": {"version": self.document[0], "content": self.document[1]}}
         if op == "write_document":
-            if request["expect_version"] != self.document[0]:
-                return {"ok": {"document": None}}
             self.document = (self.document[0] + 1, request["content"])
             return {"ok": {"document": {"version": self.document[0], "content": self.document[1]}}}
-        if op == "take" and self.driver is None:
-            self.driver = (bridge, request["wish"])
-        if op == "leave" and self.driver is not None and self.driver[0] is bridge:
-            self.driver = None
-        ours = self.driver is not None and self.driver[0] is bridge
-        return {"ok": {"holder": self.driver[1] if self.driver else None, "ours": ours}}
+        return {"ok": {"holder": None, "ours": op == "take"}}
 
 
 class FakeBridge:
@@ -87,7 +79,7 @@ class FakeBridge:
         self.sent.append(line)
         request = json.loads(line)
         if request["op"] not in self._sidecar.mute:
-            self.say({"id": request["id"], **self._sidecar.answer(self, request)})
+            self.say({"id": request["id"], **self._sidecar.answer(request)})
 
     def say(self, message: object) -> None:
         self._lines.put_nowait(message if isinstance(message, str) else json.dumps(message))
@@ -102,8 +94,6 @@ class FakeBridge:
     async def close(self) -> None:
         await asyncio.sleep(0)
         self.closed = True
-        if self._sidecar.driver is not None and self._sidecar.driver[0] is self:
-            self._sidecar.driver = None
 
 
 @pytest.fixture
@@ -139,28 +129,6 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(
     await agent.close()
     assert sidecar.bridges[0].closed
     await no_task_is_left()
-
-
-async def test_the_document_is_written_compare_and_set(agent: BridgedAgent) -> None:
-    assert (await agent.document()).version == 0
-    written = await agent.write_document(0, {"rtt@db2": 85})
-    assert written is not None
-    assert (written.version, written.content) == (1, {"rtt@db2": 85})
-    assert await agent.write_document(0, {}) is None
-
-
-async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -> None:
-    first, second = (BridgedAgent("db1", sidecar.open_bridge) for _ in range(2))
-    assert await first.take_lease("tui") is None
-    other = await second.take_lease("load")
-    assert isinstance(other, Lease)
-    assert other.holder == "tui"
-    assert await second.lease() == other
-    await second.leave("lease")
-    assert await second.lease() == other
-    await first.close()
-    assert await second.take_lease("load") is None
-    await second.close()
 
 
 async def test_a_bridge_found_cut_is_opened_again(sidecar: FakeSidecar, agent: BridgedAgent) -> None:

@@ -21,7 +21,7 @@ from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until
-from tests.fakes.world import World
+from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import sweep, turn
 
 REFUSED = r"the lab tour \(pid \d+ on \S+\) turns the knobs"
@@ -61,19 +61,20 @@ async def test_what_would_disturb_an_experiment_is_refused_by_every_console(whos
         assert world.taken != before
 
 
-async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left_comes_back_fresh() -> None:
-    world = World(replicas=2)
-    async with world.attached("tui") as session:
-        await turn(session, "rtt=20")
-        await session.console.scale(3)
-        asked = {"rtt@db2": 20.0, "rtt@db3": 20.0, "rtt@db4": 20.0}
-        assert world.requested == asked
-        assert session.knobs()[KnobName("rtt", "db4")].effective == pytest.approx(20.0)
-        await turn(session, "rtt@db4=80")
-        await session.console.scale(2)
-        assert world.requested == {"rtt@db2": 20.0, "rtt@db3": 20.0}
-        await session.console.scale(3)
-        assert world.requested == asked
+@TWO_REPLICAS
+async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left_comes_back_fresh(
+    world: World, session: Session
+) -> None:
+    await turn(session, "rtt=20")
+    await session.console.scale(3)
+    asked = {"rtt@db2": 20.0, "rtt@db3": 20.0, "rtt@db4": 20.0}
+    assert world.requested == asked
+    assert session.knobs()[KnobName("rtt", "db4")].effective == pytest.approx(20.0)
+    await turn(session, "rtt@db4=80")
+    await session.console.scale(2)
+    assert world.requested == {"rtt@db2": 20.0, "rtt@db3": 20.0}
+    await session.console.scale(3)
+    assert world.requested == asked
 
 
 async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shrinks(session: Session) -> None:

@@ -18,7 +18,7 @@ from replexplorer.engine.outcome import Injected, Preview
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.fakes.clock import until
-from tests.fakes.world import World
+from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import turn
 from tests.waiting import until_tick
 
@@ -346,41 +346,39 @@ async def test_what_fails_leaves_no_record(session: Session) -> None:
     assert await in_force(session) == []
 
 
-async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
-    world = World(replicas=2)
-    async with world.attached("fault") as session:
-        await inject(session, "applier_stop@db3")
-        await session.console.scale(1)
-        assert await clear(session) == ["applier_stop@db3"]
-        assert await in_force(session) == []
+@TWO_REPLICAS
+async def test_a_fault_of_a_node_that_was_removed_goes_with_it(session: Session) -> None:
+    await inject(session, "applier_stop@db3")
+    await session.console.scale(1)
+    assert await clear(session) == ["applier_stop@db3"]
+    assert await in_force(session) == []
 
 
-async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> None:
-    world = World(replicas=2)
-    async with world.attached("fault") as session:
+@TWO_REPLICAS
+async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused(session: Session) -> None:
 
-        def preview(text: str) -> Preview:
-            return session.console.preview_fault(parse_fault(text, session.fleet.roster))
+    def preview(text: str) -> Preview:
+        return session.console.preview_fault(parse_fault(text, session.fleet.roster))
 
-        assert preview("kill").statements == ()
-        assert preview("applier_stop").statements == (
-            "db2: STOP REPLICA SQL_THREAD",
-            "db3: STOP REPLICA SQL_THREAD",
-        )
-        assert preview("applier_stop@db3").undo == ("db3: START REPLICA SQL_THREAD",)
-        isolated = preview("isolate@db3")
-        both = ("link db1 <-> db3: partition both", "link db2 <-> db3: partition both")
-        assert isolated.statements == both
-        assert isolated.undo == tuple(each.replace("both", "none") for each in reversed(both))
-        assert preview("partition=ack@db3").statements == ("link db1 <-> db3: partition ack",)
-        cut = preview("power_cut=torn")
-        links = ("link db1 <-> db2: partition both", "link db1 <-> db3: partition both")
-        assert cut.statements == links
-        assert cut.undo[0].startswith("power comes back: starts the server")
-        assert any("would lose is not kept" in warning for warning in cut.warnings)
-        await inject(session, "disk_full")
-        assert any("in force already" in warning for warning in preview("disk_full").warnings)
-        assert preview("stop").warnings == ()
+    assert preview("kill").statements == ()
+    assert preview("applier_stop").statements == (
+        "db2: STOP REPLICA SQL_THREAD",
+        "db3: STOP REPLICA SQL_THREAD",
+    )
+    assert preview("applier_stop@db3").undo == ("db3: START REPLICA SQL_THREAD",)
+    isolated = preview("isolate@db3")
+    both = ("link db1 <-> db3: partition both", "link db2 <-> db3: partition both")
+    assert isolated.statements == both
+    assert isolated.undo == tuple(each.replace("both", "none") for each in reversed(both))
+    assert preview("partition=ack@db3").statements == ("link db1 <-> db3: partition ack",)
+    cut = preview("power_cut=torn")
+    links = ("link db1 <-> db2: partition both", "link db1 <-> db3: partition both")
+    assert cut.statements == links
+    assert cut.undo[0].startswith("power comes back: starts the server")
+    assert any("would lose is not kept" in warning for warning in cut.warnings)
+    await inject(session, "disk_full")
+    assert any("in force already" in warning for warning in preview("disk_full").warnings)
+    assert preview("stop").warnings == ()
 
 
 def cut_links(world: World) -> set[str]:

@@ -64,8 +64,8 @@ async def run(session: Session, steps: list[ExperimentProgress] | None = None) -
 
 async def test_a_lab_measures_judges_and_gives_the_knobs_back(world: World, session: Session) -> None:
     await turn(session, *BEFORE)
+    before = world.taken
     result = await run(session)
-    assert session.state.requested_value(next(iter(session.console.parse("semi_sync=on").names))) == "off"
     assert result.verdict == "holds"
     first, second = result.phases
     assert first.tps == pytest.approx(1000, rel=0.01)
@@ -78,21 +78,14 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back(world: World, sess
         "rtt@db2": 50.0,
         "clients": 1,
     }
-    assert world.requested == REQUESTED | {"semi_sync": "off"}
-    assert world.primary.variables["sync_binlog"] == "100"
-    assert not world.primary.enabled
-    assert world.rtt_ms() == pytest.approx(5)
-    assert world.running_loads() == 0
+    assert world.taken == before
     assert tasks_left() == ["keeper"], "the session's own"
 
 
 def test_each_step_of_the_tour_turns_one_knob() -> None:
     """So that each row of the epoch ledger has one cause: relaxed fsync went back to AFTER_SYNC as well."""
-    first, *steps = LABS.named("tour").phases
+    steps = LABS.named("tour").phases[1:]
     assert {phase.name: len(phase.settings) for phase in steps} == {phase.name: 1 for phase in steps}
-    turned = {text.partition("=")[0] for phase in steps for text in phase.settings}
-    given = {text.partition("=")[0] for text in first.settings}
-    assert turned <= given | {"partition"}, "what a step turns, the first phase sets"
 
 
 async def test_the_last_tick_that_is_recorded_is_of_the_end(world: World) -> None:
@@ -170,6 +163,7 @@ async def test_a_presenters_abort_answers_with_what_was_measured(
 ) -> None:
     conductor = Conductor()
     await turn(session, *BEFORE)
+    before = world.taken
     watch: list[ExperimentProgress] = []
     task = asyncio.create_task(LabRun(LAB, True, watch.append, conductor).run(session.rig))
     await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (number, "measuring"))
@@ -180,9 +174,7 @@ async def test_a_presenters_abort_answers_with_what_was_measured(
     assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
     assert [phase.phase.name for phase in result.phases] == measured
     assert (result.relations, result.unrestored) == ((), ())
-    assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
-    assert not world.primary.enabled
-    assert (world.running_loads(), tasks_left()) == (0, ["keeper"])
+    assert (world.taken, tasks_left()) == (before, ["keeper"])
 
 
 @pytest.mark.parametrize("what", ["node", "load"])

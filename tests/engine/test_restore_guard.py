@@ -25,7 +25,7 @@ from tests.engine.test_drill import KILL, LOST
 from tests.engine.test_lab import LAB
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.stack import FakeStack, stack_of
-from tests.fakes.world import World, tasks_left
+from tests.fakes.world import TWO_REPLICAS, World, tasks_left
 from tests.turning import turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
@@ -161,49 +161,47 @@ def _as_before(world: World, session: Session, before: dict[str, object], how: s
     assert differs == {}
 
 
-async def test_an_experiment_takes_what_it_needs_and_returns_it() -> None:
-    world = World(replicas=2)
-    async with world.attached("drill") as session:
-        await stack_with_load(world, session, driven=False)
-        before = world.taken
-        assert await Everything().run(session.rig) > 0
-        assert world.taken == before
-        assert session.event_log.take_events()[-1].text == "the drill is done; the knobs are restored"
+@TWO_REPLICAS
+async def test_an_experiment_takes_what_it_needs_and_returns_it(world: World, session: Session) -> None:
+    await stack_with_load(world, session, driven=False)
+    before = world.taken
+    assert await Everything().run(session.rig) > 0
+    assert world.taken == before
+    assert session.event_log.take_events()[-1].text == "the drill is done; the knobs are restored"
 
 
-async def test_what_cannot_be_restored_is_requested_and_said() -> None:
-    world = World(replicas=2)
-    async with world.attached("drill") as session:
-        await stack_with_load(world, session, driven=False)
-        experiment = asyncio.create_task(Everything().run(session.rig))
-        await until(lambda: world.rtt_ms("db3") > 19)
-        world.crash("db3")
-        world.sidecars["db3"].stop()
-        with pytest.raises(StackUnavailable, match="went down in the drill"):
-            await experiment
-        assert world.requested["rtt@db3"] == 5.0
-        assert world.rtt_ms("db2") == pytest.approx(5.0)
-        text = session.event_log.take_events()[-1].text
+@TWO_REPLICAS
+async def test_what_cannot_be_restored_is_requested_and_said(world: World, session: Session) -> None:
+    await stack_with_load(world, session, driven=False)
+    experiment = asyncio.create_task(Everything().run(session.rig))
+    await until(lambda: world.rtt_ms("db3") > 19)
+    world.crash("db3")
+    world.sidecars["db3"].stop()
+    with pytest.raises(StackUnavailable, match="went down in the drill"):
+        await experiment
+    assert world.requested["rtt@db3"] == 5.0
+    assert world.rtt_ms("db2") == pytest.approx(5.0)
+    text = session.event_log.take_events()[-1].text
     assert "rtt@db3 = 5.0 is requested and comes with its server" in text
     assert "knobs are restored" not in text
 
 
-@virtual
-async def test_what_is_restored_goes_with_the_roles_where_the_first_source_cannot_come_back() -> None:
-    world = World(replicas=2)
-    async with world.attached("drill") as session:
-        await stack_with_load(world, session, driven=False)
-        drill = asyncio.create_task(DrillRun(LOST, quick=True).run(session.rig))
-        await until(lambda: world.source_name == "db2" and world.servers["db3"].follows == "db2")
-        await until(lambda: world.document.content["role_change"] is None)
-        world.crash("db2")
-        await drill
-        asked = session.state.requested.values
-        assert {name.node: value for name, value in asked.items() if name.key == "rtt" and value} == {
-            "db1": 5.0,
-            "db3": 5.0,
-        }
-        assert "db2" not in world.sidecars["db2"].shapes
+@TWO_REPLICAS
+async def test_what_is_restored_goes_with_the_roles_where_the_first_source_cannot_come_back(
+    world: World, session: Session
+) -> None:
+    await stack_with_load(world, session, driven=False)
+    drill = asyncio.create_task(DrillRun(LOST, quick=True).run(session.rig))
+    await until(lambda: world.source_name == "db2" and world.servers["db3"].follows == "db2")
+    await until(lambda: world.document.content["role_change"] is None)
+    world.crash("db2")
+    await drill
+    asked = session.state.requested.values
+    assert {name.node: value for name, value in asked.items() if name.key == "rtt" and value} == {
+        "db1": 5.0,
+        "db3": 5.0,
+    }
+    assert "db2" not in world.sidecars["db2"].shapes
 
 
 class Stubborn(FakeStack):
@@ -217,7 +215,7 @@ class Stubborn(FakeStack):
 
 
 async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
-    async with stack_of(kind=Stubborn, replicas=2) as stack:
+    async with stack_of(kind=Stubborn, replicas=2, returns=False) as stack:
         async with restore_guard(stack, "drill", "lossy", check=lambda _: None) as guard:
             await guard.rebuild(["db2", "db3"])
             await stack.roles.switchover("db2", anyway=True)

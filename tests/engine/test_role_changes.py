@@ -18,7 +18,7 @@ from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.fakes.clock import until
-from tests.fakes.world import World
+from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import turn
 
 
@@ -213,68 +213,67 @@ async def test_without_an_account_of_the_clients_it_says_why_the_loss_is_unknown
     assert str(done.rpo.unknown).startswith(why)
 
 
-async def test_where_nobody_can_be_promoted_it_says_what_each_lacks() -> None:
-    world = World(replicas=2)
-    async with world.attached("failover") as session:
-        world.servers["db2"].sql, world.servers["db2"].sql_errno = "No", 1062
-        world.crash("db3")
-        world.crash("db1")
-        with pytest.raises(StackUnavailable, match=r"no replica could be promoted.*db2 lacks none"):
-            await session.console.failover()
-        assert takers(world) == []
-        assert world.boot_roles is None
+@TWO_REPLICAS
+async def test_where_nobody_can_be_promoted_it_says_what_each_lacks(world: World, session: Session) -> None:
+    world.servers["db2"].sql, world.servers["db2"].sql_errno = "No", 1062
+    world.crash("db3")
+    world.crash("db1")
+    with pytest.raises(StackUnavailable, match=r"no replica could be promoted.*db2 lacks none"):
+        await session.console.failover()
+    assert takers(world) == []
+    assert world.boot_roles is None
 
 
-async def test_what_no_node_hands_on_has_to_be_accepted_by_name() -> None:
-    world = World(replicas=2)
-    async with world.attached("failover") as session:
-        world.servers["db2"].has = "uuid-0:1-9"
-        world.servers["db3"].has = "uuid-0:1-12, uuid-2:1-200"
-        world.servers["db3"].sql, world.servers["db3"].sql_errno = "No", 1062
-        world.crash("db1")
-        with pytest.raises(StackUnavailable) as refused:
-            await session.console.failover()
-        assert str(refused.value) == (
-            "promoting db2 would lose 3 transactions: db3 could not hand them on: nothing came (db2 lacks 3"
-            " transactions, db3 lacks none): `replexplorer failover --to db2 --accept-loss` gives them up"
-        )
-        assert takers(world) == []
-        assert world.servers["db2"].follows == "db1"
-        assert world.document.content["role_change"] is None
-        with pytest.raises(UsageError, match="--to NODE --accept-loss"):
-            await session.console.failover(accept_loss=True)
-        done = await session.console.failover("db2", accept_loss=True)
-        assert (done.source, done.rpo.accepted) == ("db2", "uuid-0:10-12")
-        assert any("3 transactions that other nodes had are lost" in each for each in done.warnings)
-        assert done.words.splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
+@TWO_REPLICAS
+async def test_what_no_node_hands_on_has_to_be_accepted_by_name(world: World, session: Session) -> None:
+    world.servers["db2"].has = "uuid-0:1-9"
+    world.servers["db3"].has = "uuid-0:1-12, uuid-2:1-200"
+    world.servers["db3"].sql, world.servers["db3"].sql_errno = "No", 1062
+    world.crash("db1")
+    with pytest.raises(StackUnavailable) as refused:
+        await session.console.failover()
+    assert str(refused.value) == (
+        "promoting db2 would lose 3 transactions: db3 could not hand them on: nothing came (db2 lacks 3"
+        " transactions, db3 lacks none): `replexplorer failover --to db2 --accept-loss` gives them up"
+    )
+    assert takers(world) == []
+    assert world.servers["db2"].follows == "db1"
+    assert world.document.content["role_change"] is None
+    with pytest.raises(UsageError, match="--to NODE --accept-loss"):
+        await session.console.failover(accept_loss=True)
+    done = await session.console.failover("db2", accept_loss=True)
+    assert (done.source, done.rpo.accepted) == ("db2", "uuid-0:10-12")
+    assert any("3 transactions that other nodes had are lost" in each for each in done.warnings)
+    assert done.words.splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
 
 
-async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied() -> None:
+@TWO_REPLICAS
+async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
+    world: World, session: Session
+) -> None:
     """It once was the source, and follows again without what it lost: that never comes back by itself."""
-    world = World(replicas=2)
-    async with world.attached("rejoin") as session:
-        await turn(session, "semi_sync=on")
-        assert (await session.status()).protection.state == "protected"
-        world.servers["db1"].has = "uuid-0:1-9, uuid-1:1-6"
-        world.servers["db2"].has = "uuid-0:1-9, uuid-1:1-4"
-        status = await session.status()
-        seen = {node.name: node for node in status.nodes}
-        why = "lost the end of its own log: it lacks 2 transactions that it numbered itself (uuid-1:5-6)"
-        assert [seen[name].diverged for name in ("db1", "db2", "db3")] == [None, why, None]
-        assert (seen["db2"].lag_s, seen["db3"].lag_s) == (None, 0.0)
-        assert (status.protection.state, status.protection.diverged) == ("armed", ("db2",))
-        with pytest.raises(StackUnavailable, match="db2 cannot be promoted: it lost the end"):
-            await session.console.switchover("db2")
-        await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
-        await session.console.clear()
-        assert world.servers["db2"].io == "No", "started it would be taken for whole"
-        await session.up(lambda *_: None)
-        assert any(f"db2 is not started: it {why}" in each for each in session.restorer.repaired)
-        assert world.servers["db2"].io == "No"
-        done = await session.console.rejoin("db2")
-        assert ("db2", "copy db1") in names_of(done)
-        assert (done.rpo.commits, done.warnings) == (0, (f"db2 {why}: it gets a copy of db1",))
-        assert [node.diverged for node in (await session.status()).nodes] == [None, None, None]
+    await turn(session, "semi_sync=on")
+    assert (await session.status()).protection.state == "protected"
+    world.servers["db1"].has = "uuid-0:1-9, uuid-1:1-6"
+    world.servers["db2"].has = "uuid-0:1-9, uuid-1:1-4"
+    status = await session.status()
+    seen = {node.name: node for node in status.nodes}
+    why = "lost the end of its own log: it lacks 2 transactions that it numbered itself (uuid-1:5-6)"
+    assert [seen[name].diverged for name in ("db1", "db2", "db3")] == [None, why, None]
+    assert (seen["db2"].lag_s, seen["db3"].lag_s) == (None, 0.0)
+    assert (status.protection.state, status.protection.diverged) == ("armed", ("db2",))
+    with pytest.raises(StackUnavailable, match="db2 cannot be promoted: it lost the end"):
+        await session.console.switchover("db2")
+    await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
+    await session.console.clear()
+    assert world.servers["db2"].io == "No", "started it would be taken for whole"
+    await session.up(lambda *_: None)
+    assert any(f"db2 is not started: it {why}" in each for each in session.restorer.repaired)
+    assert world.servers["db2"].io == "No"
+    done = await session.console.rejoin("db2")
+    assert ("db2", "copy db1") in names_of(done)
+    assert (done.rpo.commits, done.warnings) == (0, (f"db2 {why}: it gets a copy of db1",))
+    assert [node.diverged for node in (await session.status()).nodes] == [None, None, None]
 
 
 @pytest.mark.parametrize(("flush", "copied"), [(0, True), (2, False), (1, False)])
@@ -311,18 +310,17 @@ async def test_what_cannot_be_done_is_refused_in_a_line(world: World, session: S
     assert world.taken == before
 
 
-async def test_source_and_replica_change_places_and_back() -> None:
-    world = World(replicas=2)
-    async with world.attached("switchover") as session:
-        done = await session.console.switchover("db3")
-        assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db3", 0)
-        assert await roles(session) == ["replica", "replica", "primary"]
-        assert takers(world) == ["db3"]
-        assert world.boot_roles == BootRoles("db3")
-        with pytest.raises(UsageError, match="db3 is the source, and would go with the last nodes"):
-            await session.console.scale(1)
-        await session.console.switchover("db1")
-        assert await roles(session) == ["primary", "replica", "replica"]
+@TWO_REPLICAS
+async def test_source_and_replica_change_places_and_back(world: World, session: Session) -> None:
+    done = await session.console.switchover("db3")
+    assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db3", 0)
+    assert await roles(session) == ["replica", "replica", "primary"]
+    assert takers(world) == ["db3"]
+    assert world.boot_roles == BootRoles("db3")
+    with pytest.raises(UsageError, match="db3 is the source, and would go with the last nodes"):
+        await session.console.scale(1)
+    await session.console.switchover("db1")
+    assert await roles(session) == ["primary", "replica", "replica"]
 
 
 async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait(
@@ -337,35 +335,35 @@ async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait(
     assert world.document.content["role_change"] is None
 
 
-async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
-    world = World(replicas=2)
-    async with world.attached("switchover") as session:
-        await turn(session, "semi_sync=on", "sync_binlog=0", "rtt@db2=10", "rtt@db3=40", "fsync_delay@db2=3")
-        await session.console.switchover("db2")
-        knobs = (await session.status()).knobs
-        assert {str(name): view.requested for name, view in knobs.items() if name.key == "rtt"} == {
-            "rtt@db1": 10.0,
-            "rtt@db3": 40.0,
-        } | {str(name): 0.0 for name in knobs if name.key == "rtt" and ":" in name.node}
-        assert all(view.effective == view.requested for name, view in knobs.items() if name.key == "rtt")
-        for name, value in (("semi_sync", "on"), ("sync_binlog", 0)):
-            assert knobs[KnobName(name, SOURCE)].effective == value
-        assert world.servers["db2"].variables["sync_binlog"] == "0"
-        assert world.servers["db1"].variables["sync_binlog"] == "1"
-        assert knobs[KnobName("fsync_delay", "db1")].requested == 3.0
-        assert (await session.status()).protection.state == "protected"
-        assert world.servers["db1"].variables["rpl_semi_sync_source_enabled"] == "OFF"
+@TWO_REPLICAS
+async def test_what_is_asked_of_a_role_stays_with_the_role(world: World, session: Session) -> None:
+    await turn(session, "semi_sync=on", "sync_binlog=0", "rtt@db2=10", "rtt@db3=40", "fsync_delay@db2=3")
+    await session.console.switchover("db2")
+    knobs = (await session.status()).knobs
+    assert {str(name): view.requested for name, view in knobs.items() if name.key == "rtt"} == {
+        "rtt@db1": 10.0,
+        "rtt@db3": 40.0,
+    } | {str(name): 0.0 for name in knobs if name.key == "rtt" and ":" in name.node}
+    assert all(view.effective == view.requested for name, view in knobs.items() if name.key == "rtt")
+    for name, value in (("semi_sync", "on"), ("sync_binlog", 0)):
+        assert knobs[KnobName(name, SOURCE)].effective == value
+    assert world.servers["db2"].variables["sync_binlog"] == "0"
+    assert world.servers["db1"].variables["sync_binlog"] == "1"
+    assert knobs[KnobName("fsync_delay", "db1")].requested == 3.0
+    assert (await session.status()).protection.state == "protected"
+    assert world.servers["db1"].variables["rpl_semi_sync_source_enabled"] == "OFF"
 
 
-async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_change_places() -> None:
-    world = World(replicas=2)
-    async with world.attached("switchover") as session:
-        await turn(session, "delay_to_replica@db2:db3=30")
-        await session.console.switchover("db3")
-        knobs = (await session.status()).knobs
-        asked = {str(name): view.requested for name, view in knobs.items() if view.requested == 30.0}
-        assert asked == {"delay_to_primary@db1:db2": 30.0}, "what left db2 for a replica still does"
-        assert world.sidecars["db1"].delays.keys() == {"db2"}
+@TWO_REPLICAS
+async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_change_places(
+    world: World, session: Session
+) -> None:
+    await turn(session, "delay_to_replica@db2:db3=30")
+    await session.console.switchover("db3")
+    knobs = (await session.status()).knobs
+    asked = {str(name): view.requested for name, view in knobs.items() if view.requested == 30.0}
+    assert asked == {"delay_to_primary@db1:db2": 30.0}, "what left db2 for a replica still does"
+    assert world.sidecars["db1"].delays.keys() == {"db2"}
 
 
 async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge(
@@ -467,24 +465,25 @@ async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet(
     assert world.document.content["role_change"] is None
 
 
+@TWO_REPLICAS
 @pytest.mark.parametrize(
     "failing", ["SET GLOBAL super_read_only", "STOP REPLICA", "RESET REPLICA", "SET GLOBAL read_only"]
 )
-async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failing: str) -> None:
-    world = World(replicas=2)
-    async with world.attached("switchover") as session:
-        await turn(session, "sync_binlog=0")
-        node = "db1" if failing.endswith("super_read_only") else "db2"
-        world.servers[node].refusals[failing] = 1227
-        with pytest.raises(ReplexplorerError):
-            await session.console.switchover("db2")
-        world.servers[node].refusals.clear()
-        await session.state.refresh()
-        assert takers(world) == ["db1"]
-        await until(lambda: world.servers["db2"].io == "Yes")
-        assert world.servers["db2"].follows == "db1"
-        assert [world.servers[each].variables["sync_binlog"] for each in ("db1", "db2")] == ["0", "1"]
-        assert world.document.content["role_change"] is None
+async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(
+    world: World, session: Session, failing: str
+) -> None:
+    await turn(session, "sync_binlog=0")
+    node = "db1" if failing.endswith("super_read_only") else "db2"
+    world.servers[node].refusals[failing] = 1227
+    with pytest.raises(ReplexplorerError):
+        await session.console.switchover("db2")
+    world.servers[node].refusals.clear()
+    await session.state.refresh()
+    assert takers(world) == ["db1"]
+    await until(lambda: world.servers["db2"].io == "Yes")
+    assert world.servers["db2"].follows == "db1"
+    assert [world.servers[each].variables["sync_binlog"] for each in ("db1", "db2")] == ["0", "1"]
+    assert world.document.content["role_change"] is None
 
 
 async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_yet(session: Session) -> None:
@@ -499,32 +498,32 @@ async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_y
     assert await roles(session) == ["replica", "primary"]
 
 
-async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_any_more() -> None:
-    world = World(replicas=2)
-    async with world.attached("failover") as session:
-        await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
-        world.crash("db1")
-        await session.console.failover("db2")
-        await session.console.clear()
-        assert (await session.status()).faults == ()
-        assert await roles(session) == ["down", "primary", "replica"]
-
-
-async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
-    monkeypatch: pytest.MonkeyPatch,
+@TWO_REPLICAS
+async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_any_more(
+    world: World, session: Session
 ) -> None:
-    world = World(replicas=2)
+    await session.console.inject(parse_fault("receiver_stop@db2", session.fleet.roster))
+    world.crash("db1")
+    await session.console.failover("db2")
+    await session.console.clear()
+    assert (await session.status()).faults == ()
+    assert await roles(session) == ["down", "primary", "replica"]
+
+
+@TWO_REPLICAS
+async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left, effective = KnobName("undo_journal", "db1"), StackState.effective_value
     monkeypatch.setattr(
         StackState, "effective_value", lambda state, name: "on" if name == left else effective(state, name)
     )
-    async with world.attached("failover") as session:
-        await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
-        world.crash("db1")
-        world.sidecars["db1"].shim = False
-        done = await session.console.failover("db2")
-        assert done.warnings == ()
-        knobs = (await session.status()).knobs
-        assert knobs[KnobName("rtt", "db3")].effective == 40.0
-        assert knobs[KnobName("fsync_delay", SOURCE)].effective == 4.0
-        assert knobs[KnobName("undo_journal", SOURCE)].effective == "on"
+    await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
+    world.crash("db1")
+    world.sidecars["db1"].shim = False
+    done = await session.console.failover("db2")
+    assert done.warnings == ()
+    knobs = (await session.status()).knobs
+    assert knobs[KnobName("rtt", "db3")].effective == 40.0
+    assert knobs[KnobName("fsync_delay", SOURCE)].effective == 4.0
+    assert knobs[KnobName("undo_journal", SOURCE)].effective == "on"

@@ -15,7 +15,7 @@ from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.requested import write_document
 from replexplorer.engine.session import Session
 from tests.fakes.servers import mysql_9
-from tests.fakes.world import SWITCHES, World
+from tests.fakes.world import SWITCHES, TWO_REPLICAS, World
 from tests.turning import turn
 
 ENABLED = f"{SWITCHES}enabled"
@@ -115,22 +115,23 @@ async def test_what_cannot_be_taken_back_is_named(world: World, session: Session
     assert "not rolled back: SET GLOBAL sync_binlog = 1" in str(caught.value)
 
 
-async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip() -> None:
-    world = World(replicas=2)
-    async with world.attached() as session:
-        await turn(session, "rtt@db2=20")
-        world.sidecars["db2"].refusals["set_link"] = StackUnavailable("the agent of db2 is away")
-        with pytest.raises(RolledBack, match="the agent of db2 is away"):
-            await turn(session, "rtt@db2=85")
-        assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
-        del world.sidecars["db2"].refusals["set_link"]
-        world.sidecars["db2"].stop()
-        with pytest.raises(RolledBack, match="no agent on db2"):
-            await turn(session, "rtt@db2=85")
-        assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
-        assert world.requested == {"rtt@db2": 20.0}
-        await turn(session, "rtt@db3=85")
-        assert world.rtt_ms("db3") == pytest.approx(85.0)
+@TWO_REPLICAS
+async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip(
+    world: World, session: Session
+) -> None:
+    await turn(session, "rtt@db2=20")
+    world.sidecars["db2"].refusals["set_link"] = StackUnavailable("the agent of db2 is away")
+    with pytest.raises(RolledBack, match="the agent of db2 is away"):
+        await turn(session, "rtt@db2=85")
+    assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
+    del world.sidecars["db2"].refusals["set_link"]
+    world.sidecars["db2"].stop()
+    with pytest.raises(RolledBack, match="no agent on db2"):
+        await turn(session, "rtt@db2=85")
+    assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
+    assert world.requested == {"rtt@db2": 20.0}
+    await turn(session, "rtt@db3=85")
+    assert world.rtt_ms("db3") == pytest.approx(85.0)
 
 
 async def test_a_round_trip_below_the_path_is_its_floor_and_says_so(session: Session) -> None:
@@ -255,22 +256,24 @@ async def test_a_verb_that_turns_at_once_looks_once() -> None:
 # -- who acknowledges
 
 
-async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -> None:
-    world = World(replicas=2)
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on", "semi_sync_replicas=2")
-        world.primary.stale_connections = 1
-        await session.state.refresh()
-        protection = session.state.protection()
-        assert (protection.replicas_acking, protection.replicas_counted) == (2, 3)
-        world.servers["db3"].io, world.servers["db3"].registered = "Connecting", True
-        world.servers["db3"].silent = True
-        await session.state.refresh()
-        protection = session.state.protection()
-        assert (protection.replicas_acking, protection.replicas_counted) == (1, 2)
-        assert protection.state is ProtectionState.ARMED
+@TWO_REPLICAS
+async def test_a_stale_connection_that_the_source_still_counts_is_no_replica(
+    world: World, session: Session
+) -> None:
+    await turn(session, "semi_sync=on", "semi_sync_replicas=2")
+    world.primary.stale_connections = 1
+    await session.state.refresh()
+    protection = session.state.protection()
+    assert (protection.replicas_acking, protection.replicas_counted) == (2, 3)
+    world.servers["db3"].io, world.servers["db3"].registered = "Connecting", True
+    world.servers["db3"].silent = True
+    await session.state.refresh()
+    protection = session.state.protection()
+    assert (protection.replicas_acking, protection.replicas_counted) == (1, 2)
+    assert protection.state is ProtectionState.ARMED
 
 
+@TWO_REPLICAS
 @pytest.mark.parametrize(
     ("links", "no_ack_can_come"),
     [
@@ -281,15 +284,13 @@ async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -
     ],
 )
 async def test_when_no_acknowledgement_can_come_it_is_said_beside_the_state(
-    links: tuple[str, ...], no_ack_can_come: bool
+    session: Session, links: tuple[str, ...], no_ack_can_come: bool
 ) -> None:
-    world = World(replicas=2)
-    async with world.attached() as session:
-        await turn(session, "semi_sync=on")
-        assert not session.state.protection().no_ack_can_come
-        await turn(session, *links)
-        await session.state.refresh()
-        assert session.state.protection().no_ack_can_come is no_ack_can_come
+    await turn(session, "semi_sync=on")
+    assert not session.state.protection().no_ack_can_come
+    await turn(session, *links)
+    await session.state.refresh()
+    assert session.state.protection().no_ack_can_come is no_ack_can_come
 
 
 # -- what was asked for before

@@ -90,9 +90,16 @@ class FakeStack(StackApi):
 
 @asynccontextmanager
 async def stack_of(
-    system: System = ASYNC, kind: type[FakeStack] = FakeStack, *, replicas: int = 1, **answers: Any
+    system: System = ASYNC,
+    kind: type[FakeStack] = FakeStack,
+    *,
+    replicas: int = 1,
+    returns: bool = True,
+    **answers: Any,
 ) -> AsyncIterator[Any]:
-    """A stack of this system, and of this kind."""
+    """A stack of this system, and of this kind, that is afterwards as it was before if it `returns`."""
     world = World(replicas=replicas)
     async with world.attached("drill") as session:
+        before = world.taken
         yield kind(world, session, system, **answers)
+        assert not returns or world.taken == before

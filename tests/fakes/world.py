@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from replexplorer.core import wire
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import defaults
@@ -53,6 +55,8 @@ DOCKER_S = 0.01
 CREATING_S = 3.0
 LOCAL_MS = 1.0
 """Execute and fsync time of one commit."""
+TWO_REPLICAS = pytest.mark.parametrize("world", [2], indirect=True)
+"""Has a test of the engine play on a source and two replicas."""
 _OUTSIDERS = ("server ", "load process")
 
 
@@ -557,4 +561,4 @@ class FakeProvider:
         return f"log {node}"
 
 
-__all__ = ("BASE_MS", "LOCAL_MS", "SWITCHES", "World", "tasks_left")
+__all__ = ("BASE_MS", "LOCAL_MS", "SWITCHES", "TWO_REPLICAS", "World", "tasks_left")
