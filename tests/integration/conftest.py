@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -17,8 +17,11 @@ import pytest
 
 from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.client import connect
+from replexplorer.adapters.docker.inventory import take
 from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import MissingPiece
+from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
 from tests.building import building
@@ -82,7 +85,6 @@ class LiveStack:
 
     stack: DockerProvider
     credentials: Credentials
-    reports: list[str] = field(default_factory=list)
 
     async def node(self, name: str) -> NodeAddress:
         """The node as it is now."""
@@ -160,11 +162,8 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def live_stack(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """One primary and one replica, shared by the session: leave their settings as you found them."""
-    stack = DockerProvider(f"{PREFIX}-shared")
-    try:
-        yield asyncio.run(bring_up(stack, UpOptions()))
-    finally:
-        asyncio.run(take_down(stack))
+    with a_stack("shared") as live:
+        yield live
 
 
 @pytest.fixture
@@ -177,11 +176,39 @@ async def own_stack(docker_client: Any, state_home: Path) -> AsyncIterator[Docke
         await take_down(stack)
 
 
+@contextmanager
+def a_stack(name: str, **options: Any) -> Iterator[LiveStack]:
+    """A stack made as `up` makes it, with these of `UpOptions`; taken down at the end."""
+    stack = DockerProvider(f"{PREFIX}-{name}")
+
+    async def up() -> LiveStack:
+        if not options.keys() & {"system", "flavor"}:
+            return await bring_up(stack, UpOptions(**options))
+        # A session waits in the words of whatever server it is.
+        session = Session(outside_of(stack), SessionOptions(holder="up", up=UpOptions(**options)))
+        await session.up(quiet)
+        await session.disconnect()
+        return LiveStack(stack, await stack.credentials())
+
+    try:
+        yield asyncio.run(up())
+    finally:
+        asyncio.run(take_down(stack))
+
+
+def quiet(text: str, done: float | None = None) -> None:
+    """A report that nobody reads."""
+
+
+def ids(client: Any, stack: str) -> dict[tuple[str, str], str]:
+    """A stack's containers by node and role."""
+    return {(each.node, each.role): each.id for each in take(client, stack).containers}
+
+
 async def bring_up(stack: DockerProvider, options: UpOptions) -> LiveStack:
     """Bring a stack up and wait for its servers."""
-    reports: list[str] = []
-    await stack.up(options, lambda text, done=None: reports.append(text))
-    live = LiveStack(stack, await stack.credentials(), reports)
+    await stack.up(options, quiet)
+    live = LiveStack(stack, await stack.credentials())
     await live.ready()
     return live
 

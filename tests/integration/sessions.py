@@ -8,6 +8,9 @@ from typing import Any
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.knobs.names import Value
+from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session, SessionOptions
 from tests.integration.conftest import LiveStack
 
@@ -35,3 +38,16 @@ async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterat
     finally:
         await session.disconnect()
         await stack.close()
+
+
+def as_asked(session: Session) -> dict[str, Value]:
+    """Everything that is requested, by its written name."""
+    return {str(name): session.state.requested_value(name) for name in session.state.names()}
+
+
+async def inject(session: Session, *faults: str) -> tuple[Injected, ...]:
+    """One fault after the other, as they are typed; what the last one did."""
+    done: tuple[Injected, ...] = ()
+    for text in faults:
+        done = await session.console.inject(parse_fault(text, session.fleet.roster))
+    return done

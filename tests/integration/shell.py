@@ -158,9 +158,11 @@ class Shell:
             done = main(words)
         return done, out.getvalue(), err.getvalue()
 
-    def json(self, *words: str, code: int = 0) -> Any:
-        """The one document that it prints."""
-        return document(self.run(*words, "--json", code=code).stdout)
+    def json(self, *words: str, code: int = 0, apart: bool = False) -> Any:
+        """The one document that it prints; `apart` in a process of its own, where an event loop runs here or
+        the verb starts processes."""
+        words = (*words, "--json")
+        return document(self.run(*words, code=code).stdout if apart else self.run_here(*words, code=code)[0])
 
     def status(self, code: int = 0) -> Any:
         """`status --json`."""

@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import docker
@@ -21,7 +20,7 @@ from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.execs import BRIDGE_COMMAND, DockerBridge, Exec
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.wire import Experiment, LinkState, Shape
+from replexplorer.core.wire import LinkState, Shape
 from replexplorer.ports import Bridge
 from tests.sidecar import DIRECTORY, load
 from tests.waiting import patience, until
@@ -30,62 +29,28 @@ pytestmark = pytest.mark.docker
 
 LABELS = {"dev.replexplorer.stack": f"itest-agent-{os.getpid()}"}
 TOOLS = "/var/lib/replexplorer/tools"
-RECEIVE = """
-import socket, zlib
-listener = socket.create_server(("0.0.0.0", 5555))
-stream, _ = listener.accept()
-crc = total = 0
-while text := stream.recv(1 << 16):
-    crc, total = zlib.crc32(text, crc), total + len(text)
-print(total, crc)
-"""
-SEND = """
-import socket, sys, time, zlib
-while True:
-    try:
-        stream = socket.create_connection((sys.argv[1], 5555), 1)
-        break
-    except OSError:
-        time.sleep(0.02)
-stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-crc = total = number = 0
-until = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < until:
-    text = number.to_bytes(8, "big") * 30
-    stream.sendall(text)
-    crc, total, number = zlib.crc32(text, crc), total + len(text), number + 1
-    time.sleep(0.0005)
-stream.settimeout(None)
-stream.shutdown(socket.SHUT_WR)
-stream.recv(1)
-print(total, crc)
-"""
-
 LISTEN = """
 import socket, time
 listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 listener.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE: what waits to be read is not lost
 listener.bind(("0.0.0.0", 5556))
 listener.settimeout(3)
-numbers, first, last = [], None, 0.0
+came, heard = 0, False
 try:
     while True:
-        text = listener.recv(65536)
-        last = time.monotonic()
-        if first is None:
-            first = last
+        number = int.from_bytes(listener.recv(65536)[:4], "big")
+        if not heard:
+            heard = True
             listener.settimeout(1)
-        number = int.from_bytes(text[:4], "big")
-        if number:
-            numbers.append(number)
+        came += number > 0
 except TimeoutError:
     pass
-print(last - (first or last), *numbers)
+print(came)
 """
 """Number 0 says that the talker is there."""
 TALK = """
 import socket, sys, time
-host, count, rate, size = sys.argv[1], *map(int, sys.argv[2:])
+host, count, rate = sys.argv[1], *map(int, sys.argv[2:])
 talker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 talker.connect((host, 5556))
 for _ in range(20):
@@ -98,7 +63,7 @@ begin = time.monotonic()
 for number in range(1, count + 1):
     while time.monotonic() < begin + number / rate:
         time.sleep(0.0005)
-    talker.send(number.to_bytes(4, "big") + bytes(size - 4))
+    talker.send(number.to_bytes(4, "big") + bytes(60))
 """
 
 KILL_LOOP = """
@@ -152,9 +117,8 @@ class Pair:
         await replica.set_link("db1", self.address("db1"), shapes[-1])
         await primary.link("db2", anew=True)
 
-    async def stream(self, count: int, rate: int, size: int = 64) -> tuple[list[int], float]:
-        """Datagrams from the primary to the replica: the numbers that arrived in their order, and the
-        seconds from the first to the last."""
+    async def stream(self, count: int, rate: int) -> int:
+        """How many datagrams from the primary arrived at the replica."""
         receiving = asyncio.create_task(asyncio.to_thread(self.run, "db2", "python3", "-c", LISTEN))
         await asyncio.to_thread(
             self.run,
@@ -163,10 +127,9 @@ class Pair:
             "-c",
             TALK,
             self.address("db2"),
-            *map(str, (count, rate, size)),
+            *map(str, (count, rate)),
         )
-        seconds, *numbers = (await receiving).split()
-        return list(map(int, numbers)), float(seconds)
+        return int(await receiving)
 
     def run(self, node: str, *command: str) -> str:
         status, output = self.containers[node].exec_run(list(command))
@@ -264,87 +227,19 @@ async def test_others_than_the_peer_are_not_delayed(pair: Pair) -> None:
         assert health.volumes["tools"].free_bytes > 0
 
 
-async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair) -> None:
-    async with pair.agents() as (primary, _):
-        asked_ms, set_ms = [], []
-        for _round in range(100):
-            started_s = time.monotonic()
-            await primary.lease()
-            asked_ms.append((time.monotonic() - started_s) * 1000)
-        for delay_ms in (20, 5, 40, 0) * 3:
-            started_s = time.monotonic()
-            await primary.set_link("db2", pair.address("db2"), Shape(delay_ms))
-            set_ms.append((time.monotonic() - started_s) * 1000)
-        # Generous: the machine may be busy. `make bench` holds the targets.
-        assert statistics.median(asked_ms) < 5 * patience()
-        assert statistics.median(set_ms) < 200 * patience()
-
-
-async def test_a_stream_keeps_order_and_content_while_the_delay_falls(pair: Pair) -> None:
-    async with pair.agents() as (primary, replica):
-        before = (await primary.health()).packets["dropped"] + (await replica.health()).packets["dropped"]
-        receiving = asyncio.create_task(asyncio.to_thread(pair.run, "db2", "python3", "-c", RECEIVE))
-        sending = asyncio.create_task(
-            asyncio.to_thread(pair.run, "db1", "python3", "-c", SEND, pair.address("db2"), "3")
-        )
-        delays_ms = (100, 40, 5, 60, 0)
-        number = 0
-        while not sending.done():
-            delay_ms = delays_ms[number % len(delays_ms)]
-            await pair.shape(primary, replica, Shape(delay_ms))
-            number += 1
-            await asyncio.wait({sending}, timeout=0.15)
-        assert number > len(delays_ms)
-        assert await sending == await receiving
-        assert (await primary.health()).packets["dropped"] + (await replica.health()).packets[
-            "dropped"
-        ] == before
-
-
 async def test_packets_are_lost_as_asked_and_not_otherwise(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
         await pair.shape(primary, replica, Shape(loss_percent=10))
-        arrived, _ = await pair.stream(2000, 4000)
+        arrived = await pair.stream(2000, 4000)
         # 5 standard deviations of a binomial: it fails once in two million runs.
-        assert abs(2000 - len(arrived) - 200) < 5 * math.sqrt(2000 * 0.1 * 0.9)
+        assert abs(2000 - arrived - 200) < 5 * math.sqrt(2000 * 0.1 * 0.9)
         link = await until(lambda: primary.link("db2"), holds=lambda link: link.lost > 0, within_s=60)
         assert link.shape.loss_percent == 10
         health = [await agent.health() for agent in (primary, replica)]
         assert sum(one.packets["lost"] for one in health) >= 100
         assert sum(one.packets["dropped"] for one in health) == 0
         await pair.shape(primary, replica, Shape())
-        assert len((await pair.stream(500, 4000))[0]) == 500
-
-
-async def test_jitter_spreads_round_trips_and_keeps_the_order(pair: Pair) -> None:
-    async with pair.agents() as (primary, replica):
-        await pair.shape(primary, replica, Shape(delay_ms=20, jitter_ms=5))
-        arrived, _ = await pair.stream(600, 2000)
-        assert arrived == list(range(1, 601))
-        seen_ms: list[float] = []
-
-        async def spread() -> float:
-            measured_ms = (await primary.link("db2")).measured_ms
-            if measured_ms is not None and measured_ms not in seen_ms:
-                seen_ms.append(measured_ms)
-            return max(seen_ms) - min(seen_ms) if len(seen_ms) >= 5 else 0.0
-
-        # The round trip's deviation is 7 ms, its median's of five about 4 ms.
-        await until(spread, holds=lambda wide_ms: wide_ms > 1.0, within_s=30)
-        assert statistics.median(seen_ms) == pytest.approx(40, abs=12)
-
-
-async def test_bandwidth_is_the_rate_at_which_a_stream_arrives(pair: Pair) -> None:
-    async with pair.agents() as (primary, replica):
-        await pair.shape(primary, replica, Shape(bandwidth_bps=4_000_000))
-        took_s = []
-        for _ in range(3):
-            arrived, seconds = await pair.stream(500, 100_000, size=958)
-            assert arrived == list(range(1, 501))
-            took_s.append(seconds)
-        # 958 bytes of ours, 28 of UDP and IP, 14 of Ethernet; the greeting takes 0.4 s. What else runs here
-        # may make a stream slower and none faster.
-        assert min(took_s) == pytest.approx(500 * 8000 / 4_000_000 + 0.4, rel=0.25)
+        assert await pair.stream(500, 4000) == 500
 
 
 @pytest.mark.parametrize(("cut_to_replica", "cut_to_primary"), [(True, False), (False, True), (True, True)])
@@ -357,8 +252,7 @@ async def test_a_partition_cuts_the_asked_direction_and_only_that(
         if holds == "received":
             of_primary, of_replica = of_replica, of_primary
         await pair.shape(primary, replica, of_primary, of_replica)
-        arrived, _ = await pair.stream(50, 1000)
-        assert len(arrived) == (0 if cut_to_replica else 50)
+        assert await pair.stream(50, 1000) == (0 if cut_to_replica else 50)
         link = await until(lambda: primary.link("db2"), holds=lambda link: link.lost >= 2)
         assert link.measured_ms is None
         await pair.shape(primary, replica, Shape())
@@ -450,28 +344,6 @@ async def test_the_document_outlives_the_sidecar(pair: Pair) -> None:
         assert (after.version, after.content) == (before.version + 1, {"rtt@db2": 85})
     finally:
         await agent.close()
-        await other.close()
-
-
-async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_bridge_ends(pair: Pair) -> None:
-    lab = BridgedAgent("db1", pair.open_bridge)
-    other = BridgedAgent("db1", pair.open_bridge)
-    try:
-        for end in (partial(lab.leave, "experiment"), lab.close):
-            assert await lab.begin_experiment("lab", "tour", "lab tour") is None
-            assert await lab.begin_experiment("lab", "tour", "lab tour") is None
-            refusal = await other.take_turn("set", within_s=5)
-            assert isinstance(refusal, Experiment)
-            assert (refusal.kind, refusal.name, refusal.holder) == ("lab", "tour", "lab tour")
-            assert await other.begin_experiment("sweep", "rtt=0,10", "sweep") == refusal
-            for agent, anyway in ((lab, False), (other, True)):
-                assert await agent.take_turn("set", within_s=5, anyway=anyway) is None
-                await agent.leave("turn")
-            await end()
-            await until(lambda: other.take_turn("set", within_s=5), holds=lambda refused: refused is None)
-            await other.leave("turn")
-    finally:
-        await lab.close()
         await other.close()
 
 

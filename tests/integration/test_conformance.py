@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.ports import UpOptions
 from tests.conformance.scenarios import SCENARIOS, Scenario
-from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
+from tests.integration.conftest import LiveStack, a_stack
 from tests.integration.sessions import attached
 
 pytestmark = pytest.mark.docker
@@ -21,11 +18,8 @@ pytestmark = pytest.mark.docker
 @pytest.fixture(scope="module")
 def live(docker_client: Any, state_home: object) -> Iterator[LiveStack]:
     """A stack that the scenarios may break."""
-    stack = DockerProvider(f"{PREFIX}-conformance")
-    try:
-        yield asyncio.run(bring_up(stack, UpOptions()))
-    finally:
-        asyncio.run(take_down(stack))
+    with a_stack("conformance") as live:
+        yield live
 
 
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.__name__)

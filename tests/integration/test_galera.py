@@ -14,16 +14,15 @@ import pytest
 
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.node_view import conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.session import Session
 from replexplorer.ports import Sql, execute
-from tests.integration.conftest import LiveStack
-from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
-from tests.integration.sessions import attached, connected
+from tests.integration.conftest import LiveStack, a_stack
+from tests.integration.groups import THREE, on_hot_rows, until_so
+from tests.integration.sessions import attached, connected, inject
 from tests.turning import turn
 from tests.waiting import until
 
@@ -36,12 +35,8 @@ DEADLOCK = 1213
 @pytest.fixture(scope="module")
 def galera(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """Three members, made as `up --system galera` makes them."""
-    with three_members("galera") as stack:
-        yield stack
-
-
-async def fault(session: Session, text: str) -> None:
-    await session.console.inject(parse_fault(text, session.fleet.roster))
+    with a_stack("galera", system="galera") as live:
+        yield live
 
 
 def synced(session: Session) -> set[str]:
@@ -163,8 +158,8 @@ async def test_hot_rows_at_all_members_roll_transactions_back_and_each_kind_is_c
 async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack) -> None:
     async with attached(galera) as session:
         before = await rows(session, "db1")
-        await fault(session, "kill@db2")
-        await fault(session, "kill@db3")
+        await inject(session, "kill@db2")
+        await inject(session, "kill@db3")
 
         def is_alone() -> bool:
             return session.state.protection().state is ProtectionState.BLOCKED
@@ -199,7 +194,7 @@ async def test_a_member_that_is_cut_off_answers_no_query_and_gets_what_it_missed
         await turn(session, "evs.suspect_timeout=2")
         before, told = await rows(session, "db1"), list[str]()
         session.narrate = told.append
-        await fault(session, "isolate@db3")
+        await inject(session, "isolate@db3")
         await until_two_go_on(session)
         await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (98, 0)")
         await until(lambda: answer(session, "db3"), "db3 notices it", holds=lambda found: "1047" in found)
@@ -216,7 +211,7 @@ async def test_a_member_that_was_killed_knows_what_it_has_and_gets_the_rest(gale
     async with attached(galera) as session:
         before, told = await rows(session, "db1"), list[str]()
         session.narrate = told.append
-        await fault(session, "kill@db3")
+        await inject(session, "kill@db3")
         await until_two_go_on(session)
         await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (97, 0)")
         await session.console.clear(None)

@@ -455,24 +455,3 @@ DOCUMENTS: Final = tuple(name for name in WHOLE["properties"] if not name.starts
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_no_document_of_the_schema_loses_a_key(name: str, book: Book) -> None:
     assert book.hold("schema", name, {"exit": 0, "json": schema_paths(name)}) == []
-
-
-BEFORE: Final[Shape] = {"exit": 0, "json": {"": ["object"], "a": ["empty list", "list"], "a[]": ["number"]}}
-
-
-@pytest.mark.parametrize(
-    ("now", "missed"),
-    [
-        ({"a": [1], "b": 2}, []),
-        ({"a": []}, []),
-        ({"b": [1]}, ["a is gone"]),
-        ({"a": ["1"]}, ["a[]: string, was number"]),
-        ({"a": {}}, ["a: object, was empty list or list"]),
-        ({"a": None}, []),
-    ],
-)
-def test_what_goes_is_found(now: dict[str, Any], missed: list[str]) -> None:
-    schema: Shape = {"json": {"a": ["array", "null"], "a[]": ["number"]}}
-    assert lost(BEFORE, {"exit": 0, "json": paths_of(now)}, schema) == missed
-    assert lost(BEFORE, {"exit": 1, "json": paths_of(now)})[0] == "exit code 1, was 0"
-    assert lost({"exit": 0, "text": ["NODE"]}, {"exit": 0, "text": []}) == ["'NODE' is gone"]

@@ -13,15 +13,14 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import REFUSED, RETRIED
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, execute
 from tests.integration.attaching import TLS, outsider
-from tests.integration.conftest import LiveStack
-from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
-from tests.integration.sessions import attached, connected
+from tests.integration.conftest import LiveStack, a_stack
+from tests.integration.groups import THREE, on_hot_rows, until_so
+from tests.integration.sessions import attached, connected, inject
 from tests.turning import turn
 from tests.waiting import until
 
@@ -33,8 +32,8 @@ ROWS = "SELECT COUNT(*) AS rows_here FROM sandbox.group_t"
 @pytest.fixture(scope="module")
 def group(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """Three members, made as `up --system group` makes them."""
-    with three_members("group") as stack:
-        yield stack
+    with a_stack("group", system="group") as live:
+        yield live
 
 
 def ready(session: Session) -> set[str]:
@@ -46,7 +45,7 @@ def ready(session: Session) -> set[str]:
 async def test_their_group_is_watched_and_not_turned(group: LiveStack, tmp_path: Path) -> None:
     shell = await outsider(group, tmp_path)
     others = [f"--replica=127.0.0.1:{node.published_port}" for node in (await group.stack.nodes())[1:]]
-    seen = shell.json("attach", TLS, *others)
+    seen = shell.json("attach", TLS, *others, apart=True)
     assert (seen.system, seen.protection.state) == ("group", "protected")
     assert [node.state for node in seen.nodes] == ["ONLINE", "ONLINE", "ONLINE"]
     assert sorted(node.role for node in seen.nodes) == ["primary", "secondary", "secondary"]
@@ -103,7 +102,7 @@ async def test_knobs_are_those_that_members_have(group: LiveStack) -> None:
             ),
         )
         with pytest.raises(UsageError, match="applier_stop"):
-            await session.console.inject(parse_fault("applier_stop@db2", session.fleet.roster))
+            await inject(session, "applier_stop@db2")
         with pytest.raises(UsageError, match="elects"):
             await session.console.failover(None, 0.0)
 
@@ -161,12 +160,12 @@ async def test_killed_primaries_are_replaced_and_come_back_though_no_majority_is
     async with attached(group) as session:
         await turn(session, "group_replication_member_expel_timeout=0")
         before = session.fleet.source_name
-        await session.console.inject(parse_fault(f"kill@{before}", session.fleet.roster))
+        await inject(session, f"kill@{before}")
         await until_so(session, "another takes writes", lambda: session.fleet.source_name != before)
         assert session.state.protection().state is ProtectionState.PROTECTED
         await session.fleet.source.control.query("INSERT INTO sandbox.group_t VALUES (2)")
         second = session.fleet.source_name
-        await session.console.inject(parse_fault(f"kill@{second}", session.fleet.roster))
+        await inject(session, f"kill@{second}")
         assert (await session.status()).protection.state is not ProtectionState.DOWN
         await session.console.clear(None)
         assert ready(session) == set(THREE)
@@ -187,7 +186,7 @@ async def test_a_fourth_member_gets_all_and_leaves_the_others_a_majority(group: 
 async def test_without_a_majority_nothing_commits_and_healing_ends_that(group: LiveStack) -> None:
     async with attached(group) as session:
         source = session.fleet.source_name
-        await session.console.inject(parse_fault(f"isolate@{source}", session.fleet.roster))
+        await inject(session, f"isolate@{source}")
         await until_so(session, "the others elect", lambda: session.fleet.source_name != source, within_s=90)
         assert source not in ready(session)
         await session.console.clear(None)

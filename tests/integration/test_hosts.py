@@ -100,7 +100,7 @@ def _knobs_work(hosts: Hosts) -> None:
 
 
 def _load_runs_beside_the_source(shell: Shell) -> None:
-    report = shell.json("load", "--clients", "1", "--duration", "3", "--warmup", "1")
+    report = shell.json("load", "--clients", "1", "--duration", "3", "--warmup", "1", apart=True)
     # A commit takes a round trip, however busy the machine is: 11.7 a second at the most.
     assert 0 < report["tps"] < 1000 / RTT_MS + 1
 
@@ -108,11 +108,11 @@ def _load_runs_beside_the_source(shell: Shell) -> None:
 def _account_is_kept_beside_the_load(shell: Shell) -> None:
     """Both processes note on their host's disk what their clients are told; then a source dies."""
     words = ("load", "--workload", "ledger", "--clients", "2", "--duration", "2", "--processes", "2")
-    report = shell.json(*words)
+    report = shell.json(*words, apart=True)
     assert [(each["process"], each["clients"]) for each in report["generator"]["shares"]] == [(1, 1), (2, 1)]
     assert report["ledger"]["acknowledged"] > 0
     assert [node["missing"] for node in report["ledger"]["nodes"].values()] == [0, 0]
-    drilled = shell.json("drill", "run", "kill-primary", "--quick")["ledger"]
+    drilled = shell.json("drill", "run", "kill-primary", "--quick", apart=True)["ledger"]
     assert drilled["acknowledged"] > 0
     assert (drilled["lost"], drilled["nodes"]["db1"]["extra"]) == (0, 0)
 

@@ -27,17 +27,13 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
-from tests.integration.conftest import PREFIX, bring_up
+from tests.integration.conftest import PREFIX, bring_up, quiet
 from tests.waiting import patience
 
 pytestmark = pytest.mark.docker
 
 OURS = (images.MYSQL, images.SIDECAR)
 SAID = {recipe.says for recipe in OURS}
-
-
-def quiet(text: str, done: float | None = None) -> None:
-    """A report that nobody reads."""
 
 
 @pytest.fixture

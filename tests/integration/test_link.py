@@ -53,17 +53,13 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
         await turn(session, f"partition={partition}")
         waiting = asyncio.create_task(insert(live_stack, 2))
         await until(lambda: state_is(session, ProtectionState.BLOCKED))
-        assert await has_row(live_stack, "db2", 2) == arrives
+        await until(lambda: has_row(live_stack, "db2", 2), holds=lambda found: found == arrives)
         assert not waiting.done()
         link = session.state.links["db2"]
         assert (link.partition, link.rtt_measured_ms) == (partition, None)
         result = await turn(session, "partition=none")
         assert result.warnings == ()
-        async with asyncio.timeout(10 * patience()):
-            await waiting
-        await until(lambda: has_row(live_stack, "db2", 2))
-        await until(lambda: state_is(session, ProtectionState.PROTECTED))
-        assert session.state.protection().fallbacks == 0
+        await asyncio.wait_for(waiting, 10 * patience())
 
 
 async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> None:

@@ -9,50 +9,46 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from replexplorer.adapters.client_logs import FileClientLogs
-from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.adapters.load import LoadGroup, LoadPlace, LocalProcess
 from replexplorer.adapters.mysql import ControlConnection, connect_address
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
 from replexplorer.core.loss.client_log import CLIENTS_A_FILE, Rows, RunLog, read_run
-from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.server.gtid import without
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.observe.samples import probe
-from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions, ask
+from replexplorer.ports import LoadSettings, LoadTarget, ask
+from tests.integration.conftest import LiveStack, a_stack
 from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker
 
-STACK = f"itest-load-{os.getpid()}"
 INTERVAL_S = 0.1
 
 
 @dataclass
 class Primary:
-    """A live primary with the accounts of its stack."""
+    """A live primary with the account of its loads."""
 
-    node: NodeAddress
-    credentials: Credentials
+    live: LiveStack
     target: LoadTarget
 
     @contextlib.asynccontextmanager
     async def sql(self) -> AsyncIterator[ControlConnection]:
+        """A connection of the control account."""
+        node, accounts = await self.live.node("db1"), self.live.credentials
         connection = ControlConnection(
-            "db1",
-            lambda: connect_address(self.node),
-            self.credentials.control_user,
-            self.credentials.control_password,
+            "db1", lambda: connect_address(node), accounts.control_user, accounts.control_password
         )
         try:
             yield connection
@@ -60,9 +56,11 @@ class Primary:
             await connection.close()
 
     async def value(self, statement: str) -> Any:
-        async with self.sql() as sql:
-            [row] = await sql.query(statement, deadline_s=20)
-            return next(iter(row.values()))
+        return await self.live.value("db1", statement)
+
+    async def rows(self) -> int:
+        """Of the table that `insert` writes to."""
+        return int(await self.value("SELECT COUNT(*) FROM replexplorer.sbtest2"))
 
     async def sessions(self) -> set[int]:
         """The load's connections by id."""
@@ -73,37 +71,16 @@ class Primary:
             )
             return {row["id"] for row in rows}
 
+    async def until_sessions(self, count: int) -> set[int]:
+        """Those, once they are so many."""
+        return await until(self.sessions, f"{count} sessions", holds=lambda found: len(found) == count)
+
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Primary]:
+def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """A stack of our own: these tests kill its primary."""
-    states = pytest.MonkeyPatch()
-    states.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-
-    async def up() -> Primary:
-        live = DockerProvider(STACK)
-        try:
-            await live.up(UpOptions(), lambda text, done=None: None)
-            credentials = await live.credentials()
-            node = (await live.nodes())[0]
-            address = await connect_address(node)
-        finally:
-            await live.close()
-        target = LoadTarget(
-            address.host, address.port, credentials.dsn_user, credentials.dsn_password, address.path
-        )
-        return Primary(node, credentials, target)
-
-    async def down() -> None:
-        live = DockerProvider(STACK)
-        await live.down()
-        await live.close()
-
-    try:
-        yield asyncio.run(up())
-    finally:
-        asyncio.run(down())
-        states.undo()
+    with a_stack("load") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -118,20 +95,21 @@ async def unclaimed(run: int) -> int:
 
 
 @pytest.fixture
-async def primary(stack: Primary) -> Primary:
-    """The primary, answering and writable."""
-
-    async def answers() -> bool:
-        try:
-            return bool(await stack.value("SELECT 1"))
-        except ServerUnreachable:
-            return False
-
-    await until(answers, "the primary answers", within_s=60)
-    async with stack.sql() as sql:
-        await sql.query("SET GLOBAL super_read_only = OFF")
-        await sql.query("SET GLOBAL read_only = OFF")
-    return stack
+async def primary(live: LiveStack) -> Primary:
+    """The primary, answering and writable, without rows of loads before."""
+    await live.ready()
+    async with live.session("db1") as cursor:
+        for statement in (
+            "SET GLOBAL super_read_only = OFF",
+            "SET GLOBAL read_only = OFF",
+            "DROP TABLE IF EXISTS replexplorer.sbtest1, replexplorer.sbtest2",
+        ):
+            await cursor.execute(statement)
+    address, accounts = await connect_address(await live.node("db1")), live.credentials
+    return Primary(
+        live,
+        LoadTarget(address.host, address.port, accounts.dsn_user, accounts.dsn_password, address.path),
+    )
 
 
 class Watched:
@@ -139,7 +117,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.child = LoadGroup(lambda text, done=None: self.told.append(text))
+        self.child = LoadGroup(lambda text, done=None: self.told.append(text), place=LoadPlace(cores=4))
         self.intervals: list[Interval] = []
         self._reader: asyncio.Task[None] | None = None
 
@@ -166,9 +144,14 @@ class Watched:
     async def stop(self) -> Sequence[Interval]:
         """Every interval of the load, the last one included."""
         await self.child.stop()
-        if self._reader is not None:
-            await self._reader
+        await self.end()
         return self.intervals
+
+    async def end(self) -> None:
+        """Read to the end of a load; raises what ended it."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader
 
 
 @pytest.fixture
@@ -176,30 +159,6 @@ async def load() -> AsyncIterator[Watched]:
     watched = Watched()
     yield watched
     await watched.stop()
-
-
-async def empty(primary: Primary, table: str) -> None:
-    async with primary.sql() as sql:
-        await sql.query(f"DROP TABLE IF EXISTS replexplorer.{table}")
-
-
-@pytest.mark.parametrize(("workload", "table"), [("insert", "sbtest2"), ("foo", "foo")])
-async def test_acknowledged_commits_are_rows_in_the_table(
-    primary: Primary, load: Watched, workload: str, table: str
-) -> None:
-    await empty(primary, table)
-    await load.start(primary, LoadSettings(4, workload))
-    await load.shown(lambda each: each.commits > 0 and each.connected == 4, "four clients commit")
-    await load.shown(lambda each: each.commits > 0, "they go on")
-    intervals = await load.stop()
-    assert sum(each.commits for each in intervals) == await primary.value(
-        f"SELECT COUNT(*) FROM replexplorer.{table}"
-    )
-    assert sum(each.errors + each.unknown + each.reconnects for each in intervals) == 0
-    begun = list(itertools.dropwhile(lambda each: not each.commits, intervals))
-    assert all(before.end_s == after.start_s for before, after in itertools.pairwise(begun))
-    assert {each.workload for each in intervals} == {workload}
-    assert not load.child.pids
 
 
 async def test_little_s_law_holds(primary: Primary, load: Watched) -> None:
@@ -216,28 +175,18 @@ async def test_little_s_law_holds(primary: Primary, load: Watched) -> None:
     assert busy_s <= 4 * (intervals[-1].end_s - intervals[0].start_s)
 
 
-async def test_update_index_changes_rows_of_a_sysbench_table(primary: Primary, load: Watched) -> None:
-    await empty(primary, "sbtest1")
-    await load.start(primary, LoadSettings(1, "update_index", table_size=3000))
-    assert any("sbtest1" in text for text in load.told)
-    rows = "SELECT CONCAT_WS(' ', COUNT(*), MIN(id), MAX(id), MIN(LENGTH(c)), MIN(LENGTH(pad)))"
-    assert await primary.value(f"{rows} FROM replexplorer.sbtest1") == "3000 1 3000 119 59"
-    before = await primary.value("SELECT SUM(k) FROM replexplorer.sbtest1")
-    await load.shown(lambda each: each.commits > 0, "commits")
-    assert await primary.value("SELECT SUM(k) FROM replexplorer.sbtest1") > before
-
-
 async def test_a_table_that_fits_is_reused_and_another_size_is_made(primary: Primary) -> None:
     told: list[list[str]] = []
+    rows = "SELECT CONCAT_WS(' ', COUNT(*), MIN(id), MAX(id), MIN(LENGTH(c)), MIN(LENGTH(pad)))"
     for size in (2500, 2500, 5000):
         load = Watched()
         try:
-            await load.start(primary, LoadSettings(1, "update_index", table_size=size))
+            await load.start(primary, LoadSettings(0, "update_index", table_size=size))
         finally:
             await load.stop()
         told.append(load.told)
-        assert await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest1") == size
-    assert [bool(each) for each in told[1:]] == [False, True]
+        assert await primary.value(f"{rows} FROM replexplorer.sbtest1") == f"{size} 1 {size} 119 59"
+    assert [bool(each) for each in told] == [True, False, True]
 
 
 async def test_a_table_that_was_never_finished_is_made_anew(primary: Primary) -> None:
@@ -269,70 +218,66 @@ async def test_a_table_that_was_never_finished_is_made_anew(primary: Primary) ->
                 await sql.query("ALTER TABLE replexplorer.sbtest1 COMMENT = 'replexplorer unfinished'")
 
 
-async def test_a_payload_s_column_comes_at_once_and_no_commit_waits_for_a_table(
-    primary: Primary, load: Watched
+@pytest.mark.parametrize(
+    ("workload", "table", "size"), [("update_index", "sbtest1", 1000), ("insert", "sbtest2", 200_000)]
+)
+async def test_a_payload_comes_at_once_and_leaves_with_its_column(
+    primary: Primary, load: Watched, workload: str, table: str, size: int
 ) -> None:
-    plain = LoadSettings(2, "update_index")
-    await empty(primary, "sbtest1")
+    plain = LoadSettings(2, workload)
     await load.start(primary, plain)
     load.told.clear()
-    await load.child.change(replace(plain, payload_bytes=1000))
+    await load.child.change(replace(plain, payload_bytes=size))
     await load.shown(lambda each: each.commits > 0, "commits with a payload")
     assert load.told == []
-    assert await primary.value("SELECT MAX(LENGTH(payload)) FROM replexplorer.sbtest1") == 1000
-    assert await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest1") == plain.table_size
+    assert await primary.value(f"SELECT MAX(LENGTH(payload)) FROM replexplorer.{table}") == size
     await load.child.change(plain)
     await load.shown(lambda each: each.commits > 0, "commits without it")
-    assert load.told  # rows without it are made anew, and that is said
+    assert load.told or workload == "insert"  # rows without it are made anew, and that is said
+    assert not await primary.value(
+        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'replexplorer' "
+        f"AND table_name = '{table}' AND column_name = 'payload'"
+    )
     assert whole(load.intervals).errors == 0
 
 
-async def test_clients_that_stay_keep_their_connections(primary: Primary, load: Watched) -> None:
-    async def has(count: int) -> bool:
-        return len(await primary.sessions()) == count
-
+async def test_clients_that_stay_keep_their_connections_until_fresh_ones_are_asked_for(
+    primary: Primary, load: Watched
+) -> None:
     await load.start(primary, LoadSettings(3, "update_index"))
-    await until(lambda: has(3), "three sessions")
-    three = await primary.sessions()
+    three = await primary.until_sessions(3)
     await load.child.change(LoadSettings(6, "update_index"))
-    await until(lambda: has(6), "six sessions")
-    assert three < await primary.sessions()
+    assert three < await primary.until_sessions(6)
     await load.child.change(LoadSettings(2, "update_index"))
-    await until(lambda: has(2), "two sessions")
-    assert await primary.sessions() < three
-    await load.child.change(LoadSettings(2, "insert"))
-    await load.shown(lambda each: each.workload == "insert" and each.commits > 0, "inserts")
-    assert await primary.sessions() < three
+    two = await primary.until_sessions(2)
+    assert two < three
+    for settings in (
+        LoadSettings(2, "insert"),
+        LoadSettings(2, "insert", mode="open", rate_tps=50.0),
+        LoadSettings(2, "insert", mode="open", rate_tps=100.0),
+        LoadSettings(2, "read_write", mode="open", rate_tps=20.0),
+        LoadSettings(2, "update_index"),
+    ):
+        await load.child.change(settings)
+        is_open = settings.mode == "open"
+        asked = (settings.workload, settings.mode, settings.rate_tps if is_open else None, is_open)
+
+        def runs_so(each: Interval, asked: tuple[object, ...] = asked) -> bool:
+            seen = (each.workload, each.mode, each.rate_asked_tps, bool(each.arrivals))
+            return seen == asked and each.commits > 0
+
+        await load.shown(runs_so, str(asked))
+        assert await primary.sessions() == two
+    await load.child.change(LoadSettings(2, "update_index", fresh_sessions=1))
+    await until(primary.sessions, "others", holds=lambda now: len(now) == 2 and not now & two)
     await load.child.change(LoadSettings(0, "insert"))
-    await until(lambda: has(0), "no session")
+    await primary.until_sessions(0)
     idle = await load.shown(lambda each: each.clients == 0 and each.commits == 0, "idle intervals")
     assert idle.state == "running"
-    assert sum(each.errors + each.unknown + each.reconnects for each in load.intervals) == 0
-
-
-async def test_fresh_sessions_reconnect_every_client(primary: Primary, load: Watched) -> None:
-    await load.start(primary, LoadSettings(4, "update_index"))
-    await load.shown(lambda each: each.connected == 4, "all clients are there")
-    old = await primary.sessions()
-    await load.child.change(LoadSettings(4, "update_index", fresh_sessions=1))
-
-    async def renewed() -> bool:
-        now = await primary.sessions()
-        return len(now) == 4 and not now & old
-
-    await until(renewed, "four other sessions")
-    assert sum(each.unknown + each.errors for each in load.intervals) == 0
-
-
-async def test_an_insert_table_is_truncated_at_its_bound(primary: Primary, load: Watched) -> None:
-    await empty(primary, "sbtest2")
-    await load.start(primary, LoadSettings(4, "insert", rows_bound=200))
-    await load.shown(lambda each: each.rows_reset > 0, "a reset")
-    await load.shown(lambda each: each.commits > 0, "it goes on")
-    await load.shown(lambda each: each.rows_reset > 0, "another reset")
-    commits = sum(each.commits for each in load.intervals)
-    assert await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2") < commits
-    assert sum(each.errors + each.unknown for each in load.intervals) == 0
+    total = whole(load.intervals)
+    assert total.errors == total.unknown == 0
+    assert total.arrivals == total.response.count + total.dropped
+    assert total.response.count < total.commits
 
 
 async def test_a_read_only_primary_refuses_and_is_named(primary: Primary, load: Watched) -> None:
@@ -352,33 +297,6 @@ async def test_a_read_only_primary_refuses_and_is_named(primary: Primary, load: 
         await sql.query("SET GLOBAL read_only = OFF")
     await load.shown(lambda each: each.commits > 0, "commits again")
     assert sum(each.unknown + each.reconnects for each in load.intervals) == 0
-
-
-async def test_a_killed_primary_is_waited_for(primary: Primary, load: Watched) -> None:
-    await empty(primary, "sbtest2")
-    await load.start(primary, LoadSettings(4, "insert"))
-    client = docker.from_env(version="auto")
-    try:
-        server = client.containers.get(f"replexplorer-{STACK}-db1")
-        await asyncio.to_thread(server.kill)
-        away = await load.shown(lambda each: each.state == "waiting" and each.commits == 0, "waiting")
-        assert away.connected == 0
-        assert away.fault
-        await load.child.change(LoadSettings(5, "insert"))
-        with pytest.raises(ServerUnreachable):
-            await load.child.change(LoadSettings(5, "foo"))
-        await asyncio.to_thread(server.start)
-    finally:
-        client.close()
-    await load.shown(lambda each: each.connected == 5 and each.commits > 0, "five clients commit", 60)
-    intervals = await load.stop()
-    acknowledged, unknown = (
-        sum(getattr(each, name) for each in intervals) for name in ("commits", "unknown")
-    )
-    assert 1 <= unknown <= 4
-    assert sum(each.reconnects for each in intervals) == 4
-    rows = await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
-    assert acknowledged <= rows <= acknowledged + unknown
 
 
 def whole(intervals: Sequence[Interval]) -> Interval:
@@ -407,7 +325,9 @@ async def test_every_workload_s_commits_are_the_server_s(
     await load.start(primary, LoadSettings(3, workload))
     for _ in range(3):
         await load.shown(lambda each: each.commits > 0, "commits")
-    total = whole(await load.stop())
+    intervals = await load.stop()
+    assert all(one.end_s == other.start_s for one, other in itertools.pairwise(intervals) if one.commits)
+    total = whole(intervals)
     counted = await binlog_commits(primary) - before
     assert total.errors == total.unknown == total.lock_timeouts == 0
     if workload == "point_select":
@@ -429,16 +349,12 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
     rate = 200.0
     await load.start(primary, LoadSettings(4, "update_index", mode="open", rate_tps=rate, spacing="even"))
     await load.shown(lambda each: each.commits > 0, "commits")
-    stack = DockerProvider(STACK)
-    try:
-        server = stack.server_process("db1")
-        await server.pause()
-        paused_s = time.monotonic()
-        await asyncio.sleep(3)  # as long as the pause is meant to be
-        resumed_s = time.monotonic()
-        await server.start()
-    finally:
-        await stack.close()
+    server = primary.live.stack.server_process("db1")
+    await server.pause()
+    paused_s = time.monotonic()
+    await asyncio.sleep(3)  # as long as the pause is meant to be
+    resumed_s = time.monotonic()
+    await server.start()
     await load.child.drain()
     await load.shown(lambda each: each.state == "drained", "drained")
     total = whole(await load.stop())
@@ -458,35 +374,6 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
     assert total.arrivals == total.response.count == total.commits
     # The closed-loop figure of the same run hides it: one slow sample a client.
     assert (total.service.percentile_ms(95) or 0.0) < 1000 * patience()
-
-
-async def test_the_loop_is_switched_live_and_connections_stay(primary: Primary, load: Watched) -> None:
-    async def has(count: int) -> bool:
-        return len(await primary.sessions()) == count
-
-    closed = LoadSettings(3, "update_index")
-    await load.start(primary, closed)
-    await until(lambda: has(3), "three sessions")
-    three = await primary.sessions()
-    for mode, rate in (("open", 50.0), ("open", 100.0), ("closed", 100.0), ("open", 40.0)):
-        await load.child.change(replace(closed, mode=mode, rate_tps=rate))
-        asked = (mode, rate if mode == "open" else None)
-
-        def runs_so(each: Interval, asked: tuple[str, float | None] = asked) -> bool:
-            arrives = bool(each.arrivals) == (each.mode == "open")
-            return (each.mode, each.rate_asked_tps) == asked and arrives and each.commits > 0
-
-        await load.shown(runs_so, f"{mode} at {rate}")
-        assert await primary.sessions() == three
-    await load.child.change(replace(closed, workload="read_write", mode="open", rate_tps=20.0))
-    await load.shown(lambda each: each.reads > 0 and each.workload == "read_write", "reads")
-    assert await primary.sessions() == three
-    await load.child.drain()
-    await load.shown(lambda each: each.state == "drained", "drained")
-    total = whole(await load.stop())
-    assert total.errors == total.unknown == total.reconnects == total.dropped == 0
-    assert total.arrivals == total.response.count
-    assert total.commits > total.response.count
 
 
 async def test_more_arrivals_than_the_backlog_holds_are_dropped_and_counted(
@@ -531,43 +418,28 @@ async def test_a_lock_that_is_held_too_long_is_waited_for_anew(primary: Primary,
     assert total.errors == total.unknown == total.reconnects == 0
 
 
-async def test_an_open_loop_s_account_is_whole_when_the_primary_is_killed(
+async def test_a_killed_primary_is_waited_for_and_the_account_is_whole(
     primary: Primary, load: Watched
 ) -> None:
-    await empty(primary, "sbtest2")
-    await load.start(primary, LoadSettings(4, "insert", mode="open", rate_tps=300.0))
+    asked = LoadSettings(4, "insert", mode="open", rate_tps=300.0)
+    await load.start(primary, asked)
     await load.shown(lambda each: each.commits > 0, "commits")
-    client = docker.from_env(version="auto")
-    try:
-        server = client.containers.get(f"replexplorer-{STACK}-db1")
-        await asyncio.to_thread(server.kill)
-        away = await load.shown(lambda each: each.state == "waiting" and each.backlog > 100, "a backlog")
-        assert away.response.count == 0
-        await asyncio.to_thread(server.start)
-    finally:
-        client.close()
-    await load.shown(lambda each: each.connected == 4 and each.commits > 0, "commits again", 60)
+    server = primary.live.stack.server_process("db1")
+    await server.kill()
+    away = await load.shown(lambda each: each.state == "waiting" and each.backlog > 100, "a backlog")
+    assert away.response.count == away.connected == 0
+    assert away.fault
+    await load.child.change(replace(asked, clients=5))
+    with pytest.raises(ServerUnreachable):
+        await load.child.change(LoadSettings(5, "foo"))
+    await server.start()
+    await load.shown(lambda each: each.connected == 5 and each.commits > 0, "five clients commit", 60)
     await load.child.drain()
     await load.shown(lambda each: each.state == "drained", "drained", 60)
     total = whole(await load.stop())
     assert total.arrivals == total.response.count + total.errors + total.unknown + total.dropped
-    rows = await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
-    assert total.commits <= rows <= total.commits + total.unknown
-    assert total.reconnects == 4
-
-
-async def test_a_payload_is_written_and_leaves_with_its_column(primary: Primary, load: Watched) -> None:
-    await load.start(primary, LoadSettings(2, "insert", payload_bytes=200_000, rows_bound=10_000))
-    await load.shown(lambda each: each.commits > 0, "commits")
-    sizes = "SELECT CONCAT_WS(' ', MIN(LENGTH(payload)), MAX(LENGTH(payload))) FROM replexplorer.sbtest2"
-    assert await primary.value(sizes) == "200000 200000"
-    await load.child.change(LoadSettings(2, "insert"))
-    await load.shown(lambda each: each.commits > 0, "commits without it")
-    assert not await primary.value(
-        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'replexplorer' "
-        "AND table_name = 'sbtest2' AND column_name = 'payload'"
-    )
-    assert whole(load.intervals).errors == 0
+    assert total.commits <= await primary.rows() <= total.commits + total.unknown
+    assert total.unknown <= total.reconnects == 4
 
 
 OWN = """\\set amount rand(1,50)
@@ -604,100 +476,64 @@ async def test_a_user_s_file_runs_block_by_block(primary: Primary, load: Watched
         await sql.query("DROP TABLE sandbox.transfer, sandbox.account")
 
 
-async def test_two_processes_are_one_load(primary: Primary) -> None:
-    await empty(primary, "sbtest2")
-    group = LoadGroup(place=LoadPlace(cores=4))
-    intervals: list[Interval] = []
-
-    async def watch() -> None:
-        async for each in group.intervals():
-            intervals.append(each)
-
-    async def is_open() -> bool:
-        return any(each.rate_asked_tps == 300.0 and each.state == "running" for each in intervals)
-
-    await group.start(primary.target, LoadSettings(6, "insert"), interval_s=INTERVAL_S)
-    watching = asyncio.create_task(watch())
-    try:
-        assert len(group.pids) == 1
-        await group.change(LoadSettings(70, "insert"))
-        assert len(group.pids) == 2
-        await until(lambda: _sessions(primary, 70), "seventy sessions")
-        await group.change(LoadSettings(40, "insert", mode="open", rate_tps=300.0))
-        await until(lambda: _sessions(primary, 40), "forty sessions")
-        await until(is_open, "an interval of the open loop")
-        await group.drain()
-    finally:
-        await group.stop()
-    await watching
+async def test_two_processes_are_one_load(primary: Primary, load: Watched) -> None:
+    await load.start(primary, LoadSettings(6, "insert"))
+    assert len(load.child.pids) == 1
+    await load.child.change(LoadSettings(70, "insert"))
+    assert len(load.child.pids) == 2
+    await primary.until_sessions(70)
+    await load.child.change(LoadSettings(40, "insert", mode="open", rate_tps=300.0))
+    await primary.until_sessions(40)
+    await load.shown(lambda each: each.rate_asked_tps == 300.0 and each.state == "running", "the open loop")
+    await load.child.drain()
+    intervals = await load.stop()
     total = whole(intervals)
-    assert total.commits == await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
+    assert total.commits == await primary.rows()
     assert total.errors == total.unknown == total.dropped == 0
     assert total.arrivals == total.response.count
     assert {each.processes for each in intervals} == {1, 2}
     opened = [each for each in intervals if each.mode == "open" and each.state == "running"]
     assert {each.rate_asked_tps for each in opened} >= {300.0}
-    assert not group.pids
+    assert not load.child.pids
 
 
-async def test_processes_that_were_asked_for_begin_and_end_together(primary: Primary) -> None:
+async def test_processes_that_were_asked_for_begin_and_end_together(primary: Primary, load: Watched) -> None:
     """Open loop, so that a rate divided among them must come out whole; then one is killed."""
-    await empty(primary, "sbtest2")
-    group, intervals = LoadGroup(), list[Interval]()
-
-    async def watch() -> None:
-        async for each in group.intervals():
-            intervals.append(each)
-
-    def running() -> list[Interval]:
-        return [each for each in intervals if each.state == "running" and each.commits]
-
-    async def are_there() -> bool:
-        return len(running()) >= 4
-
     asked = LoadSettings(5, "insert", mode="open", rate_tps=150.0, processes=2)
-    await group.start(primary.target, asked, interval_s=INTERVAL_S)
-    watching = asyncio.create_task(watch())
-    try:
-        await until(are_there, "some intervals")
-        pids = group.pids
-        os.kill(pids[1], signal.SIGKILL)
-        with pytest.raises(
-            ReplexplorerError, match=r"process 2 of 2, with 2 of the load's 5 clients, is gone"
-        ):
-            await watching
-    finally:
-        await group.stop()
-
-    async def gone() -> bool:
-        return not await primary.sessions()
-
-    await until(gone, "the sessions of both are gone")
-    assert {each.processes for each in running()} <= {1, 2}
-    assert running()[0].processes == 2, "nobody began before the other"
-    assert {each.rate_asked_tps for each in running() if each.processes == 2} == {150.0}
-    total = whole(intervals)
+    await load.start(primary, asked)
+    for _ in range(4):
+        await load.shown(lambda each: each.state == "running" and each.commits > 0, "commits")
+    os.kill(load.child.pids[1], signal.SIGKILL)
+    with pytest.raises(ReplexplorerError, match=r"process 2 of 2, with 2 of the load's 5 clients, is gone"):
+        await load.end()
+    await primary.until_sessions(0)
+    running = [each for each in load.intervals if each.state == "running" and each.commits]
+    assert {each.processes for each in running} <= {1, 2}
+    assert running[0].processes == 2, "nobody began before the other"
+    assert {each.rate_asked_tps for each in running if each.processes == 2} == {150.0}
+    total = whole(load.intervals)
     assert [work.clients for work in total.work] == [3, 2]
     assert sum(work.commits for work in total.work) == total.commits
     assert all(work.commits for work in total.work)
     # What the killed one did since its last interval is all that nobody counted.
-    rows = await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
-    assert total.commits <= rows
+    assert total.commits <= await primary.rows()
 
 
-async def _sessions(primary: Primary, count: int) -> bool:
-    return len(await primary.sessions()) == count
+def noted(run: Path) -> RunLog:
+    return read_run((str(file), file.read_bytes()) for file in sorted(run.glob("*.log")))
 
 
-def client_log_of(directory: Path) -> RunLog:
-    """What the clients of one run noted."""
-    return read_run((str(file), file.read_bytes()) for file in sorted(directory.glob("*.log")))
-
-
-async def rows_of(primary: Primary, run: int) -> Rows:
-    """The rows of a run on the primary."""
+async def reckoned(primary: Primary, run: Path, *, is_whole: bool = True) -> tuple[RunLog, Rows, LossLedger]:
+    """What the clients of one run noted, its rows on the primary, and the account of both: no row is lost,
+    and none is there that no client sent."""
+    log = await asyncio.to_thread(noted, run)
     async with primary.sql() as sql:
-        return await ask(sql, (await probe(sql)).ledger_rows(run), deadline_s=60)
+        rows = await ask(sql, (await probe(sql)).ledger_rows(int(run.name)), deadline_s=60)
+    ledger = reckon(log, {"db1": rows}, "db1", executed={})
+    assert ledger.lost == 0
+    assert ledger.failed == 0 or not is_whole
+    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
+    return log, rows, ledger
 
 
 async def test_the_log_of_a_load_that_was_killed_has_every_row(
@@ -722,18 +558,12 @@ async def test_the_log_of_a_load_that_was_killed_has_every_row(
     finally:
         await child.stop()
 
-    async def gone() -> bool:
-        return not await primary.sessions()
-
-    await until(gone, "its sessions are gone")
-    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
-    ledger = reckon(log, {"db1": rows}, "db1", executed={})
-    assert ledger.lost == 0
+    await primary.until_sessions(0)
+    log, rows, ledger = await reckoned(primary, run, is_whole=False)
     assert ledger.acknowledged > clients
     assert ledger.unknown <= clients
     for client, spans in rows.items():
         assert without(spans, log.clients[client].attempted) == ()
-    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
 async def test_a_full_disk_under_the_client_log_ends_the_load(
@@ -754,11 +584,8 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(
         f"the load ended: the client log {run}/0.log cannot be written: file too large: "
         "make room or name another $XDG_STATE_HOME"
     )
-    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
-    ledger = reckon(log, {"db1": rows}, "db1", executed={})
-    assert (ledger.lost, ledger.failed) == (0, 0)
+    _, _, ledger = await reckoned(primary, run)
     assert ledger.unknown <= 8, "nothing was sent that is not noted"
-    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
 async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
@@ -769,29 +596,20 @@ async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
     await load.shown(lambda each: each.rows_reset > 0, "the table was emptied")
     await load.shown(lambda each: each.commits > 0, "and the load goes on")
     await load.stop()
-    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
-    ledger = reckon(log, {"db1": rows}, "db1", executed={})
-    assert (ledger.lost, ledger.failed, ledger.nodes["db1"].extra) == (0, 0, 0)
-    assert ledger.acknowledged > 0
-    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
+    _, _, ledger = await reckoned(primary, run)
+    assert ledger.nodes["db1"].extra == 0 < ledger.acknowledged
 
 
 async def test_several_processes_note_under_numbers_of_their_own(
-    primary: Primary, client_logs: FileClientLogs
+    primary: Primary, load: Watched, client_logs: FileClientLogs
 ) -> None:
     run = Path(await client_logs.new_run(unclaimed))
-    group = LoadGroup(place=LoadPlace(cores=4))
-    try:
-        await group.start(primary.target, LoadSettings(70, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
-        await until(lambda: _sessions(primary, 70), "seventy sessions")
-    finally:
-        await group.stop()
-    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
+    await load.start(primary, LoadSettings(70, "ledger", ledger=str(run)))
+    await primary.until_sessions(70)
+    await load.stop()
+    log, _, _ = await reckoned(primary, run)
     assert len(log.clients) == 70
     assert {client // CLIENTS_A_FILE for client in log.clients} == {0, 1}
-    ledger = reckon(log, {"db1": rows}, "db1", executed={})
-    assert (ledger.lost, ledger.failed) == (0, 0)
-    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
 async def test_wrong_targets_are_one_clear_line(primary: Primary) -> None:
@@ -852,16 +670,8 @@ async def a_parent(primary: Primary) -> AsyncIterator[tuple[asyncio.subprocess.P
     )
     assert parent.stdin is not None
     assert parent.stdout is not None
-    target = primary.target
-    content = {
-        "host": target.host,
-        "port": target.port,
-        "user": target.user,
-        "password": target.password,
-        "path": target.path,
-    }
     try:
-        parent.stdin.write(json.dumps(content).encode() + b"\n")
+        parent.stdin.write(json.dumps(asdict(primary.target)).encode() + b"\n")
         pid = int(await asyncio.wait_for(parent.stdout.readline(), 30 * patience()))
         yield parent, pid
     finally:
@@ -884,29 +694,20 @@ async def test_a_dead_app_ends_its_load_within_a_second(primary: Primary) -> Non
         await until(gone, "the load is gone", within_s=5)
         assert time.monotonic() - killed_s < patience()
 
-    async def none() -> bool:
-        return not await primary.sessions()
-
-    await until(none, "its sessions are gone")
+    await primary.until_sessions(0)
 
 
 async def test_a_stopped_app_neither_stops_commits_nor_loses_any(primary: Primary) -> None:
-    await empty(primary, "sbtest2")
     async with a_parent(primary) as (parent, _):
         assert parent.stdout is not None
         os.kill(parent.pid, signal.SIGSTOP)
-        count = "SELECT COUNT(*) FROM replexplorer.sbtest2"
-        before = await primary.value(count)
-
+        before = await primary.rows()
         # Intervals of 10 ms fill the pipe meanwhile.
-        async def many_more() -> bool:
-            return bool(await primary.value(count) > before + 2000)
-
-        await until(many_more, "commits go on", within_s=60)
+        await until(primary.rows, "commits go on", holds=lambda now: now > before + 2000, within_s=60)
         os.kill(parent.pid, signal.SIGCONT)
         parent.send_signal(signal.SIGTERM)
         told = int(await asyncio.wait_for(parent.stdout.readline(), 30 * patience()))
-    assert told == await primary.value(count)
+    assert told == await primary.rows()
 
 
 async def test_a_call_past_its_deadline_does_not_spoil_the_next(primary: Primary) -> None:

@@ -10,24 +10,17 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import UsageError
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, Backing, KnobName
 from replexplorer.core.server.counters import Source
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import LoadSettings, UpOptions, ask, execute
-from tests.integration.attaching import (
-    change_kill_and_revert,
-    outsider,
-)
-from tests.integration.conftest import PREFIX, LiveStack, take_down
+from replexplorer.ports import LoadSettings, ask, execute
+from tests.integration.attaching import change_kill_and_revert, outsider
+from tests.integration.conftest import LiveStack, a_stack
 from tests.integration.poor_tables import checked_and_repaired
-from tests.integration.sessions import connected
+from tests.integration.sessions import connected, inject
 from tests.integration.sorted_ranges import each_examines_its_range
 from tests.turning import turn
 from tests.waiting import until
@@ -41,20 +34,8 @@ ROWS = "SELECT COUNT(*) FROM sandbox.t"
 @pytest.fixture(scope="module")
 def maria(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """One MariaDB source and one replica, shared by this file."""
-    stack = DockerProvider(f"{PREFIX}-maria")
-    try:
-        yield asyncio.run(brought_up(stack))
-    finally:
-        asyncio.run(take_down(stack))
-
-
-async def brought_up(stack: DockerProvider) -> LiveStack:
-    """By the session, which waits in the server's own words."""
-    options = SessionOptions(holder="up", up=UpOptions(flavor="mariadb"))
-    session = Session(outside_of(stack), options)
-    await session.up(lambda *_: None)
-    await session.disconnect()
-    return LiveStack(stack, await stack.credentials())
+    with a_stack("maria", flavor="mariadb") as live:
+        yield live
 
 
 async def test_servers_understand_every_question(maria: LiveStack) -> None:
@@ -240,7 +221,7 @@ async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: 
             await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
             await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
         await until(partial(maria.value, "db2", ROWS), holds=lambda rows: rows == 1)
-        await session.console.inject(parse_fault("receiver_stop", session.fleet.roster))
+        await inject(session, "receiver_stop")
         async with maria.session("db1") as cursor:
             for _ in range(3):
                 await cursor.execute("INSERT INTO sandbox.t () VALUES ()")

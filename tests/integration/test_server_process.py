@@ -11,7 +11,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.ports import ServerProcess, UpOptions
-from tests.integration.conftest import LiveStack
+from tests.integration.conftest import LiveStack, quiet
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -26,10 +26,6 @@ FAULTS: dict[str, Faults] = {
     "frozen, then killed": (PAUSE, KILL),
     "frozen, then stopped": (PAUSE, STOP),
 }
-
-
-def quiet(text: str, done: float | None = None) -> None:
-    """A report that nobody reads."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)

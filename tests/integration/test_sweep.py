@@ -8,11 +8,10 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker.client import connect
-from replexplorer.core.errors import MissingPiece
 from tests.documents import document
 from tests.integration.shell import Shell
 
@@ -24,12 +23,8 @@ BEFORE = {"rtt@db2": 3.0, "clients": 5, "semi_sync": "on"}
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(docker_client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A stack that `up` made."""
-    try:
-        connect().close()
-    except MissingPiece as error:
-        pytest.skip(str(error))
     shell = Shell(tmp_path_factory.mktemp("home"), f"test-sweep-{os.getpid()}")
     try:
         shell.run("up")
