@@ -1,39 +1,22 @@
-"""A dialect's questions and statements on real servers."""
+"""A dialect's questions on real servers; its statements are said by the changes of roles."""
 
 from __future__ import annotations
 
 import pytest
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.core.dialect.dialect import SourceAddress
-from replexplorer.core.errors import ServerRefused
 from replexplorer.core.server.gtid import subtract_gtids
-from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import UpOptions, ask, execute
-from tests.integration.conftest import LiveStack, bring_up
-from tests.integration.sessions import attached, connected
-from tests.waiting import until
+from replexplorer.ports import ask, execute
+from tests.integration.conftest import LiveStack
+from tests.integration.sessions import attached
 
 pytestmark = pytest.mark.docker
-FOREIGN = "11111111-1111-1111-1111-111111111111:1"
-SKIP_FOREIGN = (f"SET GTID_NEXT = '{FOREIGN}'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
-"""An empty transaction of that name."""
-
-
-def both(fleet: Fleet) -> tuple[Member, Member]:
-    """The source and its replica."""
-    return fleet.source, fleet.replicas[0]
-
-
-async def kick(member: Member) -> None:
-    await execute(member.kick, (member.dialect.kick,))
 
 
 async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
-        source, replica = both(session.fleet)
+        source, replica = session.fleet.source, session.fleet.replicas[0]
         dialect = source.dialect
-        await kick(source)
+        await execute(source.kick, (dialect.kick,))
         settings = await ask(source.control, dialect.settings)
         assert settings.values.keys() == dialect.capabilities.variables.keys()
         for key, value in settings.values.items():
@@ -80,41 +63,3 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
         assert threads.reads in dict(binlogs)
         assert await ask(source.control, dialect.table_bytes("replexplorer", "kick")) > 0
         assert await ask(source.control, dialect.table_bytes("replexplorer", "none")) == 0
-
-
-async def test_a_replica_takes_over_and_the_source_follows_it(own_stack: DockerProvider) -> None:
-    async with connected(await bring_up(own_stack, UpOptions()), "test") as session:
-        old, new = both(session.fleet)
-        await kick(old)
-        executed = await ask(old.control, old.dialect.executed)
-        assert await ask(new.control, new.dialect.reached(executed, 60), deadline_s=90)
-        assert not await ask(new.control, new.dialect.reached(FOREIGN, 0.1))
-        with pytest.raises(ServerRefused):
-            await kick(new)
-
-        await execute(old.control, old.dialect.refuse_writes)
-        with pytest.raises(ServerRefused):
-            await kick(old)
-        await execute(new.control, (new.dialect.stop_threads, *new.dialect.follow_nobody))
-        assert await ask(new.control, new.dialect.threads) is None
-        await execute(new.control, (*new.dialect.open_for_writes, *SKIP_FOREIGN))
-        await kick(new)
-
-        credentials = session.fleet.credentials
-        assert credentials is not None
-        assert new.address.address is not None
-        source = SourceAddress(new.address.address, credentials.control_user, credentials.control_password)
-        await ask(old.control, old.dialect.follow(source))
-        await execute(old.control, (old.dialect.start_threads,))
-        executed = await ask(new.control, new.dialect.executed)
-        assert FOREIGN in executed
-        assert await ask(old.control, old.dialect.reached(executed, 15), deadline_s=20)
-
-        async def follows() -> bool:
-            threads = await ask(old.control, old.dialect.threads)
-            return threads is not None and (threads.io, threads.sql) == ("on", "on")
-
-        await until(follows)
-        (*_, (newest, _size)) = await ask(new.control, new.dialect.binlogs)
-        await execute(new.control, (new.dialect.purge_binlogs(newest),))
-        assert [name for name, _ in await ask(new.control, new.dialect.binlogs)] == [newest]

@@ -15,13 +15,12 @@ from docker.errors import ImageNotFound
 
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker import images
-from replexplorer.adapters.docker.inventory import take
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.wire import SetDisk
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
-from tests.integration.conftest import PREFIX, LiveStack, bring_up
+from tests.integration.conftest import PREFIX, LiveStack, bring_up, ids
 from tests.integration.sessions import attached
 from tests.turning import turn
 from tests.waiting import patience, until
@@ -177,24 +176,19 @@ async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
 
 
 async def test_a_server_that_was_killed_comes_back_with_the_delay(
-    live_stack: LiveStack, primary: BridgedAgent, docker_client: Any
+    live_stack: LiveStack, primary: BridgedAgent
 ) -> None:
     await primary.ask(SetDisk(delay_ms=DELAY_MS))
     fsyncs = (await primary.disk()).fsyncs
-    [server] = [
-        c.id
-        for c in take(docker_client, live_stack.stack.name).containers
-        if (c.node, c.role) == ("db1", "mysqld")
-    ]
-    docker_client.kill(server, "KILL")
-    docker_client.wait(server)
+    server = live_stack.stack.server_process("db1")
+    await server.kill()
     try:
         down = await primary.disk()
         assert (down.attached, down.reason, down.delay_ms) == (False, "the server is down", DELAY_MS)
         with pytest.raises(ReplexplorerError, match="the server is down"):
             await primary.ask(SetDisk(delay_ms=5))
     finally:
-        docker_client.start(server)
+        await server.start()
         await live_stack.ready()
     again = await primary.disk()
     assert (again.attached, again.delay_ms) == (True, DELAY_MS)
@@ -231,10 +225,7 @@ async def test_any_image_gets_the_shim_beside_what_it_preloads_itself(
         async with agent_of(live, node) as agent:
             assert (await agent.ask(SetDisk(delay_ms=1))).delay_ms == 1
             assert (await agent.disk()).fsyncs["redo"] > 0
-    [server] = [
-        c.id for c in take(docker_client, own_stack.name).containers
-        if (c.node, c.role) == ("db1", "mysqld")
-    ]  # fmt: skip
+    server = ids(docker_client, own_stack.name)["db1", "mysqld"]
     made = docker_client.exec_create(server, ["cat", "/proc/1/environ"])
     environment = docker_client.exec_start(made["Id"]).decode().split("\0")
     assert f"LD_PRELOAD=libm.so.6:{SHIM}" in environment

@@ -114,7 +114,6 @@ def test_what_the_archive_gave_is_said_and_kept(
             "apt-get -o Acquire::http::Proxy=http://127.0.0.1:9 -o Acquire::Retries=0 update; exit 1",
             "archive does not",
         ),
-        ("echo 'cp: error writing: No space left on device'; exit 1", "disk is full"),
     ],
 )
 def test_a_failing_build_is_one_line(docker_client: Any, compose: Path, command: str, says: str) -> None:

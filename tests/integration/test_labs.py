@@ -12,17 +12,14 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker.client import connect
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.lab import Lab, LabResult, Length, PhaseResult
 from replexplorer.core.experiment.relations import judge_by
-from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.lab import LabRun
-from replexplorer.engine.session import Session
-from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached
+from tests.integration.conftest import LiveStack, ids
+from tests.integration.sessions import as_asked, attached
 from tests.turning import turn
 
 pytestmark = pytest.mark.docker
@@ -38,11 +35,6 @@ def held(result: LabResult, name: str) -> bool:
     """Whether the relation whose name begins so holds."""
     [relation] = [each for each in result.relations if each.name.startswith(name)]
     return relation.holds
-
-
-def as_asked(session: Session) -> dict[str, Value]:
-    """Everything that is requested, by its written name."""
-    return {str(name): session.state.requested_value(name) for name in session.state.names()}
 
 
 def shortened(lab: Lab) -> Lab:
@@ -168,39 +160,26 @@ async def test_a_quorum_waits_for_its_last_replica(live_stack: LiveStack) -> Non
     assert int(counted) == 1, "those that were removed are not waited for by whoever counts"
 
 
-def mysqld_of(client: Any, stack: str, node: str) -> str:
-    """The id of a node's server."""
-    labels = {"stack": stack, "node": node, "role": "mysqld"}
-    [found] = client.containers(
-        filters={"label": [f"dev.replexplorer.{name}={value}" for name, value in labels.items()]}
-    )
-    return str(found["Id"])
-
-
 async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_it(
-    live_stack: LiveStack,
+    live_stack: LiveStack, docker_client: Any
 ) -> None:
-    client = connect()
-    try:
-        async with attached(live_stack, "lab wan-insert") as session:
-            await turn(session, *BEFORE)
-            before = as_asked(session)
-            killed = asyncio.Event()
+    async with attached(live_stack, "lab wan-insert") as session:
+        await turn(session, *BEFORE)
+        before = as_asked(session)
+        killed = asyncio.Event()
 
-            def watch(step: ExperimentProgress) -> None:
-                if step.number == 2 and step.doing == "measuring" and not killed.is_set():
-                    killed.set()
-                    client.kill(mysqld_of(client, live_stack.stack.name, "db2"))
+        def watch(step: ExperimentProgress) -> None:
+            if step.number == 2 and step.doing == "measuring" and not killed.is_set():
+                killed.set()
+                docker_client.kill(ids(docker_client, live_stack.stack.name)["db2", "mysqld"])
 
-            result = await LabRun(shortened(LABS.named("wan-insert")), True, watch).run(session.rig)
-            assert killed.is_set()
-            assert result.verdict == "aborted"
-            assert result.aborted is not None
-            assert "db2" in result.aborted
-            await session.up(lambda *_: None)
-            assert as_asked(session) == before
-            await session.state.refresh()
-            rtt = next(view for name, view in session.state.views().items() if name.key == "rtt")
-            assert rtt.effective == 3
-    finally:
-        client.close()
+        result = await LabRun(shortened(LABS.named("wan-insert")), True, watch).run(session.rig)
+        assert killed.is_set()
+        assert result.verdict == "aborted"
+        assert result.aborted is not None
+        assert "db2" in result.aborted
+        await session.up(lambda *_: None)
+        assert as_asked(session) == before
+        await session.state.refresh()
+        rtt = next(view for name, view in session.state.views().items() if name.key == "rtt")
+        assert rtt.effective == 3
