@@ -23,28 +23,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.toml"
 
 
-def test_without_a_file_everything_is_default(file: Path) -> None:
+def test_without_a_file_everything_is_default(file: Path, snapshot: object) -> None:
     loaded = load_configuration(file)
     assert not loaded.file_found
     assert set(loaded.origins.values()) == {"default"}
-    assert loaded.flat() == {
-        "stack": "default",
-        "theme": "dark",
-        "on_quit": "keep",
-        "reapply": "auto",
-        "subnet": None,
-        "replicas": 1,
-        "image": None,
-        "flavor": None,
-        "system": None,
-        "glyphs": "auto",
-        "record": True,
-        "sessions_kept": 50,
-        "hosts": {},
-        "attach_allowed": (),
-        "workload.table_size": 10_000,
-        "workload.processes": 0,
-    }
+    assert loaded.flat() == snapshot
 
 
 def test_flag_beats_environment_beats_file_beats_default(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,33 +44,22 @@ class Page:
             self._lock = None
 
     def sync(self, kind: str, count: int = 1, took_ms: float = 0.0, delayed_ms: float = 0.0) -> None:
-        for figure, amount in (
-            (fsyncpage.FSYNCS, count),
-            (fsyncpage.FSYNC_NS, count * took_ms * 1e6),
-            (fsyncpage.DELAYED_NS, count * delayed_ms * 1e6),
-        ):
-            at = self.at(kind, figure)
-            [before] = struct.unpack_from("=Q", self.path.read_bytes(), at)
-            self.write(at, before + round(amount))
+        with fsyncpage.opened(self.path) as page:
+            page.words[fsyncpage.word(kind, fsyncpage.FSYNCS)] += count
+            page.words[fsyncpage.word(kind, fsyncpage.FSYNC_NS)] += round(count * took_ms * 1e6)
+            page.words[fsyncpage.word(kind, fsyncpage.DELAYED_NS)] += round(count * delayed_ms * 1e6)
 
     def write(self, at: int, value: int) -> None:
-        with open(self.path, "r+b") as file:
-            file.seek(at)
-            file.write(struct.pack("=Q", value))
+        with fsyncpage.opened(self.path) as page:
+            page.words[at] = value
 
-    def read(self, at: int) -> int:
-        """The word at this place."""
-        return int(struct.unpack_from("=Q", self.path.read_bytes(), at)[0])
-
-    def at(self, kind: str, figure: int) -> int:
-        return 8 * int(fsyncpage.word(kind, figure))
+    def asked_us(self, figure: int) -> dict[str, int]:
+        """A delay or jitter by kind of file."""
+        words = struct.unpack("=512Q", self.path.read_bytes())
+        return {kind: words[fsyncpage.word(kind, figure)] for kind in fsyncpage.KINDS}
 
     def delays_us(self) -> set[int]:
-        content = self.path.read_bytes()
-        return {
-            struct.unpack_from("=Q", content, self.at(kind, fsyncpage.DELAY_US))[0]
-            for kind in fsyncpage.KINDS
-        }
+        return set(self.asked_us(fsyncpage.DELAY_US).values())
 
 
 @pytest.fixture
@@ -184,7 +173,7 @@ async def test_delay_and_jitter_are_written_for_every_kind(
     state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms, jitter_ms=1.5))
     assert held.delays_us() == {delay_us}
     assert (state.delay_ms, state.jitter_ms) == (delay_ms, 1.5)
-    assert {held.read(held.at(kind, fsyncpage.JITTER_US)) for kind in fsyncpage.KINDS} == {1500}
+    assert set(held.asked_us(fsyncpage.JITTER_US).values()) == {1500}
     assert disk_of(held).state().delay_ms == delay_ms
 
 
@@ -213,8 +202,8 @@ async def test_a_fault_adds_to_the_delay_and_leaves_it_as_it_is(held: Page) -> N
 async def test_a_fault_is_taken_back_from_a_server_that_is_down(page: Page) -> None:
     """Else a stalled source that was replaced could not be mended before it is back."""
     page.make()
-    page.write(8 * fsyncpage.STALL_US, 200_000)
-    page.write(8 * fsyncpage.FULL, 1)
+    page.write(fsyncpage.STALL_US, 200_000)
+    page.write(fsyncpage.FULL, 1)
     room = disk_of(page)
     with pytest.raises(tool.Refused):
         await room.change(wire.SetDisk(stall_ms=10))
@@ -243,7 +232,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
     assert room.state().measured_ms == pytest.approx(21)
     room._window.close_interval(fsyncpage_figures(held))
     assert room.state().measured_ms == pytest.approx(21)
-    held.write(held.at("other", fsyncpage.DELAY_US), 0)
+    held.write(fsyncpage.word("other", fsyncpage.DELAY_US), 0)
     assert room.state().measured_ms is None
     held.make()
     assert room.state().measured_ms is None
@@ -271,15 +260,17 @@ async def test_redo_and_binlog_can_have_delays_of_their_own(held: Page) -> None:
     assert (state.redo_delay_ms, state.binlog_delay_ms) == ("auto", "auto")
     state = await room.change(wire.SetDisk(redo_delay_ms=0, binlog_delay_ms=20))
     assert (state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms) == (5, 0, 20)
-    asked = {kind: held.read(held.at(kind, fsyncpage.DELAY_US)) for kind in fsyncpage.KINDS}
-    assert asked == dict.fromkeys(fsyncpage.KINDS, 5000) | {"redo": 0, "binlog": 20_000}
+    assert held.asked_us(fsyncpage.DELAY_US) == dict.fromkeys(fsyncpage.KINDS, 5000) | {
+        "redo": 0,
+        "binlog": 20_000,
+    }
     held.sync("redo", 2, took_ms=1)
     held.sync("binlog", 1, took_ms=1, delayed_ms=20)
     assert room.state().measured_by_kind_ms == {"redo": pytest.approx(1), "binlog": pytest.approx(21)}
     state = await room.change(wire.SetDisk(delay_ms=7))
     assert (state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms) == (7, 0, 20)
     state = await room.change(wire.SetDisk(redo_delay_ms="auto"))
-    assert (state.redo_delay_ms, held.read(held.at("redo", fsyncpage.DELAY_US))) == ("auto", 7000)
+    assert (state.redo_delay_ms, held.asked_us(fsyncpage.DELAY_US)["redo"]) == ("auto", 7000)
 
 
 async def test_samples_are_taken_by_themselves_and_end_with_it(

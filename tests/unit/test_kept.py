@@ -111,58 +111,60 @@ def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("roster", "wanted", "joined"),
     [
-        pytest.param(
+        (  # all links of a group have one value, and so have the new ones
             GROUP,
             {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 20},
             {"rtt@db4": 20, "rtt@db2:db4": 20, "rtt@db3:db4": 20},
-            id="all links of a group have one value, and so have the new ones",
         ),
-        pytest.param(
+        (  # one link is farther: that stays its own
             GROUP,
             {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 80},
             {"rtt@db4": 20, "rtt@db2:db4": 20, "rtt@db3:db4": 20},
-            id="one link is farther: that stays its own",
         ),
-        pytest.param(
+        (  # every link has a value of its own: nobody's value
             GROUP,
             {"rtt@db2": 10, "rtt@db3": 20, "rtt@db2:db3": 80},
             {},
-            id="every link has a value of its own: nobody's value",
         ),
-        pytest.param(
+        (  # nobody joins behind a partition
             GROUP,
             {"partition@db2": "both", "partition@db3": "both", "partition@db2:db3": "both"},
             {},
-            id="nobody joins behind a partition",
         ),
-        pytest.param(
+        (  # one member has a setting of its own
             GROUP,
             {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 7, "wsrep_sync_wait@db3": 1},
             {"wsrep_sync_wait@db4": 1},
-            id="one member has a setting of its own",
         ),
-        pytest.param(
-            Roster(("db1", "db2", "db4"), "db1"), {"rtt@db2": 85}, {"rtt@db4": 85}, id="the only replica's"
+        (  # the only replica's
+            Roster(("db1", "db2", "db4"), "db1"),
+            {"rtt@db2": 85},
+            {"rtt@db4": 85},
         ),
-        pytest.param(REPLICAS, {"rtt@db2": 20, "rtt@db3": 85}, {}, id="one of two is no more than half"),
-        pytest.param(GROUP, {"rtt@db2": 20, "rtt@db3": 20}, {}, id="one link was never asked for anything"),
-        pytest.param(
+        (  # one of two is no more than half
+            REPLICAS,
+            {"rtt@db2": 20, "rtt@db3": 85},
+            {},
+        ),
+        (  # one link was never asked for anything
+            GROUP,
+            {"rtt@db2": 20, "rtt@db3": 20},
+            {},
+        ),
+        (  # a setting of all members
             GROUP,
             {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 1, "wsrep_sync_wait@db3": 1},
             {"wsrep_sync_wait@db4": 1},
-            id="a setting of all members",
         ),
-        pytest.param(
+        (  # replicas have links to the source alone, and the source's settings are its own
             REPLICAS,
             {"rtt@db2": 85.0, "rtt@db3": 85.0, "jitter@db2": 2.0, "sync_binlog": 0},
             {"rtt@db4": 85.0},
-            id="replicas have links to the source alone, and the source's settings are its own",
         ),
-        pytest.param(
+        (  # what was asked of a node that had been there before stays
             REPLICAS,
             {"rtt@db2": 85.0, "rtt@db3": 85.0, "rtt@db4": 1.0},
             {},
-            id="what was asked of a node that had been there before stays",
         ),
     ],
 )
