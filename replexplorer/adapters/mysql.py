@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer.core.dialect.question import LOOK_AT_ONCE, Row
-from replexplorer.core.errors import ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.errors import NoAnswerInTime, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.text import one_line
 from replexplorer.ports import NodeAddress
 
@@ -196,7 +196,7 @@ class ControlConnection:
             async with asyncio.timeout(deadline_s), self._lock:
                 return await self._run(statement, args)
         except TimeoutError:
-            raise ServerUnreachable(f"{self.node} did not answer within {deadline_s:g} s") from None
+            raise NoAnswerInTime(f"{self.node} did not answer within {deadline_s:g} s") from None
 
     async def _run(self, statement: str, args: Sequence[Any]) -> Sequence[Row]:
         """Run a statement under the lock."""

@@ -93,3 +93,7 @@ class ServerUnreachable(StackUnavailable):
     """No login to the server succeeds, or the connection was lost."""
 
     code = "unreachable"
+
+
+class NoAnswerInTime(ServerUnreachable):
+    """The server did not answer before a deadline: whether it runs is not known."""

@@ -457,8 +457,11 @@ class Driving:
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""
         logins = self._fleet.logins
-        view = (await self._state.look_at_source()).view
+        sample = await self._state.look_at_source()
+        view = sample.view
         if not view.reachable or view.host is None or view.port is None:
+            if sample.late is not None:
+                raise ServerUnreachable(sample.late, "try again")
             raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
         readers = {
             each.name: (each.host, each.port)

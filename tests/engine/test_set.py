@@ -548,6 +548,16 @@ async def test_what_needs_a_dead_server_is_refused_and_changes_nothing(
         await turn(session, "sync_binlog=1")
 
 
+async def test_a_server_that_runs_and_does_not_answer_in_time_is_not_said_to_be_down(
+    world: World, session: Session
+) -> None:
+    usual_s, world.primary.statement_s = world.primary.statement_s, 30
+    with pytest.raises(StackUnavailable, match="db1 did not answer within 2 s: try again"):
+        await turn(session, "sync_binlog=0")
+    world.primary.statement_s = usual_s
+    assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
+
+
 async def test_a_resize_of_the_buffer_pool_is_waited_for_but_not_for_ever(
     world: World, session: Session
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from replexplorer.core.errors import NoAnswerInTime, ServerRefused
 from tests.fakes.server import FakeServer, Session
 
 LOGIN_S = 0.003
@@ -42,7 +42,7 @@ class FakeSql:
             async with asyncio.timeout(deadline_s), self._lock:
                 return await self._run(statement)
         except TimeoutError:
-            raise ServerUnreachable(f"{self.node} did not answer within {deadline_s:g} s") from None
+            raise NoAnswerInTime(f"{self.node} did not answer within {deadline_s:g} s") from None
 
     async def _run(self, statement: str) -> Sequence[Row]:
         if self.session is None or self.session.lost:

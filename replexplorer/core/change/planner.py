@@ -52,6 +52,8 @@ class Observed:
     doubtful: frozenset[KnobName] = frozenset()
     """Knobs that have the asked value and whose effect is not seen: asked for again, they are carried
     out again."""
+    late: Mapping[str, str] = field(default_factory=dict)
+    """Nodes whose server runs and did not answer in time, each in words."""
     appliers_off: frozenset[str] = frozenset()
     """Replicas whose applier does not run, so that it is not started behind the operator's back."""
     detached: frozenset[str] = frozenset()
@@ -319,6 +321,8 @@ class _Planner:
         try:
             return self.observed.servers[node]
         except KeyError:
+            if (late := self.observed.late.get(node)) is not None:
+                raise StackUnavailable(late, "try again") from None
             raise StackUnavailable(f"{node} is down", self.observed.mended_by) from None
 
     def _check(self, name: KnobName, value: Value) -> None:

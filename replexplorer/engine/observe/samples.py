@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from replexplorer.core.dialect.dialect import Threads
 from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect, flavour_of
 from replexplorer.core.dialect.question import Question
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.errors import NoAnswerInTime, ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, LinkView, contradiction, installed
@@ -63,6 +63,8 @@ class NodeSample:
     """The host that it replicates from, as it was configured; None: from none."""
     refuses_writes: bool | None = None
     """`super_read_only` is on; None where the server has no such switch."""
+    late: str | None = None
+    """That its server runs and did not answer in time, in words; None where that is not why."""
 
     @property
     def counters(self) -> Sample:
@@ -80,9 +82,11 @@ async def sample_node(
         if is_new and await answers(member.poll, within_s=_LOGIN_WITHIN_S):
             member.probed = await probe(member.poll)
         return await _sample_reachable(member, at_s, before, with_gtids)
-    except ReplexplorerError:
+    except ReplexplorerError as error:
         reachable = member.probed is not None and await answers(member.poll)
-        return NodeSample(at_s, bare_view(member, reachable=reachable))
+        is_late = isinstance(error, NoAnswerInTime) and member.address.server_running
+        view = bare_view(member, reachable=reachable)
+        return NodeSample(at_s, view, late=error.message if is_late else None)
 
 
 def standing_of(fleet: Fleet, sample: NodeSample) -> Standing:

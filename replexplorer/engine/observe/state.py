@@ -539,6 +539,7 @@ class StackState:
             values={**bare, **{name: self.effective_value(name) for name in self._all_names()}, **own_load},
             replicas=self.fleet.replica_names,
             servers=up,
+            late={placed(name): sample.late for name, sample in self.samples.items() if sample.late},
             semi_sync_clients=self.protection().replicas_acking if self.source_sample else None,
             registered={
                 name: sample.status.replica_registered
