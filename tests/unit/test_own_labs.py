@@ -9,7 +9,6 @@ import pytest
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import Length, Phase, PhaseResult, Published
-from replexplorer.core.experiment.relations import Claim, Found
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats import paths
@@ -95,12 +94,6 @@ def test_it_is_judged_by_its_comparisons(file: Path, semi_us: int, semi_tps: flo
     kept = f"{semi_tps:.4g} < 500"
     broken = f"found {semi_tps:.4g}; less than 500 would hold"
     assert relations[1].evidence == (kept if held[1] else broken)
-
-
-def test_what_was_not_measured_holds_nothing() -> None:
-    phase = Phase("a", (), Length(1), Length(1), ProtectionState.OFF, "")
-    relation = Claim("x", "a.fsync_ms", 0, ">=").judge(Found({"a": result(phase, 1000, 1.0)}))
-    assert (relation.holds, relation.evidence) == (False, "a.fsync_ms was not measured")
 
 
 MISTAKES = [

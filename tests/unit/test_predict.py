@@ -93,19 +93,9 @@ def test_for_people(capsys: pytest.CaptureFixture[str], snapshot: object) -> Non
     assert capsys.readouterr() == (snapshot, "")
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("clints=3", "unknown knob 'clints': did you mean clients?"),
-        ("rtt@db3=5", "no node 'db3' in this stack"),
-        ("clients=0", "clients=0 commits nothing"),
-    ],
-)
-def test_a_wrong_value_is_refused_as_set_refuses_it(
-    capsys: pytest.CaptureFixture[str], word: str, message: str
-) -> None:
-    assert main(["predict", word]) == 2
-    assert capsys.readouterr().err.startswith(f"replexplorer: {message}")
+def test_without_a_client_nothing_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "clients=0"]) == 2
+    assert capsys.readouterr().err.startswith("replexplorer: clients=0 commits nothing")
 
 
 def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(

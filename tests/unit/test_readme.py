@@ -21,7 +21,13 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def drawn(name: str, what: str) -> str:
+    """What stands in a page of the docs between the comments that begin and end it."""
+    [found] = re.findall(rf"<!-- {what}: .*? -->\n(.*?)<!-- end of {what} -->", page(name), re.DOTALL)
+    return str(found).strip()
 
 
 def table_of(rows: Iterable[tuple[str, ...]], *heads: str) -> str:
@@ -51,30 +57,26 @@ def keys_markdown() -> str:
 
 
 def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
-    _, _, rest = page("knobs.md").partition("<!-- knobs: drawn from the catalogue -->\n")
-    table, _, _ = rest.partition("<!-- end of knobs -->")
+    table = drawn("knobs", "knobs")
     rows = [(f"`{k.key}`", describe_range(k), default_words(k), k.help) for k in BY_KEY.values()]
     wanted = table_of(rows, "knob", "values", "default", "what it does")
-    assert table.replace("|---|---|---|---|", "| --- | --- | --- | --- |").strip() == wanted
+    assert table.replace("|---|---|---|---|", "| --- | --- | --- | --- |") == wanted
 
 
 def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
-    _, _, rest = page("faults.md").partition("<!-- faults: drawn from the code -->\n")
-    table, _, _ = rest.partition("<!-- end of faults -->")
+    table = drawn("faults", "faults")
     rows = [(f"`{kind.form}`", kind.does, kind.without_node, kind.undone) for kind in KINDS]
-    assert table.strip() == table_of(rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
+    assert table == table_of(rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
 
 
 def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
-    _, _, rest = page("keys.md").partition("<!-- keys: drawn from the actions -->\n")
-    table, _, _ = rest.partition("<!-- end of keys -->")
-    assert table.strip() == keys_markdown(), "paste it"
+    table = drawn("keys", "keys")
+    assert table == keys_markdown(), "paste it"
 
 
 def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:
-    _, _, rest = page("model.md").partition("<!-- prediction: drawn from the shipped calibration -->\n")
-    table, _, _ = rest.partition("<!-- end of prediction -->")
-    assert table.strip() == validation_markdown(shipped_calibration()), (
+    table = drawn("model", "prediction")
+    assert table == validation_markdown(shipped_calibration()), (
         "`python -m bench.calibration` writes bench.prediction_tables.validation_markdown()"
     )
     assert str(shipped_calibration().calibration.validation) in README

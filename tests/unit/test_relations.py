@@ -100,6 +100,7 @@ def test_a_failed_relation_says_what_was_found_and_what_would_hold(snapshot: obj
         Claim("x", "a.tps - b.tps", "b.tps", says="{ratio:.3f}", least=0.9, most=1.1),
         Claim("x", "a.tps - b.tps / b.tps", 2, says="{ratio:.1f}", least=0.9),
         Claim("x", "a.lag, s", 1, "=="),
+        Claim("x", "a.fsync_ms", 0, ">="),
         Claim("x", "a.found - it.tps", 1, "=="),
         Claim("x", "a - b.tps", 7, "=="),
         # a figure that is only shown is not said to hold

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -154,15 +155,6 @@ def test_a_table_leaves_columns_out_where_the_terminal_is_too_narrow() -> None:
     assert plain_text(report, 3).count("NAME") == 1, "what has no rank stays"
 
 
-def test_a_run_on_several_systems_keeps_the_session_of_each(tmp_path: Path) -> None:
-    recorded = tmp_path / "a.rxs"
-    recorded.write_bytes(b"recorded")
-    told = write(tmp_path, parts={"async": str(recorded), "galera": str(recorded)})
-    assert told.endswith("session-async.rxs and session-galera.rxs")
-    assert (tmp_path / "session-galera.rxs").read_bytes() == b"recorded"
-    assert (tmp_path / "session-galera.rxs").stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.parametrize("form", [markdown, plain_text])
 def test_a_lab_s_report(form: Callable[[Report], str], snapshot: object) -> None:
     """The terminal does not show how to run it again: whoever runs it has just typed it."""
@@ -178,16 +170,22 @@ def test_an_unknown_value_is_a_gap_and_no_value_is_no_chart() -> None:
     assert bar_chart("TPS", "a second", [("a", [("measured", None)])]) == ""
 
 
-def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
-    directory = report_directory(str(tmp_path / "new"))
-    assert directory is not None
-    told = write(directory)
-    assert told == f"wrote {directory}/report.md, report.html and result.json"
-    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
-        "report.html",
-        "report.md",
-        "result.json",
-    ]
+def test_the_files_are_written_with_each_systems_session_and_the_file_of_a_lab_of_ones_own(
+    tmp_path: Path,
+) -> None:
+    recorded, own, directory = tmp_path / "a.rxs", tmp_path / "mine.toml", tmp_path / "new"
+    recorded.write_bytes(b"recorded")
+    own.write_text("title = 'Mine'\n")
+    assert report_directory(str(directory)) == directory
+    assert write(directory) == f"wrote {directory}/report.md, report.html and result.json"
+    told = write(directory, own=own, parts={"async": str(recorded), "galera": str(recorded)})
+    assert told.endswith("session-async.rxs and session-galera.rxs")
+    assert (directory / "session-galera.rxs").read_bytes() == b"recorded"
+    assert (directory / "mine.toml").read_text() == own.read_text()
+    assert {"report.html", "report.md", "result.json"} < set(os.listdir(directory))
+
+
+def test_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in (str(tmp_path / "file" / "below"), "/proc"):
         with pytest.raises(UsageError, match=f"cannot write {name}: "):
@@ -207,14 +205,6 @@ def test_the_same_can_be_run_again_by_somebody_else(words: str, elsewhere: str) 
     """It used to name the stack and the paths of whoever ran it."""
     args = arguments.parse(["lab", "run", *words.split(), "--report", "/tmp/x", "--json"])
     assert " ".join(command_of(LABS, args)) == f"replexplorer lab run {elsewhere}"
-
-
-def test_a_report_has_the_file_of_a_lab_of_one_s_own(tmp_path: Path) -> None:
-    own, directory = tmp_path / "mine.toml", tmp_path / "report"
-    own.write_text("title = 'Mine'\n")
-    directory.mkdir()
-    write(directory, own=own)
-    assert (directory / "mine.toml").read_text() == own.read_text()
 
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

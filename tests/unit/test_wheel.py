@@ -98,4 +98,4 @@ def test_the_installed_program_finds_what_ships(scripts: Path) -> None:
     assert len(lines) == 4
     for line in lines:
         assert line.startswith(home)
-        assert Path(line).is_file()
+        assert Path(line).exists()
