@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import asyncmy
 
+from replexplorer.core.event import Event
 from replexplorer.core.tick import Tick
 
 T = TypeVar("T")
@@ -79,3 +80,11 @@ async def until_tick(
     except TimeoutError:
         raise AssertionError(f"not within {within_s:g} s: {what}; {tick}") from None
     raise AssertionError(f"the ticks ended before {what}; {tick}")
+
+
+async def told(session: Ticking, text: str, *, within_s: float = 30.0) -> Event:
+    """The first event with this text in it."""
+    tick = await until_tick(
+        session, lambda tick: any(text in event.text for event in tick.events), text, within_s=within_s
+    )
+    return next(event for event in tick.events if text in event.text)

@@ -15,6 +15,7 @@ from replexplorer.core.server.truth import ApplierSample, Behind, CrossCheck, Se
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.observe.samples import NodeSample
 from replexplorer.engine.observe.window import SampleWindow
+from tests.fakes.load import interval_of
 
 TPS = 100
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
@@ -39,11 +40,8 @@ def sample(at_s: float, *, tps: float = TPS, uuid: str = "u", booted_s: float = 
 
 
 def interval(start_s: float, seconds: float = 0.5, *, tps: float = TPS) -> Interval:
-    service = Histogram.of([10_000] * round(tps * seconds))
-    return Interval(
-        start_s, start_s + seconds, service, errors=0, unknown=0, reconnects=0, clients=1, connected=1,
-        workload="insert", writes=round(tps * seconds),
-    )  # fmt: skip
+    commits = round(tps * seconds)
+    return interval_of(start_s, [10_000] * commits, seconds, writes=commits)
 
 
 def lookback(seconds: float, *, tps: float = TPS) -> SampleWindow:

@@ -15,7 +15,7 @@ from replexplorer.engine.session import Spectator
 from tests.fakes.clock import until
 from tests.fakes.world import World, tasks_left
 from tests.turning import turn
-from tests.waiting import load_runs, until_tick
+from tests.waiting import load_runs, told, until_tick
 
 
 @asynccontextmanager
@@ -26,11 +26,6 @@ async def watching(world: World, *, patient: bool = False) -> AsyncIterator[Spec
         yield spectator
     finally:
         assert await spectator.close() == ""
-
-
-async def told(spectator: Spectator, text: str) -> Event:
-    tick = await until_tick(spectator, lambda tick: any(text in event.text for event in tick.events))
-    return next(event for event in tick.events if text in event.text)
 
 
 async def test_the_driver_s_load_knobs_marks_and_selection_are_seen_once(world: World) -> None:

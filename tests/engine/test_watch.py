@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.event import Event, Severity
+from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Desired
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
@@ -16,17 +16,9 @@ from replexplorer.ports import UpOptions
 from tests.fakes.clock import until
 from tests.fakes.world import World
 from tests.turning import turn
-from tests.waiting import load_runs, until_tick
+from tests.waiting import load_runs, told, until_tick
 
 REQUESTS = ("semi_sync=on", "sync_binlog=0", "rtt=20", "sync_relay_log=1")
-
-
-async def told(session: Session, text: str, within_s: float = 30) -> Event:
-    """The event with this text in it, once it has come."""
-    tick = await until_tick(
-        session, lambda tick: any(text in event.text for event in tick.events), within_s=within_s
-    )
-    return next(event for event in tick.events if text in event.text)
 
 
 LOST = ("semi_sync on", "sync_binlog 0")
@@ -197,7 +189,7 @@ async def test_another_app_s_long_change_is_not_taken_for_a_hand_s(world: World,
         with pytest.raises(RolledBack):
             await turn(other, "sync_binlog=5", "innodb_flush_log_at_timeout=3")
         world.restart("db1")
-        await told(tui, "re-applied: ", 60)
+        await told(tui, "re-applied: ", within_s=60)
         await asyncio.sleep(20)
         assert seen == []
 

@@ -84,12 +84,9 @@ class World:
         self.recorder: FakeRecorder | None = None
         """Where sessions are recorded; None: they are not."""
         self.sqls: list[FakeSql] = []
-        self.agents: list[FakeAgent] = []
         self.loads: list[FakeLoadProcess] = []
         self.boot_roles: BootRoles | None = None
         """What servers are when they start; None: as they were made."""
-        self.hosts: Sequence[HostView] = ()
-        """Where the nodes are; none: on this machine."""
         self.keepers: set[str] | None = None
         """Nodes whose agents keep what all apps share; None: all."""
         self.moved: dict[str, str] = {}
@@ -342,11 +339,6 @@ class World:
             self.sqls.append(connection)
             return connection
 
-        def agent(node: str) -> FakeAgent:
-            bridge = FakeAgent(self.sidecars[node], pid)
-            self.agents.append(bridge)
-            return bridge
-
         def load(_: Reporter) -> FakeLoadProcess:
             process = FakeLoadProcess(self.commit, self._changing)
             process.start_failure, self.load_failure = self.load_failure, None
@@ -358,7 +350,7 @@ class World:
         return Outside(
             FakeProvider(self),
             sql,
-            agent,
+            lambda node: FakeAgent(self.sidecars[node], pid),
             load,
             VirtualClock(),
             record,
@@ -539,7 +531,7 @@ class FakeProvider:
 
     async def hosts(self) -> Sequence[HostView]:
         """See `ports.Provider`."""
-        return self._world.hosts
+        return ()
 
     async def credentials(self) -> Credentials:
         """See `ports.Provider`."""
