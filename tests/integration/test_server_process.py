@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import asyncmy
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
@@ -20,7 +19,6 @@ Faults = tuple[Callable[[ServerProcess], Awaitable[None]], ...]
 
 KILL, STOP, PAUSE = (lambda p: p.kill()), (lambda p: p.stop()), (lambda p: p.pause())
 FAULTS: dict[str, Faults] = {
-    "killed": (KILL, KILL),
     "stopped": (STOP, STOP),
     "frozen": (PAUSE, PAUSE),
     "frozen, then killed": (PAUSE, KILL),
@@ -84,17 +82,3 @@ async def test_what_an_ended_server_cannot_do_is_said(live_stack: LiveStack) -> 
     await live_stack.ready()
     with pytest.raises(StackUnavailable, match="nowhere has no server"):
         await live_stack.stack.server_process("nowhere").kill()
-
-
-async def test_a_killed_server_loses_its_connections_and_a_stopped_one_its_clients_politely(
-    live_stack: LiveStack,
-) -> None:
-    process = live_stack.stack.server_process("db1")
-    for end in (process.kill, process.stop):
-        uptime = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'Uptime'"
-        async with live_stack.session("db1") as cursor:
-            await end()
-            with pytest.raises((asyncmy.errors.Error, OSError, asyncio.IncompleteReadError)):
-                await cursor.execute(uptime)
-        await process.start()
-        await live_stack.ready()
