@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -54,7 +55,10 @@ compare x y --duration 0
 """
 
 
-def test_wrong_words_need_no_stack(capsys: pytest.CaptureFixture[str], snapshot: object) -> None:
+def test_wrong_words_need_no_stack(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
     told = {}
     for words in MISTAKES.splitlines():
         assert main(["--stack", "never-was", *words.split(), "--json"]) == UsageError.exit_code, words
