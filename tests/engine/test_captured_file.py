@@ -352,33 +352,41 @@ def history(
     return found
 
 
-def test_transactions_are_seen_from_begin_to_commit() -> None:
-    words = ["A", "commit", "begin", "A", "B", "B", "commit", "c", "begin", "D", "rollback", "begin", "A"]
-    run = history(1, *words, transaction=0)
-    found = seen_whole([run], NAMES)
-    assert found == Counter(
-        {
-            TransactionShape((A, B, B), True): 1,
-            TransactionShape((C,)): 1,
-            TransactionShape((D,), True, is_rolled_back=True): 1,
-        }
-    )
+WORDS = ["A", "commit", "begin", "A", "B", "B", "commit", "c", "begin", "D", "rollback", "begin", "A"]
 
 
-def test_a_history_that_lacks_an_end_makes_no_transaction_of_two() -> None:
-    torn = [
-        *history(1, "begin", "A", first=1, transaction=1),
-        *history(1, "d", "B", "commit", first=20, transaction=18),
-    ]
-    found = seen_whole([torn], NAMES)
-    assert found == Counter({TransactionShape((D,)): 1})
-
-
-def test_a_transaction_whose_begin_was_not_seen_is_not_whole() -> None:
-    whole = history(1, "begin", "A", "B", "commit", transaction=2)
-    cut = history(2, "d", "commit", "B", "commit", "d", first=50, transaction=49)
-    found = seen_whole([whole, cut], NAMES)
-    assert found == Counter({TransactionShape((A, B), True): 1, TransactionShape((D,)): 2})
+@pytest.mark.parametrize(
+    ("runs", "whole"),
+    [
+        (
+            [history(1, *WORDS, transaction=0)],
+            {
+                TransactionShape((A, B, B), True): 1,
+                TransactionShape((C,)): 1,
+                TransactionShape((D,), True, is_rolled_back=True): 1,
+            },
+        ),
+        (
+            [
+                history(1, "begin", "A", transaction=1)
+                + history(1, "d", "B", "commit", first=20, transaction=18)
+            ],
+            {TransactionShape((D,)): 1},
+        ),
+        (
+            [
+                history(1, "begin", "A", "B", "commit", transaction=2),
+                history(2, "d", "commit", "B", "commit", "d", first=50, transaction=49),
+            ],
+            {TransactionShape((A, B), True): 1, TransactionShape((D,)): 2},
+        ),
+    ],
+    ids=["from begin to commit", "a history lacks an end", "a begin was not seen"],
+)
+def test_only_whole_transactions_are_seen(
+    runs: list[list[SeenStatement]], whole: dict[TransactionShape, int]
+) -> None:
+    assert seen_whole(runs, NAMES) == whole
 
 
 def test_a_history_that_was_overwritten_while_it_was_read_is_left_out() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.engine.fleet import Fleet
-from tests.fakes.world import World
+from tests.fakes.world import TWO_REPLICAS, World
 
 
 async def test_without_a_stack_there_is_one_clear_line() -> None:
@@ -27,10 +27,8 @@ async def fleet(world: World) -> Fleet:
     return fleet
 
 
-async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
-    world = World(replicas=2)
-    fleet = Fleet(world.outside())
-    await fleet.discover()
+@TWO_REPLICAS
+async def test_members_are_the_nodes_in_their_order_and_stay(world: World, fleet: Fleet) -> None:
     members = dict(fleet.members)
     assert list(members) == ["db1", "db2", "db3"]
     assert fleet.replica_names == ("db2", "db3")
@@ -56,10 +54,8 @@ async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed(
     assert list(fleet.members) == ["db1", "db2"]
 
 
-async def test_while_members_are_exchanged_the_primary_never_is_missing() -> None:
-    world = World(replicas=2)
-    fleet = Fleet(world.outside())
-    await fleet.discover()
+@TWO_REPLICAS
+async def test_while_members_are_exchanged_the_primary_never_is_missing(world: World, fleet: Fleet) -> None:
     world.moved = {"db1": "10.0.0.97", "db2": "10.0.0.98"}
     discovering = asyncio.create_task(fleet.discover())
     while not discovering.done():

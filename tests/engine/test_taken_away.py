@@ -10,7 +10,6 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, TakenAway
 from replexplorer.core.load.interval import Measurement
 from replexplorer.engine.load import measure
-from replexplorer.engine.session import Session
 from tests.fakes.world import CREATING_S, World, tasks_left
 
 
@@ -104,16 +103,3 @@ async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had(world: Worl
         assert caught.value.exit_code == 4
         assert had.commits > 0
         assert had.duration_s == pytest.approx(5, abs=1.5)
-
-
-async def test_a_dashboards_load_goes_on_when_the_stack_is_there_again(world: World, tui: Session) -> None:
-    await asyncio.sleep(2)
-    world.remove()
-    await asyncio.sleep(5)
-    assert tui.load.lost == "stack 'default' was removed"
-    world.exists = True
-    world._make()
-    await asyncio.sleep(10)
-    assert tui.load.lost is None
-    assert tui.load.is_running
-    assert (await measure(tui.load, tui.outside.clock, duration_s=2)).commits > 0

@@ -261,6 +261,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven(world: W
     world.remove()
     await until_tick(tui, lambda tick: tick.state == "down")
     await asyncio.sleep(30)
+    assert tui.load.lost == "stack 'default' was removed"
     await tui.outside.provider.up(UpOptions(), lambda *_: None)
     event = await told(tui, "created again")
     assert event.severity is Severity.WARN
@@ -273,6 +274,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven(world: W
     await until(lambda: world.running_loads() == 1)
     assert world.loads[-1].target is not None
     assert world.loads[-1].target.password == world.credentials.dsn_password
+    assert tui.load.lost is None
     with pytest.raises(UsageError, match="nothing to undo"):
         await tui.console.undo()
     await turn(tui, "semi_sync=on")
