@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +148,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Machine:
     """A datadir, its server, and the plug."""
 
-    def __init__(self, built: Path, data: Path, bytes_: int = JOURNAL_BYTES) -> None:
-        self._built, self.data, self._bytes = built, data, bytes_
+    def __init__(self, built: Path, data: Path) -> None:
+        self._built, self.data = built, data
         self._journals = 0
         self.start()
 
@@ -166,11 +165,11 @@ class Machine:
         )
         assert self._say() == "ready"
 
-    def keep(self, *kinds: str) -> None:
+    def keep(self, bytes_: int = JOURNAL_BYTES) -> None:
         """Begin a journal."""
         self._journals += 1
         with page_of.opened(self.data / "disk.page") as page:
-            page.ask_for_journal(self._journals, self._bytes, kinds or LOGS)
+            page.ask_for_journal(self._journals, bytes_, LOGS)
 
     def run(self, verb: str, name: str, at: int = 0, length: int = 0, value: int = 0) -> Path:
         """Do this to a file of the datadir."""
@@ -205,19 +204,12 @@ class Machine:
 
 
 @pytest.fixture
-def machine(built: Path, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
-    """Make a machine whose journal is on, each in a datadir of its own."""
-    with ExitStack() as stack:
-
-        def made(bytes_: int = JOURNAL_BYTES) -> Machine:
-            data = tmp_path / f"data{random.getrandbits(32)}"
-            data.mkdir()
-            one = Machine(built, data, bytes_)
-            stack.callback(one.kill)
-            one.keep()
-            return one
-
-        yield made
+def one(built: Path, tmp_path: Path) -> Iterator[Machine]:
+    """A machine whose journal is on."""
+    made = Machine(built, tmp_path)
+    made.keep()
+    yield made
+    made.kill()
 
 
 BEFORE = b"a" * 10_000
@@ -229,8 +221,7 @@ def prepared(one: Machine, name: str = LOG) -> Path:
     return one.run("sync", name)
 
 
-def test_a_file_is_found_under_its_new_name(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_a_file_is_found_under_its_new_name(one: Machine) -> None:
     path = prepared(one)
     one.append(b"b")
     one.run("rename", LOG)
@@ -239,8 +230,7 @@ def test_a_file_is_found_under_its_new_name(machine: Callable[..., Machine]) -> 
     assert Path(f"{path}.renamed").read_bytes() == BEFORE
 
 
-def test_a_reused_inode_is_another_file(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_a_reused_inode_is_another_file(one: Machine) -> None:
     for number in range(20):
         prepared(one, f"binlog.{number:06}")
         one.append(b"b", f"binlog.{number:06}")
@@ -251,16 +241,14 @@ def test_a_reused_inode_is_another_file(machine: Callable[..., Machine]) -> None
     assert path.read_bytes() == b"written by nobody that is watched"
 
 
-def test_files_of_other_kinds_are_left_alone(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_files_of_other_kinds_are_left_alone(one: Machine) -> None:
     path = prepared(one, "t.ibd")
     one.append(b"b", "t.ibd")
     assert one.cut()["files"] == []
     assert path.read_bytes() == BEFORE + b"b" * 10
 
 
-def test_it_can_begin_and_end_while_the_server_runs(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_it_can_begin_and_end_while_the_server_runs(one: Machine) -> None:
     path = one.append(b"b")
     with page_of.opened(one.data / "disk.page") as page:
         page.ask_for_journal(0, 0, ())
@@ -271,8 +259,7 @@ def test_it_can_begin_and_end_while_the_server_runs(machine: Callable[..., Machi
     assert path.read_bytes() == b"b" * 10 + b"c" * 10
 
 
-def test_a_second_rollback_finds_nothing(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_a_second_rollback_finds_nothing(one: Machine) -> None:
     path = prepared(one)
     one.append(b"b")
     one.cut()
@@ -281,8 +268,7 @@ def test_a_second_rollback_finds_nothing(machine: Callable[..., Machine]) -> Non
     assert path.read_bytes() == b"afterwards"
 
 
-def test_a_running_server_is_not_rolled_back(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_a_running_server_is_not_rolled_back(one: Machine) -> None:
     prepared(one)
     with pytest.raises(powercut.Unusable, match="still runs"):
         powercut.cut(one.data, "strict", age_s=0, seed=0, now_s=0)
@@ -298,8 +284,8 @@ def test_without_a_journal_nothing_is_rolled_back(built: Path, tmp_path: Path) -
         one.cut()
 
 
-def test_where_there_is_no_room_a_file_s_writes_count_as_on_the_disk(machine: Callable[..., Machine]) -> None:
-    one = machine(bytes_=4096 + 512 * 64 + 2 * 65536)
+def test_where_there_is_no_room_a_file_s_writes_count_as_on_the_disk(one: Machine) -> None:
+    one.keep(4096 + 512 * 64 + 2 * 65536)
     path = prepared(one)
     for value in b"bcdefgh":
         one.run("pwrite", LOG, 0, 10_000, value)
@@ -311,8 +297,7 @@ def test_where_there_is_no_room_a_file_s_writes_count_as_on_the_disk(machine: Ca
     assert survived < set(b"abcdefghi")
 
 
-def test_an_aged_cut_keeps_what_was_written_long_before(machine: Callable[..., Machine]) -> None:
-    one = machine()
+def test_an_aged_cut_keeps_what_was_written_long_before(one: Machine) -> None:
     path = prepared(one)
     one.run("pwrite", LOG, 0, 10, ord("b"))
     first_s = powercut.time.time()
@@ -324,10 +309,7 @@ def test_an_aged_cut_keeps_what_was_written_long_before(machine: Callable[..., M
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_torn_cut_leaves_each_block_as_it_was_at_some_moment(
-    machine: Callable[..., Machine], seed: int
-) -> None:
-    one = machine()
+def test_a_torn_cut_leaves_each_block_as_it_was_at_some_moment(one: Machine, seed: int) -> None:
     path = prepared(one)
     for value in b"bcde":
         one.run("pwrite", LOG, 0, 10_000, value)
@@ -339,8 +321,7 @@ def test_a_torn_cut_leaves_each_block_as_it_was_at_some_moment(
 
 
 @pytest.mark.parametrize("verb", ["append", "pwrite", "onlypwrite", "vector", "resize", "room", "posixroom"])
-def test_on_a_full_disk_no_file_grows(machine: Callable[..., Machine], verb: str) -> None:
-    one = machine()
+def test_on_a_full_disk_no_file_grows(one: Machine, verb: str) -> None:
     path = prepared(one)
     with page_of.opened(one.data / "disk.page") as page:
         page.fill_disk(("binlog",))
@@ -395,10 +376,8 @@ VERBS = (
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(
-    machine: Callable[..., Machine], seed: int
-) -> None:
-    rng, one = random.Random(seed), machine()
+def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(one: Machine, seed: int) -> None:
+    rng = random.Random(seed)
     names = ("binlog.000001", "relay.000001", "#innodb_redo/#ib_redo1", "binlog.index")
     (one.data / "#innodb_redo").mkdir()
     models = {name: Model() for name in names}
