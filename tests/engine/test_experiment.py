@@ -73,6 +73,7 @@ async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left
     await turn(session, "rtt@db4=80")
     await session.console.scale(2)
     assert world.requested == {"rtt@db2": 20.0, "rtt@db3": 20.0}
+    assert world.sidecars["db1"].delays.keys() == {"db2", "db3"}
     await session.console.scale(3)
     assert world.requested == asked
 

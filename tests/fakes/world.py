@@ -279,9 +279,7 @@ class World:
         }
         for node, server in self.servers.items():
             there[f"{node} threads"] = server.io != "No", server.sql
-            there[f"{node} delays"] = {
-                peer: ms for peer, ms in state["delays"][node].items() if peer in self.node_names
-            }
+            there[f"{node} delays"] = state["delays"][node]
         asked = {str(name): value for name, value in defaults(self.node_names[1:]).items()} | self.requested
         there |= {name: value for name, value in asked.items() if ":" not in name or value not in (0, "none")}
         there |= {name: kept.get(name) or None for name in ("faults", "owed", "role_change")}

@@ -28,6 +28,7 @@ from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.wire import Shape
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.load import Driving, LoadDriver, measure
@@ -282,6 +283,7 @@ class StackApi:
                 )
             gone = list(self._fleet.members)[replicas + 1 :]
             await self._leave_behind(gone)
+            await self._bare_links(kept, gone)
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
             self.state.forget_gone()
@@ -295,6 +297,16 @@ class StackApi:
             if shared := self.state.for_joined(raised.joined):
                 await self.controls.set(shared)
         await self.state.refresh()
+
+    async def _bare_links(self, nodes: Sequence[str], leaving: Sequence[str]) -> None:
+        """Take away what these nodes' agents do to packets of those that are removed: a node that is made
+        later has the same name, and its link would begin with it."""
+        for agent in (self._fleet.member(node).agent for node in nodes):
+            with suppress(ReplexplorerError):  # an agent that is away starts with no rules
+                for peer in map(self._fleet.member, leaving):
+                    if (address := peer.address.address) is not None:
+                        await agent.set_link(peer.name, address, Shape())
+                        await agent.set_flap(peer.name, address, None)
 
     async def _leave_behind(self, nodes: Sequence[str]) -> None:
         """Let members leave their group one after the other: removed at once they could be a majority of it,
