@@ -29,7 +29,7 @@ def tick(
 ) -> Tick:
     view = load
     if isinstance(load, Histogram):
-        view = LoadView(1, 1, "insert", tps=load.count / 0.5, n=load.count, service=load)
+        view = LoadView(1, 1, "insert", tps=load.count / 0.5, n=load.count, duration_s=0.5, service=load)
     assert not isinstance(view, Histogram)
     marks = () if mark_s is None else (Event(mark_s, 0.0, Severity.MARK, "rtt 20 → 85 ms", mark=1),)
     bound = None if ceiling is None else Ceiling(ceiling, 1, 1.0, 0.0)
@@ -159,8 +159,7 @@ def test_few_commits_a_tick_do_not_show_the_ticks_own_beat() -> None:
 
 
 def _beat(at_s: float, count: int, us: int) -> Tick:
-    load = service(*[us] * count)
-    return tick(at_s, LoadView(1, 1, "insert", tps=count / 0.5, n=count, duration_s=0.5, service=load))
+    return tick(at_s, service(*[us] * count))
 
 
 @given(
@@ -173,9 +172,7 @@ def test_the_slowest_is_never_below_a_percentile_nor_one_above_a_higher_one(
     """Whatever the load does, and wherever marks are: the lines and the figures keep their order."""
     history = History()
     for at, values_us in enumerate(ticks):
-        load = service(*values_us)
-        view = LoadView(1, 1, "insert", tps=load.count / 0.5, n=load.count, duration_s=0.5, service=load)
-        history.feed(tick(at / 2, view, mark_s=at / 2 - 0.2 if at in marks else None))
+        history.feed(tick(at / 2, service(*values_us), mark_s=at / 2 - 0.2 if at in marks else None))
         recent = history.recent
         names = ("p50", "p95", "p99", "max")
         figures = [recent.latency_ms(name) for name in names]
