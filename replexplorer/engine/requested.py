@@ -119,8 +119,10 @@ class Requested:
         return replace(self, diverged={node: why for node, why in found.items() if why is not None})
 
     def without_nodes(self, gone: Collection[str]) -> Self:
-        """Nothing is asked any more of nodes that the stack has no longer."""
-        return replace(self.differing(dict.fromkeys(gone)), knobs=without(self.knobs, gone))
+        """Nothing is asked any more of nodes that the stack has no longer, and no fault is theirs."""
+        faults = tuple(fault for fault in self.faults if fault.node not in gone)
+        left = self.differing(dict.fromkeys(gone))
+        return replace(left, knobs=without(self.knobs, gone), faults=faults)
 
     def with_marks(self, *marks: SharedMark) -> Self:
         """These marks are for all who watch."""

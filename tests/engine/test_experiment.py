@@ -71,7 +71,9 @@ async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left
     assert world.requested == asked
     assert session.knobs()[KnobName("rtt", "db4")].effective == pytest.approx(20.0)
     await turn(session, "rtt@db4=80")
+    await session.console.inject(parse_fault("flap=1/1@db4", session.fleet.roster))
     await session.console.scale(2)
+    assert session.state.faults == ()
     assert world.requested == {"rtt@db2": 20.0, "rtt@db3": 20.0}
     assert world.sidecars["db1"].delays.keys() == {"db2", "db3"}
     await session.console.scale(3)
