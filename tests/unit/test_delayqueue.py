@@ -181,27 +181,6 @@ def test_packets_leave_in_order_only_those_of_a_cut_are_lost_and_none_is_early_o
             assert held.release(due_ns, most) == [(packet[0], packet[4]) for packet in together]
 
 
-def test_a_falling_hold_lets_overdue_packets_go_at_once_and_the_rest_sooner(held: Held) -> None:
-    held.reshape(0, 100)
-    for now_ns in (0, 10, 20):
-        held.came(now_ns)
-    assert held.release(25) == []
-    held.reshape(25, 10)
-    assert held.release(25) == [(1, False), (2, False)]
-    assert held.release(29) == []
-    assert held.release(30) == [(3, False)]
-
-
-def test_a_rising_hold_holds_only_later_packets(held: Held) -> None:
-    held.reshape(0, 100)
-    held.came(0)
-    held.reshape(10, 1000)
-    held.came(20)
-    assert held.release(100) == [(1, False)]
-    assert held.release(1019) == []
-    assert held.release(1020) == [(2, False)]
-
-
 def test_a_lifted_bandwidth_lets_the_backlog_go_at_once(held: Held) -> None:
     held.reshape(0, 10, bandwidth_bps=1000)
     for _ in range(50):

@@ -38,6 +38,7 @@ def members_of(text: str) -> set[tuple[str, int]]:
         (f"{A}:1-3,\n{B}:1-5", f"{A}:1-3", f"{B}:1-5"),
         (f"{A}:1-3:backup:1-4", f"{A}:1-3:backup:2", f"{A}:backup:1:3-4"),
         (A.upper() + ":7", f"{A}:7", ""),
+        (f"{A}:1:2,{A}:3", "", f"{A}:1-3"),
     ],
 )
 def test_what_one_has_and_the_other_lacks(left: str, right: str, difference: str) -> None:
