@@ -11,15 +11,12 @@ from typing import Any
 import asyncmy
 import pytest
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.comeback import Comeback, Replication
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
-from replexplorer.ports import UpOptions
-from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
-from tests.integration.sessions import connected
+from tests.integration.conftest import LiveStack, a_stack
+from tests.integration.sessions import connected, inject
 from tests.waiting import NO_ANSWER, patience, until
 
 pytestmark = pytest.mark.docker
@@ -31,15 +28,8 @@ TABLE = "sandbox.acknowledged"
 @pytest.fixture(scope="module")
 def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """A stack of this file's own."""
-    stack = DockerProvider(f"{PREFIX}-faults")
-    try:
-        yield asyncio.run(bring_up(stack, UpOptions()))
-    finally:
-        asyncio.run(take_down(stack))
-
-
-async def inject(session: Session, text: str) -> tuple[Injected, ...]:
-    return await session.console.inject(parse_fault(text, session.fleet.roster))
+    with a_stack("faults") as live:
+        yield live
 
 
 async def state(session: Session) -> str:
@@ -113,12 +103,6 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStac
         cleared = await session.console.clear()
         assert len(cleared) == 2
         assert await state(session) == "up"
-        await live.ready()
-
-        await inject(session, "applier_stop")
-        [view] = [node for node in (await session.status()).nodes if node.name == replica]
-        assert (view.io_thread, view.sql_thread) == ("on", "off")
-        await session.console.clear()
         await live.ready()
 
         await session.console.set((session.console.parse("undo_journal=on"),))

@@ -5,26 +5,18 @@ from __future__ import annotations
 import pytest
 
 from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.client_log import LedgerStanding
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import LiveStack, bring_up
-from tests.integration.sessions import connected
+from tests.integration.sessions import connected, inject
 from tests.turning import turn
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
 CLIENTS, ROWS = 8, 400
-
-
-async def inject(session: Session, *faults: str) -> float:
-    """One fault after the other; answers when the last was in force."""
-    for text in faults:
-        await session.console.inject(parse_fault(text, session.fleet.roster))
-    return session.outside.clock.monotonic()
 
 
 async def begin(session: Session, *settings: str, state: ProtectionState, rows: int = ROWS) -> None:
@@ -62,7 +54,8 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         # A source that is protected dies, for good: whatever a client was told is on the replica.
         lossless = ("semi_sync=on", "wait_point=after_sync", "semi_sync_timeout=60s", "rtt=20ms")
         await begin(session, *lossless, state=ProtectionState.PROTECTED)
-        failed_at_s = await inject(session, "kill")
+        await inject(session, "kill")
+        failed_at_s = session.outside.clock.monotonic()
         ledger = await rig.reckon("db2", failed_at_s=failed_at_s)
         assert (ledger.lost, ledger.failed, list(ledger.nodes)) == (0, 0, ["db2"])
         assert ledger.acknowledged >= ROWS
@@ -83,7 +76,8 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
 
         # An asynchronous one whose line is cut first: what was on the way is lost, of every client.
         await begin(session, "semi_sync=off", "rtt=85ms", state=ProtectionState.OFF)
-        failed_at_s = await inject(session, "partition=both", "kill")
+        await inject(session, "partition=both", "kill")
+        failed_at_s = session.outside.clock.monotonic()
         ledger = await rig.reckon("db2", failed_at_s=failed_at_s)
         assert ledger.lost > 0
         assert ledger.nodes["db2"].missing == ledger.lost

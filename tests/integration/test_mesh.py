@@ -7,22 +7,17 @@ import asyncio
 import pytest
 
 from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.link import LinkView
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import bring_up
-from tests.integration.sessions import connected
+from tests.integration.sessions import connected, inject
 from tests.turning import turn
 from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker
 
 PAIR = "db2:db3"
-
-
-async def inject(session: Session, text: str) -> None:
-    await session.console.inject(parse_fault(text, session.fleet.roster))
 
 
 async def link(session: Session, name: str) -> LinkView:
