@@ -1,0 +1,75 @@
+"""Each lab and drill as a shell runs it, in quick mode: it comes to its end and returns what it turned.
+
+Outside of the whole run a third of them, another one each day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.cli.experiment import DRILLS, LABS
+from tests.documents import document
+from tests.integration.conftest import PREFIX, a_stack
+from tests.integration.shell import Shell
+
+pytestmark = pytest.mark.docker
+
+ON_A_PAIR = [
+    *(("lab", name) for name, lab in LABS.shipped().items() if not lab.systems),
+    *(("drill", name) for name, drill in DRILLS.shipped().items() if "async" in drill.systems),
+]
+OF_THEIR_OWN = [
+    *(("lab", name) for name, lab in LABS.shipped().items() if lab.systems),
+    *(("drill", name) for name, drill in DRILLS.shipped().items() if "async" not in drill.systems),
+]
+"""Stacks are made for them and removed again."""
+
+
+@pytest.fixture(scope="module")
+def shell(docker_client: Any, state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """The shell of a user who has a stack of two nodes."""
+    with a_stack("each") as live:
+        shell = Shell(tmp_path_factory.mktemp("experiments"), live.stack.name)
+        shell.environment["XDG_STATE_HOME"] = str(state_home)
+        yield shell
+
+
+def asked(shell: Shell) -> dict[str, Any]:
+    """All that is asked of the stack, by knob, and its nodes."""
+    status = shell.status()
+    assert status.state == "up"
+    assert status.faults == []
+    return {
+        "knobs": {name: knob.requested for name, knob in status.knobs.items()},
+        "nodes": [(node.name, node.role, node.diverged) for node in status.nodes],
+    }
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "name"), ON_A_PAIR)
+def test_it_runs_and_leaves_the_stack_as_it_was(shell: Shell, kind: str, name: str) -> None:
+    before = asked(shell)
+    done = shell.run(kind, "run", name, "--quick", "--json", code=None)
+    result = document(done.stdout)
+    assert result.aborted is None
+    assert done.returncode == {"holds": 0, "deviates": 1}[result.verdict], done.stdout
+    assert asked(shell) == before
+    if kind == "drill":
+        assert result.verdict == "holds", done.stdout
+
+
+@pytest.mark.in_full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "name"), OF_THEIR_OWN)
+def test_it_runs_on_stacks_that_are_made_for_it(shell: Shell, kind: str, name: str) -> None:
+    made = f"{PREFIX}-made"
+    done = shell.run("--stack", made, kind, "run", name, "--quick", "--json", code=None)
+    result = document(done.stdout)
+    assert result.aborted is None
+    assert kind == "lab" or result.verdict == "holds", done.stdout
+    shell.run("--stack", made, "status", code=4)
