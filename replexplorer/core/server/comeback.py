@@ -297,7 +297,7 @@ def compare(
             differs[name] = f"has or gets transactions whose rows {node} may have lost"
         elif lacks:
             replication[name] = Replication.BROKEN
-            differs[name] = f"lacks {transactions(lacks)} that are in no binlog of {node} (error 1236)"
+            differs[name] = f"lacks {transactions(lacks)} found in no binlog of {node} (error 1236)"
         else:
             replication[name] = Replication.WHOLE
     return Comeback(
