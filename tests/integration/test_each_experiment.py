@@ -1,6 +1,6 @@
 """Each lab and drill as a shell runs it, in quick mode: it comes to its end and returns what it turned.
 
-Outside of the whole run a third of them, another one each day.
+Outside of the whole run a third of the drills, another one each day, and no lab: test_labs.py has some.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.docker
 
-ON_A_PAIR = [
-    *(("lab", name) for name, lab in LABS.shipped().items() if not lab.systems),
-    *(("drill", name) for name, drill in DRILLS.shipped().items() if "async" in drill.systems),
-]
+LABS_ON_A_PAIR = [name for name, lab in LABS.shipped().items() if not lab.systems]
+DRILLS_ON_A_PAIR = [name for name, drill in DRILLS.shipped().items() if "async" in drill.systems]
 OF_THEIR_OWN = [
     *(("lab", name) for name, lab in LABS.shipped().items() if lab.systems),
     *(("drill", name) for name, drill in DRILLS.shipped().items() if "async" not in drill.systems),
@@ -49,18 +47,30 @@ def asked(shell: Shell) -> dict[str, Any]:
     }
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(("kind", "name"), ON_A_PAIR)
-def test_it_runs_and_leaves_the_stack_as_it_was(shell: Shell, kind: str, name: str) -> None:
+def run(shell: Shell, kind: str, name: str) -> None:
+    """It ends, and the stack is as before. What a lab compares may differ on a busy machine, which it says;
+    what a drill counts may not."""
     before = asked(shell)
     done = shell.run(kind, "run", name, "--quick", "--json", code=None)
     result = document(done.stdout)
     assert result.aborted is None
     assert done.returncode == {"holds": 0, "deviates": 1}[result.verdict], done.stdout
     assert asked(shell) == before
-    if kind == "drill":
-        assert result.verdict == "holds", done.stdout
+    assert kind == "lab" or result.verdict == "holds", done.stdout
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", DRILLS_ON_A_PAIR)
+def test_a_drill_holds_and_leaves_the_stack_as_it_was(shell: Shell, name: str) -> None:
+    run(shell, "drill", name)
+
+
+@pytest.mark.in_full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", LABS_ON_A_PAIR)
+def test_a_lab_ends_and_leaves_the_stack_as_it_was(shell: Shell, name: str) -> None:
+    run(shell, "lab", name)
 
 
 @pytest.mark.in_full

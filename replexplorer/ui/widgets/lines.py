@@ -7,6 +7,7 @@ that a terminal would obey.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import inf, isfinite
 from typing import ClassVar, Generic, TypeVar
 
@@ -95,7 +96,7 @@ class Lines(Widget, Generic[Shown]):
         return ["".join(text for text, _ in line) for line in self._painted]
 
     def repaint(self) -> None:
-        """Paint again, and refresh the rows that differ from the last picture."""
+        """Paint again and refresh what differs from the last picture: of each row as far as it does."""
         width, height = self.size
         if not (self.is_mounted and width and height):
             return
@@ -109,7 +110,10 @@ class Lines(Widget, Generic[Shown]):
             return
         for y, (old, new) in enumerate(zip(before, fresh, strict=True)):
             if old != new:
-                self.refresh(Region(0, y, width, 1))
+                cells = enumerate(zip_longest(_cells(old), _cells(new)))
+                changed = [at for at, (was, now) in cells if was != now] or [0]
+                start, end = changed[0], min(changed[-1] + 1, width)
+                self.refresh(Region(start, y, max(1, end - start), 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a region. Textual forgets what is to be redrawn only where it renders a widget whole:
@@ -136,6 +140,10 @@ class Lines(Widget, Generic[Shown]):
         line = joined(self._painted[y]) if y < len(self._painted) else []
         segments = [Segment(self.glyphs.text(text), inks.style(words, self.GROUND)) for text, words in line]
         return Strip(segments).adjust_cell_length(self.size.width, inks.style("text", self.GROUND))
+
+
+def _cells(line: Line) -> list[tuple[str, str]]:
+    return [(character, words) for text, words in line for character in text]
 
 
 class Chart(Lines[ChartModel]):
