@@ -60,6 +60,11 @@ async def acknowledged(session: Session, state: ProtectionState = ProtectionStat
     return await until(after_a_commit, state, holds=lambda found: found.state is state, within_s=40)
 
 
+async def none_acknowledges(session: Session) -> None:
+    """Wait until no replica is counted any more."""
+    await until(lambda: seen(session), "none acknowledges", holds=lambda found: not found.replicas_acking)
+
+
 async def commit(member: Member) -> None:
     """One transaction, as long as it takes."""
     await member.kick.query(member.dialect.kick, deadline_s=60)
@@ -183,9 +188,7 @@ async def unwilling_to_wait_without_replicas_it_falls_back_at_once(app: App) -> 
         await turn(session, "semi_sync=on", "wait_no_replica=off", "semi_sync_timeout=60s")
         await acknowledged(session)
         async with stopped(session, "IO_THREAD"):
-            await until(
-                lambda: seen(session), "none acknowledges", holds=lambda found: not found.replicas_acking
-            )
+            await none_acknowledges(session)
             await asyncio.wait_for(commit(session.fleet.source), 30)
             await becomes(session, ProtectionState.DEGRADED)
         await acknowledged(session)
@@ -214,9 +217,7 @@ async def flush_status_hides_no_fallback(app: App) -> None:
         await turn(session, "semi_sync=on", "semi_sync_timeout=2s")
         await acknowledged(session)
         async with stopped(session, "IO_THREAD"):
-            await until(
-                lambda: seen(session), "none acknowledges", holds=lambda found: not found.replicas_acking
-            )
+            await none_acknowledges(session)
             await commit(session.fleet.source)
             await becomes(session, ProtectionState.DEGRADED)
             await session.fleet.source.kick.query("FLUSH NO_WRITE_TO_BINLOG STATUS")
@@ -248,9 +249,7 @@ async def a_receiver_that_stopped_neither_acknowledges_nor_applies(app: App) -> 
         await acknowledged(session)
         async with broken(session, "receiver_stop"):
             assert await threads(session) == ("off", "on")
-            await until(
-                lambda: seen(session), "none acknowledges", holds=lambda found: not found.replicas_acking
-            )
+            await none_acknowledges(session)
             assert (await seen(session)).state is ProtectionState.ARMED
         await acknowledged(session)
 
@@ -333,7 +332,7 @@ async def a_replica_that_is_gone_is_missed_and_acknowledges_when_it_is_back(app:
         await acknowledged(session)
         process = session.fleet.server_process(replica_of(session).name)
         await process.kill()
-        await until(lambda: seen(session), "it is missed", holds=lambda found: not found.replicas_acking)
+        await none_acknowledges(session)
         assert [node.reachable for node in (await session.status()).nodes] == [True, False]
         waiting = asyncio.create_task(commit(session.fleet.source))
         await becomes(session, ProtectionState.BLOCKED)
