@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import Group, Knob, Restart, Value
 from replexplorer.core.topology import MOST_REPLICAS
 
+SystemName = Literal["async", "group", "galera"]
 DEFAULT: Final = "async"
 """The system of a stack that says nothing of it."""
 

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.load.pacing import MOST_PROCESSES
+from replexplorer.core.system import SystemName
 from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, node_number
 from replexplorer.formats.files import TomlFile, first_error
@@ -83,7 +84,7 @@ class Configuration(BaseModel):
     """Image with a server for a new stack; none is the one that we build."""
     flavor: Literal["mysql", "mariadb"] | None = None
     """Which server a new stack runs where no image is named; none is what its system has first: mysql."""
-    system: Literal["async", "group", "galera"] | None = None
+    system: SystemName | None = None
     """How the nodes of a new stack keep the same rows; none is async."""
     glyphs: Literal["auto", "braille", "block", "ascii"] = "auto"
     """What the charts are drawn with."""

@@ -42,7 +42,7 @@ from replexplorer.core.fault import kind_of, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Place, desired_of, find, parse_assignment
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import system_of
+from replexplorer.core.system import SystemName, system_of
 from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster, new_roster
 from replexplorer.formats.files import TomlFile, opened
@@ -55,7 +55,6 @@ Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1)]
 _Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
 _Clients = Annotated[int, Field(ge=0, le=1024)]
-_SystemName = Literal["async", "group", "galera"]
 _SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 _QUICK_SHARE: Final = 4
 _QUICK_COMMITS_SHARE: Final = 10
@@ -103,7 +102,7 @@ class PhaseTable(_Table):
     """In place of `set` on a server that lacks one of those."""
     script: str | None = None
     """What it does instead of letting the load run, of a lab that ships."""
-    system: _SystemName | None = None
+    system: SystemName | None = None
     """The system of which the lab makes a stack of its own for it."""
 
 
@@ -157,7 +156,7 @@ class DrillTables(_Table):
 
     title: Annotated[str, Field(min_length=1)]
     teaches: str = ""
-    system: _SystemName | Annotated[list[_SystemName], Field(min_length=1)] = "async"
+    system: SystemName | Annotated[list[SystemName], Field(min_length=1)] = "async"
     clients: Annotated[int, Field(ge=1, le=1024)] = DEFAULT_CLIENTS
     replicas: _Replicas = 1
     survivor: str = ""

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,6 +31,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.truth import ServerTruth
 from replexplorer.core.stats.histogram import Histogram, slot_of
+from replexplorer.core.system import SystemName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import is_pair
 from replexplorer.formats.files import first_error
@@ -116,7 +117,7 @@ LOAD_COLUMNS: Final = tuple(each.name for each in fields(LoadView) if each.name 
 """Columns of the load: the fields of `LoadView`, where each is explained."""
 
 PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
-    "system": TypeAdapter(Literal["async", "group", "galera"]),
+    "system": TypeAdapter(SystemName),
     "nodes": TypeAdapter(tuple[NodeView, ...]),
     "protection": TypeAdapter(Protection),
     "links": TypeAdapter(tuple[LinkView, ...]),

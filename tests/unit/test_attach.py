@@ -9,6 +9,7 @@ from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 from unittest.mock import Mock
 
 import pytest
@@ -26,8 +27,6 @@ from replexplorer.core.change.journalled import Fate, after_set, before_set, fat
 from replexplorer.core.dialect.attaching import (
     DUMPED_TO,
     FOLLOWED,
-    GROUP_OF,
-    MEMBERS_OF,
     REGISTERED,
     WHO,
     is_read,
@@ -36,7 +35,7 @@ from replexplorer.core.dialect.attaching import (
     setting_of,
     value_of,
 )
-from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect
+from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect, MemberDialect
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.formats.server_url import (
@@ -363,7 +362,7 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         dialect.timeouts, dialect.executed, dialect.position, dialect.sent("h"), dialect.behind(""),
         dialect.log_state, dialect.received_gtids, dialect.threads, IDENTITY, ALIVE, WHO, FOLLOWED,
         REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.timed.question("a"),
-        dialect.timed.question(None), *MEMBERS_OF.values(), *GROUP_OF.values(),
+        dialect.timed.question(None), *(asked for each in get_args(MemberDialect) for asked in (each.members, each.group_name)),
     ]  # fmt: skip
     for question in questions:
         assert question is not None

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from replexplorer.core.dialect.attaching import (
     DUMPED_TO,
     FOLLOWED,
-    MEMBERS_OF,
     REGISTERED,
     Followed,
     Whereabouts,
@@ -28,7 +27,8 @@ from replexplorer.core.dialect.dialect import (
     Waits,
 )
 from replexplorer.core.dialect.flavours import flavour_of
-from replexplorer.core.dialect.mariadb import MariaDb, gtids_of, position_of
+from replexplorer.core.dialect.group import GroupMySql
+from replexplorer.core.dialect.mariadb import Galera, MariaDb, gtids_of, position_of
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.event import Severity
@@ -373,17 +373,17 @@ def counted(
             ("10.0.0.3",),
         ),
         (
-            MEMBERS_OF["group"],
+            GroupMySql.members,
             [{"Host": "db2", "Port": 3306}, {"Host": "", "Port": None}],
             (Whereabouts("db2", 3306),),
         ),
         (
-            MEMBERS_OF["galera"],
+            Galera.members,
             rows({"wsrep_incoming_addresses": "db1:3306,[::1]:3307,AUTO"}),
             (Whereabouts("db1", 3306), Whereabouts("::1", 3307)),
         ),
-        (MEMBERS_OF["galera"], rows({"wsrep_incoming_addresses": "AUTO,AUTO"}), ()),
-        (MEMBERS_OF["galera"], [], ()),
+        (Galera.members, rows({"wsrep_incoming_addresses": "AUTO,AUTO"}), ()),
+        (Galera.members, [], ()),
     ],
 )
 def test_a_question_and_what_its_rows_say(

@@ -18,14 +18,11 @@ from replexplorer.core import wire
 from replexplorer.core.dialect.attaching import (
     DUMPED_TO,
     FOLLOWED,
-    GROUP_OF,
-    MEMBERS_OF,
     REGISTERED,
     WHO,
     Identity,
 )
-from replexplorer.core.dialect.dialect import system_of_server
-from replexplorer.core.dialect.flavours import IDENTITY
+from replexplorer.core.dialect.flavours import IDENTITY, MemberDialect, member_of
 from replexplorer.core.errors import (
     MissingPiece,
     ReplexplorerError,
@@ -33,7 +30,7 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.system import System
+from replexplorer.core.system import ASYNC
 from replexplorer.core.wire import Document, Held
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
 from replexplorer.ports import (
@@ -120,10 +117,10 @@ class AttachedProvider:
             except ServerUnreachable as error:
                 hint = error.hint or "check the address, the account and its password"
                 raise ServerUnreachable(error.message, hint) from None
-            system = system_of_server(variables)
-            if system.is_group and Ability.WRITE in self.abilities:
+            member = member_of(variables)
+            if member is not None and Ability.WRITE in self.abilities:
                 raise UsageError(
-                    f"{self.source.place} is a member of {system.title}, which is only watched",
+                    f"{self.source.place} is a member of {member.system.title}, which is only watched",
                     "leave --allow-changes out",
                 )
             identity = await ask(source, WHO)
@@ -133,10 +130,10 @@ class AttachedProvider:
                 raise MissingPiece(
                     f"replication cannot be seen at {refused.message}", "grant it to the account"
                 ) from None
-            group = await ask(source, GROUP_OF[system.name]) if system.is_group else None
-            urls = self._named or await self._listed(source, system)
+            group = None if member is None else await ask(source, member.group_name)
+            urls = self._named or await self._listed(source, member)
         places, known, followed, failed = [self.source], {identity}, set[str](), dict[ServerUrl, str]()
-        meeting = (self._meet(url, identity, system, group) for url in urls)
+        meeting = (self._meet(url, identity, member, group) for url in urls)
         for url, met in zip(urls, await asyncio.gather(*meeting), strict=True):
             if isinstance(met, str):
                 failed[url] = met
@@ -149,19 +146,20 @@ class AttachedProvider:
         if self._named:
             places += failed
         elif urls and len(places) == 1:
-            other = "other member" if system.is_group else "replica"
+            other = "replica" if member is None else "other member"
             self.warnings.append(f"no {other} was reached: --replica mysql://USER@HOST:PORT names one")
         self._urls = dict(zip(node_names(places), places, strict=True))
         self._nodes = [
             NodeAddress(
-                name, True, False, url.host, url.port, None, None, url.place, system.name,
+                name, True, False, url.host, url.port, None, None, url.place,
+                (ASYNC if member is None else member.system).name,
                 also=frozenset(followed - set(self._urls) if url is self.source else ()),
             )
             for name, url in self._urls.items()
         ]  # fmt: skip
 
     async def _meet(
-        self, url: ServerUrl, source: Identity, system: System, group: str | None
+        self, url: ServerUrl, source: Identity, member: type[MemberDialect] | None, group: str | None
     ) -> tuple[Identity, str] | str:
         """Who a replica of the source is, or a member of its group, and the host by which it was told to
         reach the source; in words why it is none."""
@@ -170,8 +168,8 @@ class AttachedProvider:
                 identity = await ask(server, WHO, deadline_s=_FIND_WITHIN_S)
                 if identity == source:
                     return identity, url.host
-                if group is not None:
-                    is_ours = await ask(server, GROUP_OF[system.name]) == group
+                if member is not None:
+                    is_ours = await ask(server, member.group_name) == group
                     return (identity, "") if is_ours else f"{url.place} is in another group"
                 followed = await ask(server, FOLLOWED)
             except ReplexplorerError as error:
@@ -181,11 +179,11 @@ class AttachedProvider:
             return f"{url.place} does not follow {self.source.place}"
         return identity, followed.host
 
-    async def _listed(self, source: Sql, system: System) -> list[ServerUrl]:
+    async def _listed(self, source: Sql, member: type[MemberDialect] | None) -> list[ServerUrl]:
         """Where the other members of a group may be, or a source's replicas, by what they say of themselves
         and by whom binlogs are sent to."""
-        if system.is_group:
-            return [ServerUrl(place.host, place.port) for place in await ask(source, MEMBERS_OF[system.name])]
+        if member is not None:
+            return [ServerUrl(place.host, place.port) for place in await ask(source, member.members)]
         registered = await ask_if_known(source, REGISTERED) or ()
         ports = [place.port for place in registered if not place.host] or [PORT]
         places = [(place.host, place.port) for place in registered if place.host]

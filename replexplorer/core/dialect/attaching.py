@@ -8,13 +8,12 @@ letter or refused, because it has to be undone by its variable alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.dialect.mysql import in_new_words
-from replexplorer.core.dialect.question import Question, Row, read_pairs, whole
-from replexplorer.core.system import GALERA, GROUP
+from replexplorer.core.dialect.question import Question, Row, whole
 
 _QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
 _PLAIN: Final = re.compile(
@@ -119,16 +118,9 @@ def _read_followed(rows: Sequence[Row]) -> Followed | None:
     return Followed(str(row.get("source_host") or ""), whole(row.get("source_server_id")))
 
 
-def _read_registered(rows: Sequence[Row]) -> tuple[Whereabouts, ...]:
+def read_registered(rows: Sequence[Row]) -> tuple[Whereabouts, ...]:
+    """Rows of `Host` and `Port`; no host where the node does not say it."""
     return tuple(Whereabouts(str(row.get("Host") or ""), whole(row.get("Port")) or 3306) for row in rows)
-
-
-def _read_incoming(text: str) -> tuple[Whereabouts, ...]:
-    """`db1:3306,db2:3306`; a member that was told no address of its own stands there as `AUTO`."""
-    places = (each.strip().rpartition(":") for each in text.split(","))
-    return tuple(
-        Whereabouts(host.strip("[]"), whole(port) or 3306) for host, sign, port in places if sign and host
-    )
 
 
 def _read_dumps(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -155,33 +147,10 @@ FOLLOWED: Final[Question[Followed | None]] = Question(
 
 REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
     "SHOW REPLICAS",
-    _read_registered,
-    instead=Question("SHOW SLAVE HOSTS", _read_registered),
+    read_registered,
+    instead=Question("SHOW SLAVE HOSTS", read_registered),
 )
 """Replicas that are connected, and what they say of where they are."""
 
 DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", _read_dumps)
 """Hosts that binlogs are sent to."""
-
-GROUP_OF: Final[Mapping[str, Question[str]]] = {
-    GROUP.name: Question(
-        "SELECT @@GLOBAL.group_replication_group_name AS name", lambda rows: str(rows[0]["name"] or "")
-    ),
-    GALERA.name: Question(
-        "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
-        lambda rows: read_pairs(rows).get("wsrep_cluster_state_uuid", ""),
-    ),
-}
-"""By system, the name of the group that a server is a member of; empty of one that is in none."""
-
-MEMBERS_OF: Final[Mapping[str, Question[tuple[Whereabouts, ...]]]] = {
-    GROUP.name: Question(
-        "SELECT member_host AS Host, member_port AS Port FROM performance_schema.replication_group_members",
-        lambda rows: tuple(place for place in _read_registered(rows) if place.host),
-    ),
-    GALERA.name: Question(
-        "SHOW GLOBAL STATUS LIKE 'wsrep_incoming_addresses'",
-        lambda rows: _read_incoming(read_pairs(rows).get("wsrep_incoming_addresses", "")),
-    ),
-}
-"""By system, where the members may be reached, as one of them knows it."""

@@ -27,15 +27,11 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY, CATALOGUE, Backing, Kind, Knob, Value
 from replexplorer.core.server.counters import Source, Total, Totals
 from replexplorer.core.server.node_view import ThreadError
-from replexplorer.core.system import ASYNC, GALERA, GROUP, System, who_has
+from replexplorer.core.system import ASYNC, System, who_has
 
 KNOB_VARIABLES: Final = tuple(variable for knob in CATALOGUE for variable in knob.variables)
 """Every name that any server has for any knob."""
-_GROUP: Final = "group_replication_group_name"
-"""A server has this variable when the plugin is loaded."""
-_GALERA: Final = "wsrep_on"
-"""MariaDB has it always, and it is on in a cluster."""
-IDENTIFYING: Final = ("version", "version_comment", "server_uuid", _GROUP, _GALERA)
+IDENTIFYING: Final = ("version", "version_comment", "server_uuid")
 """Variables that say what a server is; all flavours have the first two."""
 
 
@@ -70,10 +66,11 @@ class Capabilities:
     """What it can be a node of, as it was started."""
 
     @classmethod
-    def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Capabilities:
+    def of(
+        cls, variables: Mapping[str, str], ranges: Mapping[str, Range], system: System = ASYNC
+    ) -> Capabilities:
         """From a server's variables by lower-case name, and what it says of their ranges; what means nothing
         in its system it does not have."""
-        system = system_of_server(variables)
         names = {
             knob.key: next(name for name in knob.variables if name in variables)
             for knob in CATALOGUE
@@ -123,13 +120,6 @@ class Capabilities:
         """The catalogue's row with this server's range or words; None where it says nothing of it."""
         known = self.ranges.get(key)
         return None if known is None else _narrowed(BY_KEY[key], known)
-
-
-def system_of_server(variables: Mapping[str, str]) -> System:
-    """What a server was started for, from its variables."""
-    if _GROUP in variables:
-        return GROUP
-    return GALERA if variables.get(_GALERA, "").lower() in ("on", "1") else ASYNC
 
 
 @cache

@@ -6,20 +6,23 @@ What a member says of its group is its own view: one that is cut off sees the ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from replexplorer.core.dialect.attaching import read_registered
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row, numbers, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.server.node_view import Membership, majority_of
+from replexplorer.core.system import GROUP
 from replexplorer.core.topology import Belonging
 
 APPLIER: Final = "group_replication_applier"
 """The channel by which a member receives what the others commit."""
 
+_NAME: Final = "group_replication_group_name"
 _MEMBERS: Final = "performance_schema.replication_group_members"
 _STATUS: Final = "performance_schema.global_status"
 _US_PER_MS: Final = 1000
@@ -73,7 +76,27 @@ def _belongs(state: str, size: int, answering: int) -> Belonging:
 class GroupMySql(MySql):
     """One member's dialect; see `mysql.MySql` for what each question is."""
 
+    system: ClassVar = GROUP
+    probed: ClassVar = (_NAME,)
     channel: ClassVar = APPLIER
+
+    @classmethod
+    def is_asked_of(cls, variables: Mapping[str, str]) -> bool:
+        """Whether a server with these variables is one that this dialect is for: its plugin is loaded."""
+        return _NAME in variables
+
+    # -- finding the members of a group that somebody else made
+
+    group_name: ClassVar = Question(
+        f"SELECT @@GLOBAL.{_NAME} AS name", lambda rows: str(rows[0]["name"] or "")
+    )
+    """Empty of a server that is in no group."""
+
+    members: ClassVar = Question(
+        f"SELECT member_host AS Host, member_port AS Port FROM {_MEMBERS}",
+        lambda rows: tuple(place for place in read_registered(rows) if place.host),
+    )
+    """Where they may be reached, as one of them knows it."""
 
     # -- settings
 

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
+from replexplorer.core.dialect.attaching import Whereabouts
 from replexplorer.core.dialect.dialect import (
     KNOB_VARIABLES,
     MARIADB_TIMED,
@@ -41,8 +42,11 @@ from replexplorer.core.server.counters import Sent
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
 from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
 from replexplorer.core.server.truth import Behind
+from replexplorer.core.system import GALERA
 from replexplorer.core.topology import Belonging
 
+_ON: Final = "wsrep_on"
+"""MariaDB has it always, and it is on in a cluster."""
 _COMMITS_END_WITHIN_S: Final = 9
 _POSITION: Final = re.compile(r"(\d+)-(\d+)-(\d+)")
 _ACK_STATE: Final = "Waiting for semi-sync ACK from slave"
@@ -367,14 +371,44 @@ def _belongs(found: Mapping[str, str], state: str) -> Belonging:
     return _STATES.get(word, Belonging.JOINING)
 
 
+def _read_incoming(text: str) -> tuple[Whereabouts, ...]:
+    """`db1:3306,db2:3306`; a member that was told no address of its own stands there as `AUTO`."""
+    places = (each.strip().rpartition(":") for each in text.split(","))
+    return tuple(
+        Whereabouts(host.strip("[]"), whole(port) or 3306) for host, sign, port in places if sign and host
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Galera(MariaDb):
     """One member's dialect; see `mysql.MySql` for what each question is."""
 
+    system: ClassVar = GALERA
+    probed: ClassVar = (_ON,)
+
+    @classmethod
+    def is_asked_of(cls, variables: Mapping[str, str]) -> bool:
+        """Whether a server with these variables is one that this dialect is for."""
+        return variables.get(_ON, "").lower() in ("on", "1")
+
+    # -- finding the members of a cluster that somebody else made
+
+    group_name: ClassVar = Question(
+        "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
+        lambda rows: read_pairs(rows).get("wsrep_cluster_state_uuid", ""),
+    )
+    """Empty of a server that is in none."""
+
+    members: ClassVar = Question(
+        "SHOW GLOBAL STATUS LIKE 'wsrep_incoming_addresses'",
+        lambda rows: _read_incoming(read_pairs(rows).get("wsrep_incoming_addresses", "")),
+    )
+    """Where they may be reached, as one of them knows it."""
+
     @classmethod
     def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Galera:
         """From a server's variables; MariaDB's semi-sync is built in, and means nothing here."""
-        return cls(capabilities=Capabilities.of(variables, ranges), word="SLAVE")
+        return cls(capabilities=Capabilities.of(variables, ranges, cls.system), word="SLAVE")
 
     # -- positions
 

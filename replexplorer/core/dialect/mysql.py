@@ -45,6 +45,7 @@ from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of
 from replexplorer.core.server.node_view import Membership, ThreadError
 from replexplorer.core.server.truth import Behind
+from replexplorer.core.system import ASYNC, System
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,8 @@ class MySql:
 
     probed: ClassVar[tuple[str, ...]] = (*_REGISTERS, _NEW_WORDS)
     """Variables that say how this flavour is asked, beside those of the knobs."""
+    system: ClassVar[System] = ASYNC
+    """What a server that is asked so is a node of."""
     refuses: ClassVar = "super_read_only"
     """The variable that refuses the writes of all clients."""
     counters: ClassVar = "performance_schema.global_status"
@@ -180,7 +183,7 @@ class MySql:
     @classmethod
     def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> MySql:
         """From a server's variables by lower-case name, and its answer to `ranges`."""
-        capabilities = Capabilities.of(variables, {**_UNTOLD_RANGES, **ranges})
+        capabilities = Capabilities.of(variables, {**_UNTOLD_RANGES, **ranges}, cls.system)
         return cls(
             capabilities=capabilities,
             semi_sync=_GENERATIONS.get(capabilities.variables.get(keys.SEMI_SYNC, "")),
