@@ -44,9 +44,9 @@ while time.monotonic() < end_s + 2 and not (time.monotonic() >= end_s and len(rt
         next_s = max(next_s + pace_s, now_s)
     wait_s = next_s - time.monotonic() if now_s < end_s else 0.2
     select.select([asks], [], [], max(0.0, wait_s))
-    while (found := asks.receive()) is not None:
-        if asks.is_echo(found[0]):
-            rtts_ms.append(asks.echo(*found).rtt_ms)
+    for packet in asks.received():
+        if not packet.asks and (echo := asks.echo(packet)):
+            rtts_ms.append(echo.rtt_ms)
 print(json.dumps(rtts_ms))
 """
 """Probes as the agent's own, many more of them, from the sidecar itself; each one's round trip in ms."""
