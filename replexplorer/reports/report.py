@@ -128,7 +128,7 @@ class Report:
 def plain_text(report: Report, columns: int | None = None) -> str:
     """The report for a terminal of this width, or for a pipe: the verdict at its end, where it is read
     first."""
-    facts = text_table([(name, fact) for name, fact in report.facts if name])
+    facts = text_table([(name, fact) for name, fact in report.facts if name], fold=1, columns=columns)
     sentences = [fact for name, fact in report.facts if not name]
     parts = ["\n".join([report.name, *sentences]), facts]
     parts += [block_text(each, columns) for each in report.shown]
@@ -169,8 +169,27 @@ def _table_text(table: ReportTable, columns: int | None) -> str:
     heads = [_capitals(column) for column in shown]
     rows = [[row[at].upper() if row[at] == "deviates" else row[at] for at in kept] for row in table.rows]
     right = [at for at, column in enumerate(shown) if column.is_number]
+    if (
+        columns is not None
+        and len(kept) > 1
+        and not right
+        and sum(widths[at] for at in kept) - _GAP > columns
+    ):
+        return _stacked(rows, widths[kept[0]], columns)
     fold = None if shown[-1].is_number else len(shown) - 1
     return text_table(rows, heads if any(heads) else (), right=right, fold=fold, columns=columns)
+
+
+def _stacked(rows: Sequence[Sequence[str]], indent: int, columns: int) -> str:
+    """Words without headings where no column is narrow: the last cell of each row is below the others."""
+    under = " " * indent
+    lines = [
+        folded(text, columns, under)
+        for first, *others, last in rows
+        for text in (f"{first:{indent}}{'  '.join(others)}", f"{under}{last}")
+        if text.strip()
+    ]
+    return "\n".join(lines)
 
 
 def _capitals(column: ReportColumn) -> str:

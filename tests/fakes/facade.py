@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, cast
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.experiment import ExperimentProgress, Relation, Try, Watch
+from replexplorer.core.experiment.drill_result import DrillResult, figures_of, judge
+from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
 from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult
 from replexplorer.core.experiment.matrix import CellResult, Matrix, MatrixResult, matrix_cells, stages_of
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun
@@ -50,7 +50,7 @@ from replexplorer.core.wire import Experiment
 from replexplorer.engine.change.promotion import Consent
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.drill import DrillRun
-from replexplorer.engine.experiment.lab import LabRun
+from replexplorer.engine.experiment.lab import LabRun, concluded
 from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.stack_api import Procedure
@@ -468,16 +468,12 @@ class FakeFacade(Console):
             await self._its_turn()
         log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
         ledger = reckon(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
-        judged = (Relation("no acknowledged row is lost", False, "found 2; exactly 0 would hold"),)
-        return DrillResult(
-            run.drill,
-            8,
-            server="mysql 9.7.4",
-            started_wall_s=WALL_S,
-            quick=run.quick,
-            ledger=ledger,
-            relations=judged,
+        server, clients = "mysql 9.7.4", 8
+        result = DrillResult(
+            run.drill, clients, server=server, started_wall_s=WALL_S, quick=run.quick, ledger=ledger
         )
+        result.relations = judge(run.drill.expects, figures_of(result), result.timeline)
+        return result
 
     async def _matrix(self, run: MatrixRun) -> MatrixResult:
         """Play each cell when it is its turn; each loses its number of rows."""
@@ -519,11 +515,7 @@ class FakeFacade(Console):
             task.uncancel()
             result.aborted = conductor.aborted
             return result
-        result.relations = (
-            Relation("semi-sync is slower", True, "11.4 < 943.2 TPS"),
-            Relation("a relation that fails", False, "3 > 4"),
-        )
-        return result
+        return concluded(result, [result.phases])
 
     async def repair(self, report: Reporter = lambda *_: None) -> tuple[str, ...]:
         """Reports one step; answers `repaired`."""

@@ -362,7 +362,8 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         dialect.timeouts, dialect.executed, dialect.position, dialect.sent("h"), dialect.behind(""),
         dialect.log_state, dialect.received_gtids, dialect.threads, IDENTITY, ALIVE, WHO, FOLLOWED,
         REGISTERED, DUMPED_TO, value_of("sync_binlog"), dialect.timed.question("a"),
-        dialect.timed.question(None), *(asked for each in get_args(MemberDialect) for asked in (each.members, each.group_name)),
+        dialect.timed.question(None),
+        *(asked for each in get_args(MemberDialect) for asked in (each.members, each.group_name)),
     ]  # fmt: skip
     for question in questions:
         assert question is not None

@@ -155,6 +155,19 @@ def test_a_table_leaves_columns_out_where_the_terminal_is_too_narrow() -> None:
     assert plain_text(report, 3).count("NAME") == 1, "what has no rank stays"
 
 
+def test_where_words_leave_no_room_for_the_last_of_them_it_is_below_its_row() -> None:
+    name = "as many commits a second as there are round trips in one"
+    rows = [("holds", name, "found 11.5 TPS where the round trip allows 11.8"), ("deviates", "b", "2 > 1")]
+    report = Report("mine", [], [ReportTable(words("", "relation", "evidence"), rows)])
+    assert plain_text(report, 60).splitlines()[2:] == [
+        "holds     as many commits a second as there are round trips",
+        "          in one",
+        "          found 11.5 TPS where the round trip allows 11.8",
+        "DEVIATES  b",
+        "          2 > 1",
+    ]
+
+
 @pytest.mark.parametrize("form", [markdown, plain_text])
 def test_a_lab_s_report(form: Callable[[Report], str], snapshot: object) -> None:
     """The terminal does not show how to run it again: whoever runs it has just typed it."""

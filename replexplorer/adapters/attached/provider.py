@@ -146,8 +146,8 @@ class AttachedProvider:
         if self._named:
             places += failed
         elif urls and len(places) == 1:
-            other = "replica" if member is None else "other member"
-            self.warnings.append(f"no {other} was reached: --replica mysql://USER@HOST:PORT names one")
+            other = "replica was" if member is None else "other member was"
+            self.warnings.append(f"no {other} reached: --replica mysql://USER@HOST:PORT names one")
         self._urls = dict(zip(node_names(places), places, strict=True))
         self._nodes = [
             NodeAddress(

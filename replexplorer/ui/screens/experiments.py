@@ -195,7 +195,7 @@ def _result(result: ExperimentResult, width: int) -> Listed:
         (f"{'quick' if result.quick else 'full'}, {began}   ", "muted"),
         *key_hints(("c", "copy")),
     ]
-    rows = [_report_row(line) for line in plain_text(experiment_report(result), width).splitlines()]
+    rows = [_report_row(line) for line in plain_text(experiment_report(result), width - 1).splitlines()]
     return Listed(title, rows, copies=partial(_as_markdown, result))
 
 
