@@ -13,9 +13,17 @@ import pytest
 from aiohttp import ClientSession, CookieJar, TCPConnector, web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from replexplorer.core.errors import UsageError
 from replexplorer.web import gate
 from replexplorer.web.gate import Gate, is_loopback, read_password
+from tests.known import refused
+
+SOCKET = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+"""What a browser asks a websocket with, but for the page that it is on."""
 
 
 @asynccontextmanager
@@ -45,21 +53,18 @@ def origin(server: BaseTestServer) -> dict[str, str]:
     return {"Origin": f"http://{server.host}:{server.port}"}
 
 
-NAMES = (
-    ("127.0.0.1", True, 200),
-    ("localhost", True, 200),
-    ("localhost:9000", True, 200),
-    ("[::1]:8000", True, 200),
-    ("127.0.0.1.evil.example", True, 403),
-    ("evil.example", True, 403),
-    ("evil.example:8000", True, 403),
-    ("192.0.2.7", True, 403),
-    ("[::1", True, 403),
-    ("db.example:8000", False, 200),
+@pytest.mark.parametrize(
+    ("host", "loopback", "status"),
+    [
+        ("localhost:9000", True, 200),
+        ("[::1]:8000", True, 200),
+        ("127.0.0.1.evil.example", True, 403),
+        ("evil.example:8000", True, 403),
+        ("192.0.2.7", True, 403),
+        ("[::1", True, 403),
+        ("db.example:8000", False, 200),
+    ],
 )
-
-
-@pytest.mark.parametrize(("host", "loopback", "status"), NAMES)
 async def test_a_loopback_server_has_loopback_names_alone(host: str, loopback: bool, status: int) -> None:
     async with (
         served(loopback=loopback) as (client, server),
@@ -68,28 +73,24 @@ async def test_a_loopback_server_has_loopback_names_alone(host: str, loopback: b
         assert answer.status == status
 
 
-ORIGINS = (
-    ("http://{here}", 101),
-    ("https://{here}", 101),
-    (None, 403),
-    ("null", 403),
-    ("http://evil.example", 403),
-    ("http://127.0.0.1:1", 403),
-    ("http://{here}.evil.example", 403),
-    ("http://[", 403),
-)
-
-
 @pytest.mark.parametrize("loopback", [True, False])
-@pytest.mark.parametrize(("said", "status"), ORIGINS)
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("http://{here}", 101),
+        ("https://{here}", 101),
+        (None, 403),
+        ("null", 403),
+        ("http://evil.example", 403),
+        ("http://127.0.0.1:1", 403),
+        ("http://{here}.evil.example", 403),
+        ("http://[", 403),
+    ],
+)
 async def test_a_websocket_is_for_our_own_page(said: str | None, status: int, loopback: bool) -> None:
     async with served(loopback=loopback) as (client, server):
-        here = f"{server.host}:{server.port}"
-        headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
-        headers["Sec-WebSocket-Key"] = "AAAAAAAAAAAAAAAAAAAAAA=="
-        if said is not None:
-            headers["Origin"] = said.format(here=here)
-        async with client.get(server.make_url("/ws"), headers=headers) as answer:
+        page = {} if said is None else {"Origin": said.format(here=f"{server.host}:{server.port}")}
+        async with client.get(server.make_url("/ws"), headers=SOCKET | page) as answer:
             assert answer.status == status
 
 
@@ -97,13 +98,13 @@ async def test_without_the_password_there_is_the_login_alone() -> None:
     async with served("secret") as (client, server):
         async with client.get(server.make_url("/"), allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/login")
-        headers = {**origin(server), "Upgrade": "websocket"}
-        async with client.get(server.make_url("/ws"), headers=headers) as answer:
-            assert answer.status == 401
-        async with client.get(server.make_url("/login")) as answer:
-            assert answer.status == 200
-        async with client.get(server.make_url("/page/x")) as answer:
-            assert answer.status == 200
+        for path, headers, status in (
+            ("/ws", origin(server) | SOCKET, 401),
+            ("/login", {}, 200),
+            ("/page/x", {}, 200),
+        ):
+            async with client.get(server.make_url(path), headers=headers) as answer:
+                assert answer.status == status
 
 
 async def test_the_right_password_is_a_cookie_that_scripts_and_other_sites_do_not_get() -> None:
@@ -183,37 +184,31 @@ def test_what_is_loopback(host: str, is_one: bool) -> None:
     assert is_loopback(host) is is_one
 
 
-WRONG_FILES = (
-    (b"secret\n", 0o644, "others may open it (mode 0644): chmod 600"),
-    (b"secret\n", 0o660, "others may open it (mode 0660): chmod 600"),
-    (b"", 0o600, "is empty"),
-    (b" \n", 0o600, "is empty"),
-    (b"one\ntwo\n", 0o600, "has several lines"),
-    (b"\xff\xfe", 0o600, "is not UTF-8 text"),
-    (b"x" * 5000, 0o600, "is larger than 1 KB"),
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (b"secret\n", 0o644, "others may open it (mode 0644): chmod 600"),
+        (b"secret\n", 0o660, "others may open it (mode 0660): chmod 600"),
+        (b"", 0o600, "is empty"),
+        (b" \n", 0o600, "is empty"),
+        (b"one\ntwo\n", 0o600, "has several lines"),
+        (b"\xff\xfe", 0o600, "is not UTF-8 text"),
+        (b"x" * 5000, 0o600, "is larger than 1 KB"),
+    ],
 )
-
-
-@pytest.mark.parametrize(("content", "mode", "said"), WRONG_FILES)
 def test_a_password_file_that_will_not_do(tmp_path: Path, content: bytes, mode: int, said: str) -> None:
     file = tmp_path / "password"
     file.write_bytes(content)
     os.chmod(file, mode)
-    with pytest.raises(UsageError) as refused:
-        read_password(file)
-    assert said in str(refused.value)
-    assert "secret" not in str(refused.value)
+    told = refused(read_password, file)
+    assert said in told
+    assert "secret" not in told
 
 
-def test_a_password_file_that_is_none(tmp_path: Path) -> None:
-    for file in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(UsageError):
-            read_password(file)
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_the_password_is_the_line_without_its_end(tmp_path: Path, mode: int) -> None:
+def test_the_password_is_the_line_without_its_end_and_a_directory_has_none(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_bytes("two wörds \r\n".encode())
-    os.chmod(file, mode)
-    assert read_password(file) == "two wörds "
+    for mode in (0o600, 0o400):
+        os.chmod(file, mode)
+        assert read_password(file) == "two wörds "
+    assert refused(read_password, tmp_path)

@@ -19,6 +19,7 @@ from replexplorer.web import server as server_module
 from replexplorer.web.gate import Gate
 from replexplorer.web.server import DashboardServer, size_of
 from tests.waiting import patience, until_true
+from tests.web.test_gate import SOCKET, origin
 
 PROGRAM = """
 import json, os, sys
@@ -110,7 +111,7 @@ class Served:
     async def open(self, name: str, width: int = 100, height: int = 30) -> Page:
         line = await self.client.ws_connect(
             self.server.make_url("/ws").with_query(width=width, height=height, tab=name),
-            headers={"Origin": f"http://{self.server.host}:{self.server.port}"},
+            headers=origin(self.server),
         )
         page = Page(line)
         page.reading = asyncio.create_task(page.read())
@@ -231,13 +232,8 @@ async def test_what_no_page_of_ours_says_ends_its_line_alone(said: str) -> None:
 @pytest.mark.parametrize("query", [{}, {"tab": "../x"}, {"tab": FIRST, "width": "wide"}])
 async def test_a_line_without_the_name_of_a_tab_is_refused(query: dict[str, str]) -> None:
     async with served() as here:
-        headers = {
-            "Origin": f"http://{here.server.host}:{here.server.port}",
-            "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        }  # fmt: skip
         url = here.server.make_url("/ws").with_query(query)
-        async with here.client.get(url, headers=headers) as answer:
+        async with here.client.get(url, headers=origin(here.server) | SOCKET) as answer:
             assert answer.status == 400
 
 
