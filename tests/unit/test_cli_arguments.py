@@ -18,6 +18,7 @@ from replexplorer.core.load.pacing import MOST_PROCESSES
 from replexplorer.core.system import SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS
 
+
 def test_help_names_every_verb_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
