@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,14 @@ from tests.fakes.facade import make_tick
 PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
 
 
-def course(*looks: tuple[float, ProtectionState, int | None, int | None]) -> Course:
-    """Of looks: when, the state, falls back and commits that did not wait."""
+def course(*looks: tuple[Any, ...]) -> Course:
+    """Of looks: when, the state, and as far as it was read falls back, commits that did not wait, and how
+    long the oldest one waits."""
     found = Course()
-    for at_s, state, fallbacks, unprotected in looks:
+    for at_s, state, *more in looks:
         tick = make_tick(at_s, state=state)
-        seen = replace(tick.protection, fallbacks=fallbacks, unprotected=unprotected)
-        found.add(replace(tick, protection=seen))
+        read = dict(zip(("fallbacks", "unprotected", "oldest_wait_s"), (*more, *[None] * 3), strict=False))
+        found.add(replace(tick, protection=replace(tick.protection, **read)))
     return found
 
 
@@ -33,7 +35,10 @@ STALL = course(
     (20.0, PROTECTED, 3, 1_000),
 )
 RESET = course((0.0, PROTECTED, 5, 70), (1.0, PROTECTED, 1, 7))
-UNREAD = course((0.0, PROTECTED, None, None), (1.0, PROTECTED, None, None))
+UNREAD = course((0.0, PROTECTED), (1.0, PROTECTED))
+WAITED = course(
+    (0.0, PROTECTED), (4.0, BLOCKED, None, None, 1.5), (5.0, BLOCKED, None, None, 2.5), (6.0, DEGRADED)
+)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +49,9 @@ UNREAD = course((0.0, PROTECTED, None, None), (1.0, PROTECTED, None, None))
         (RESET, 0.0, 2.0, {"protected": 2.0}, 1, 7),  # a counter that fell has begun anew
         (UNREAD, 0.0, 2.0, {"protected": 2.0}, None, None),  # unknown and not 0
         (Course(), 0.0, 2.0, {}, None, None),
+        # blocked begins with the oldest commit that waits, as its event does
+        (WAITED, 0.0, 8.0, {"protected": 2.5, "blocked": 3.5, "degraded": 2.0}, None, None),
+        (WAITED, 3.0, 8.0, {"blocked": 3.0, "degraded": 2.0}, None, None),
     ],
 )
 def test_states_in_seconds_and_what_was_counted_meanwhile(
@@ -58,38 +66,14 @@ def test_states_in_seconds_and_what_was_counted_meanwhile(
     assert (passage.seconds, passage.fallbacks, passage.unprotected) == (seconds, fallbacks, unprotected)
 
 
-def test_blocked_begins_with_the_oldest_commit_that_waits_as_its_event_does() -> None:
+def test_marks_and_faults_within_it_are_kept_in_the_order_in_which_things_happened() -> None:
+    """A look finds later what began earlier; plain news are left out."""
     found = Course()
-    for at_s, state, waits_s in (
-        (0.0, PROTECTED, None),
-        (4.0, BLOCKED, 1.5),
-        (5.0, BLOCKED, 2.5),
-        (6.0, DEGRADED, None),
-    ):
-        tick = make_tick(at_s, state=state)
-        found.add(replace(tick, protection=replace(tick.protection, oldest_wait_s=waits_s)))
-    assert found.between(0.0, 8.0).seconds == {"protected": 2.5, "blocked": 3.5, "degraded": 2.0}
-    assert found.between(3.0, 8.0).seconds == {"blocked": 3.0, "degraded": 2.0}
-
-
-def test_events_stand_in_the_order_in_which_things_happened() -> None:
-    """A look finds later what began earlier."""
-    found = Course()
-    events = tuple(Event(at_s, 0.0, Severity.WARN, "x") for at_s in (10.8, 10.0))
-    found.add(replace(make_tick(11.0), events=events))
-    assert [event.at_s for event in found.between(0.0, 20.0).events] == [10.0, 10.8]
-
-
-def test_marks_and_faults_within_it_are_kept_and_plain_news_are_not() -> None:
-    found = Course()
-    events = tuple(
-        Event(at_s, 1000.0 + at_s, severity, text)
-        for at_s, severity, text in (
-            (1.0, Severity.MARK, "before"),
-            (3.0, Severity.MARK, "rtt 0 → 10 ms"),
-            (4.0, Severity.INFO, "load started"),
-            (5.0, Severity.BAD, "replica is down"),
-        )
+    events = (
+        Event(1.0, 0.0, Severity.MARK, "before"),
+        Event(5.0, 0.0, Severity.BAD, "replica is down"),
+        Event(4.0, 0.0, Severity.INFO, "load started"),
+        Event(3.0, 0.0, Severity.MARK, "rtt 0 → 10 ms"),
     )
     found.add(make_tick(5.5, events=events))
     assert [event.text for event in found.between(2.0, 6.0).events] == ["rtt 0 → 10 ms", "replica is down"]
