@@ -83,12 +83,7 @@ def test_a_broken_file_is_one_line_and_the_shipped_one_is_used(tmp_path: Path, t
     assert read.calibration == shipped_calibration().calibration
 
 
-def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "directory.json").mkdir()
-    with pytest.raises(UsageError, match=r"directory\.json"):
-        read_calibration(tmp_path / "directory.json")
-    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="not UTF-8"):
-        read_calibration(tmp_path / "bytes.json")
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot write"):
-        save_calibration(shipped_calibration().calibration, (), tmp_path / "bytes.json" / "below.json")
+        save_calibration(shipped_calibration().calibration, (), tmp_path / "file" / "below.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,50 @@ compare x y --duration 0
 """
 
 
+IN_WORDS = """\
+config --config ~nobody-of-that-name/config.toml
+export ~nobody-of-that-name/a.rxs --format csv
+export tour --format csv --output ~nobody-of-that-name/a.csv
+export tour --format md --size 80x24
+compare ~nobody-of-that-name/a.rxs ~nobody-of-that-name/b.rxs
+play ~nobody-of-that-name/a.play
+lab run ~nobody-of-that-name/a.toml
+lab run tour --report ~nobody-of-that-name/report
+lab run bulk-load --dump ~nobody-of-that-name/dump
+drill run ~nobody-of-that-name/a.toml
+drill run kill-primary --report ~nobody-of-that-name/report
+attach mysql://watcher@127.0.0.1:1 --defaults-file ~nobody-of-that-name/my.cnf
+attach mysql://watcher@127.0.0.1:1 --ssl-ca ~nobody-of-that-name/ca.pem
+serve --password-file ~nobody-of-that-name/password
+serve --host 0.0.0.0
+serve --host ::
+serve --host db.example
+serve --port 65536
+serve --port web
+serve --password-file TMP/none
+serve --password-file TMP/loose
+serve --host 0.0.0.0 --password-file TMP/loose
+--view status
+--view
+"""
+"""Of verbs that print no document, or of what is refused before anybody looks for `--json`."""
+
+
 def test_wrong_words_need_no_stack(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
+    loose = tmp_path / "loose"
+    loose.write_text("secret of the file")
+    os.chmod(loose, 0o644)
     told = {}
     for words in MISTAKES.splitlines():
         assert main(["--stack", "never-was", *words.split(), "--json"]) == UsageError.exit_code, words
         out, told[words] = capsys.readouterr()
         assert json.loads(out)["error"]["code"] == "usage"
+    for words in IN_WORDS.splitlines():
+        assert main(words.replace("TMP", str(tmp_path)).split()) == UsageError.exit_code, words
+        out, err = capsys.readouterr()
+        assert out == "", words
+        told[words] = err.replace(str(tmp_path), "TMP")
     assert {words: err.splitlines() for words, err in told.items()} == snapshot

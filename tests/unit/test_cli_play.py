@@ -88,8 +88,3 @@ def test_a_play_that_fails_writes_no_cast_and_ends_with_1(
         "x.play, line 1: `until tps > 10000000 within 2s`: did not hold within 2 s" in capsys.readouterr().err
     )
     assert not cast.exists()
-
-
-def test_what_is_of_a_cast_alone_is_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "tour", "--format", "md", "--size", "80x24"]) == 2
-    assert "--size is for --format cast" in capsys.readouterr().err

@@ -94,11 +94,3 @@ def test_a_wrong_flag_is_named(file: Path) -> None:
 def test_a_named_file_that_is_missing_is_an_error(file: Path) -> None:
     with pytest.raises(UsageError, match="no such configuration file"):
         load_configuration(file, named_by_user=True)
-
-
-def test_a_directory_or_binary_as_file_is_one_line(tmp_path: Path, file: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read"):
-        load_configuration(tmp_path, named_by_user=True)
-    file.write_bytes(b'theme = "\xff\xfe"')
-    with pytest.raises(UsageError, match="not UTF-8"):
-        load_configuration(file)

@@ -16,33 +16,6 @@ NOBODY = "~nobody-of-that-name"
 SERVER = "mysql://watcher@127.0.0.1:1"
 
 
-WORDS = f"""\
-config --config ~/config.toml
-export ~/a.rxs --format csv
-export tour --format csv --output ~/a.csv
-compare ~/a.rxs ~/b.rxs
-play ~/a.play
-lab run ~/a.toml
-lab run tour --report ~/report
-lab run bulk-load --dump ~/dump
-drill run ~/a.toml
-drill run kill-primary --report ~/report
-serve --password-file ~/password
-attach {SERVER} --defaults-file ~/my.cnf
-attach {SERVER} --ssl-ca ~/ca.pem
-"""
-
-
-@pytest.mark.parametrize("words", WORDS.splitlines())
-def test_it_is_wrong_usage_in_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words.replace("~", NOBODY).split()) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    [line] = captured.err.splitlines()
-    assert f"{NOBODY} is nobody's home directory" in line
-    assert f"./{NOBODY}" in line
-
-
 def test_a_workload_file_is_named_as_any_other(tmp_path: Path) -> None:
     from replexplorer.formats.files import workload_file
 

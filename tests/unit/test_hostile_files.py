@@ -26,6 +26,7 @@ from replexplorer.formats.experiment_file import read_drill, read_lab
 from replexplorer.formats.files import MOST_TOML_BYTES, read_workload
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.scenes import read_scene
+from replexplorer.formats.server_url import read_option_files
 from replexplorer.formats.themes import read_theme
 from replexplorer.ui.actions import DEFAULT_KEYS
 from tests.affordable import affordable
@@ -64,7 +65,8 @@ TOML: dict[str, Callable[[Path], object]] = {
     "calibration": read_calibration,
     "workload": read_workload,
 }
-READERS = TOML | {"client log": read_client_log, "journal": read_journal}
+TEXTS = TOML | {"option file": lambda file: read_option_files([file])}
+READERS = TEXTS | {"client log": read_client_log, "journal": read_journal}
 EACH = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 
 
@@ -109,6 +111,12 @@ def test_what_is_no_file_is_told_and_not_waited_for(
 ) -> None:
     make(file)
     assert str(file.parent) in answered(read, file)
+
+
+@pytest.mark.parametrize("read", TEXTS.values(), ids=TEXTS)
+def test_what_is_no_text_is_told(read: Callable[[Path], object], file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
+    assert answered(read, file) == f"{file}: is not UTF-8 text"
 
 
 @EACH
