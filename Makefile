@@ -80,11 +80,12 @@ prerequisites: $(STAMP)
 	fi
 	echo "$$report" | $(BIN)/python -c 'import json, sys; sys.exit("\n".join("make: " + c["detail"] + ": " + (c["remedy"] or "see replexplorer doctor") for c in json.load(sys.stdin)["checks"] if c["state"] == "missing" and not c["packages"]) or 0)'
 
-# The yardstick of some tests, which skip with a reason where it is absent.
+# The yardstick of some tests, and a browser: tests of either are skipped, with a reason, where it is absent.
 .PHONY: test-tools
 test-tools:
 	@$(APT)
 	command -v sysbench >/dev/null || apt_install sysbench || echo "make: no sysbench here: the tests that compare with it are skipped" >&2
+	command -v chromium-headless-shell chromium google-chrome >/dev/null || apt_install chromium-headless-shell || echo "make: no Chromium here: the tests of \`serve\` in a browser are skipped" >&2
 
 $(STAMP): pyproject.toml
 	@$(APT)

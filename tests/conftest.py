@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What the three sizes of a run ask for."""
     costs.add_options(parser)
     parser.addoption("--fast", action="store_true", help="fewer examples of each law")
+    parser.addoption("--nothing-skipped", action="store_true", help="a run that skips a test has failed")
     parser.addoption(
         "--in-full",
         action="store_true",
@@ -115,8 +116,11 @@ def pytest_testnodedown(node: Any) -> None:
         _guests.add(guest)
 
 
-def pytest_sessionfinish() -> None:
-    """A guest that nobody looked at is not left behind."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A guest that nobody looked at is not left behind; a skipped test fails the gate."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--nothing-skipped") and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if _guests:
         from tests.guest import machine  # needs Docker's SDK, which most runs of some tests do not
 

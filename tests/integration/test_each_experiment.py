@@ -5,6 +5,7 @@ Outside of the whole run a third of the drills, another one each day, and no lab
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,24 @@ def test_a_drill_holds_and_leaves_the_stack_as_it_was(shell: Shell, name: str) -
 @pytest.mark.parametrize("name", LABS_ON_A_PAIR)
 def test_a_lab_ends_and_leaves_the_stack_as_it_was(shell: Shell, name: str) -> None:
     run(shell, "lab", name)
+
+
+@pytest.mark.in_full
+@pytest.mark.timeout(900)
+def test_make_run_without_a_terminal_is_the_tour_to_its_verdict(shell: Shell) -> None:
+    before = asked(shell)
+    done = subprocess.run(
+        ["make", "run"],
+        cwd=Path(__file__).parents[2],
+        env=shell.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert "no terminal on stdin and stdout, so this runs the headless demonstration" in done.stderr
+    assert done.stdout.rstrip().endswith(("verdict: holds", "verdict: deviates")), done.stderr
+    assert asked(shell) == before
 
 
 @pytest.mark.in_full
