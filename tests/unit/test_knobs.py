@@ -12,13 +12,11 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import (
     BY_KEY,
     CATALOGUE,
-    ON_OFF,
     Assignment,
     Backing,
     Kind,
     Knob,
     KnobName,
-    Place,
     Value,
     addressed,
     defaults,
@@ -34,7 +32,7 @@ from replexplorer.core.knobs.names import (
     same_value,
     step,
 )
-from replexplorer.core.topology import SOURCE, new_roster
+from replexplorer.core.topology import new_roster
 from tests.known import known, refused
 
 ONE = ("db2",)
@@ -78,57 +76,54 @@ def test_no_input_name_stands_for_two_knobs() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("semi_sync", "semi_sync"),
-        ("SEMI-SYNC", "semi_sync"),
-        ("rpl_semi_sync_master_enabled", "semi_sync"),
-        ("rpl_semi_sync_master_wait_no_slave", "wait_no_replica"),
-        ("binlog_commit_wait_usec", "binlog_commit_wait_usec"),
-        ("slave_parallel_threads", "replica_parallel_workers"),
-    ],
-)
-def test_find_knows_every_generation(text: str, key: str) -> None:
-    assert find(text).key == key
+def test_find_knows_every_generation() -> None:
+    found = {
+        "semi_sync": "semi_sync",
+        "SEMI-SYNC": "semi_sync",
+        "rpl_semi_sync_master_enabled": "semi_sync",
+        "rpl_semi_sync_master_wait_no_slave": "wait_no_replica",
+        "binlog_commit_wait_usec": "binlog_commit_wait_usec",
+        "slave_parallel_threads": "replica_parallel_workers",
+    }
+    assert {text: find(text).key for text in found} == found
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "value"),
-    [
-        ("rtt", "85", 85.0),
-        ("rtt", "85ms", 85.0),
-        ("rtt", " 2.5 ms ", 2.5),
-        ("rtt", "0.5s", 500.0),
-        ("rtt", "250us", 0.25),
-        ("rtt", "250µs", 0.25),
-        ("rtt", ".5", 0.5),
-        ("rtt", "-0", 0.0),
-        ("semi_sync_timeout", "10s", 10_000),
-        ("binlog_group_commit_sync_delay", "1ms", 1_000),
-        ("innodb_flush_log_at_timeout", "5000ms", 5),
-        ("sync_binlog", "4294967295", 2**32 - 1),
-        ("sync_binlog", "10.0", 10),
-        ("semi_sync", "1", "on"),
-        ("semi_sync", "TRUE", "on"),
-        ("semi_sync", "OFF", "off"),
-        ("wait_point", "AFTER_COMMIT", "after_commit"),
-        ("innodb_doublewrite", "Detect_Only", "detect_only"),
-        ("innodb_doublewrite", "DETECT_AND_RECOVER", "on"),
-        ("clients", "32clients", 32),
-        ("clients", "1k", 1000),
-        ("rate", "1.5k", 1500.0),
-        ("sync_binlog", "1m", 1_000_000),
-        ("innodb_buffer_pool_size", "16M", 16 << 20),
-        ("innodb_buffer_pool_size", "1gib", 1 << 30),
-        ("innodb_redo_log_capacity", "8388608", 8 << 20),
-        ("fsync_delay_redo", "auto", "auto"),
-    ],
-)
-def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value) -> None:
-    read = parse_value(BY_KEY[key], text)
-    assert read == value
-    assert type(read) is type(value)
+READ: dict[str, Value] = {
+    "rtt=85": 85.0,
+    "rtt=85ms": 85.0,
+    "rtt= 2.5 ms ": 2.5,
+    "rtt=0.5s": 500.0,
+    "rtt=250us": 0.25,
+    "rtt=250µs": 0.25,
+    "rtt=.5": 0.5,
+    "rtt=-0": 0.0,
+    "semi_sync_timeout=10s": 10_000,
+    "binlog_group_commit_sync_delay=1ms": 1_000,
+    "innodb_flush_log_at_timeout=5000ms": 5,
+    "sync_binlog=4294967295": 2**32 - 1,
+    "sync_binlog=10.0": 10,
+    "semi_sync=1": "on",
+    "semi_sync=TRUE": "on",
+    "semi_sync=OFF": "off",
+    "wait_point=AFTER_COMMIT": "after_commit",
+    "innodb_doublewrite=Detect_Only": "detect_only",
+    "innodb_doublewrite=DETECT_AND_RECOVER": "on",
+    "clients=32clients": 32,
+    "clients=1k": 1000,
+    "rate=1.5k": 1500.0,
+    "sync_binlog=1m": 1_000_000,
+    "innodb_buffer_pool_size=16M": 16 << 20,
+    "innodb_buffer_pool_size=1gib": 1 << 30,
+    "innodb_redo_log_capacity=8388608": 8 << 20,
+    "fsync_delay_redo=auto": "auto",
+}
+
+
+def test_values_are_read_in_the_knobs_own_unit() -> None:
+    for assignment, value in READ.items():
+        key, _, text = assignment.partition("=")
+        read = parse_value(BY_KEY[key], text)
+        assert (read, type(read)) == (value, type(value)), assignment
 
 
 WRONG_VALUES = [
@@ -166,50 +161,45 @@ def test_what_is_written_reads_back(case: tuple[Knob, Value]) -> None:
     assert parse_value(knob, format_value(knob, value, unit=False)) == value
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "text", "bare"),
-    [
-        ("rtt", 85.0, "85 ms", "85"),
-        ("rtt", 2.5, "2.5 ms", "2.5"),
-        ("rtt", 1000.0, "1 s", "1000"),
-        ("semi_sync_timeout", 10_000, "10 s", "10000"),
-        ("semi_sync_timeout", 1_500, "1500 ms", "1500"),
-        ("clients", 8, "8", "8"),
-        ("wait_point", "after_sync", "AFTER_SYNC", "AFTER_SYNC"),
-        ("workload", "update_index", "update_index", "update_index"),
-    ],
-)
-def test_values_are_written_short(key: str, value: Value, text: str, bare: str) -> None:
-    assert format_value(BY_KEY[key], value) == text
-    assert format_value(BY_KEY[key], value, unit=False) == bare
+def test_values_are_written_short() -> None:
+    written: dict[tuple[str, Value], tuple[str, str]] = {
+        ("rtt", 85.0): ("85 ms", "85"),
+        ("rtt", 2.5): ("2.5 ms", "2.5"),
+        ("rtt", 1000.0): ("1 s", "1000"),
+        ("semi_sync_timeout", 10_000): ("10 s", "10000"),
+        ("semi_sync_timeout", 1_500): ("1500 ms", "1500"),
+        ("clients", 8): ("8", "8"),
+        ("wait_point", "after_sync"): ("AFTER_SYNC", "AFTER_SYNC"),
+    }
+    assert written == {
+        (key, value): (format_value(BY_KEY[key], value), format_value(BY_KEY[key], value, unit=False))
+        for key, value in written
+    }
 
 
-@pytest.mark.parametrize(
-    ("name", "before", "after", "text"),
-    [
-        ("rtt@db2", 20.0, 85.0, "rtt@db2 20 → 85 ms"),
-        ("semi_sync_timeout", 500, 10_000, "semi_sync_timeout 500 ms → 10 s"),
-        ("semi_sync", None, "on", "semi_sync on"),
-    ],
-)
-def test_a_change_has_a_title(name: str, before: Value | None, after: Value, text: str) -> None:
-    assert format_change(parse_name(name), before, after) == text
+def test_a_change_has_a_title() -> None:
+    changes: list[tuple[str, Value | None, Value]] = [
+        ("rtt@db2", 20.0, 85.0), ("semi_sync_timeout", 500, 10_000), ("semi_sync", None, "on"),
+    ]  # fmt: skip
+    assert [format_change(parse_name(name), before, after) for name, before, after in changes] == [
+        "rtt@db2 20 → 85 ms",
+        "semi_sync_timeout 500 ms → 10 s",
+        "semi_sync on",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("sync_binlog", ["sync_binlog"]),
-        ("sync_binlog@primary", ["sync_binlog"]),
-        ("sync_binlog@db3", ["sync_binlog@db3"]),
-        ("rtt", ["rtt@db2", "rtt@db3"]),
-        ("rtt@db2", ["rtt@db2"]),
-        ("clients", ["clients"]),
-        ("sync_relay_log", ["sync_relay_log@db2", "sync_relay_log@db3"]),
-    ],
-)
-def test_a_key_addresses_its_nodes(text: str, written: list[str]) -> None:
-    assert [str(name) for name in addressed(text, new_roster(2))] == written
+def test_a_key_addresses_its_nodes() -> None:
+    addresses = {
+        "sync_binlog": "sync_binlog",
+        "sync_binlog@primary": "sync_binlog",
+        "sync_binlog@db3": "sync_binlog@db3",
+        "rtt": "rtt@db2 rtt@db3",
+        "rtt@db2": "rtt@db2",
+        "clients": "clients",
+        "sync_relay_log": "sync_relay_log@db2 sync_relay_log@db3",
+    }
+    roster = new_roster(2)
+    assert {text: " ".join(map(str, addressed(text, roster))) for text in addresses} == addresses
 
 
 WRONG_ASSIGNMENTS = """\
@@ -258,49 +248,36 @@ def test_every_name_reads_back_and_has_a_default() -> None:
         parse_name("rtt")
 
 
-def test_places_decide_the_nodes() -> None:
-    for name in expand(CATALOGUE, ONE):
-        allowed = {
-            Place.LOAD: {"load"},
-            Place.REPLICAS: {"db2"},
-            Place.MEMBERS: {SOURCE, "db2"},
-            Place.SOURCE: {SOURCE, "db2"} if name.knob.extra_nodes else {SOURCE},
-        }
-        assert name.node in allowed[name.knob.place]
+STEPS: list[tuple[str, Value, bool, bool, Value]] = [
+    ("rtt", 0.0, True, False, 1.0),
+    ("rtt", 60.0, True, False, 85.0),
+    ("rtt", 60.0, False, False, 50.0),
+    ("rtt", 60.0, True, True, 150.0),
+    ("rtt", 0.0, False, False, 0.0),
+    ("rtt", 4000.0, True, False, 4000.0),
+    ("rtt", 1.0, False, True, 0.0),
+    ("sync_binlog", 0, True, False, 1),
+    ("sync_binlog", 10**6, True, True, 10**6),
+    ("semi_sync", "off", True, False, "on"),
+    ("semi_sync", "on", True, False, "on"),
+    ("innodb_doublewrite", "on", False, False, "detect_only"),
+    ("innodb_doublewrite", "off", True, False, "on"),
+    # a word has its place on the ladder
+    ("bandwidth", 0, False, False, 1_000_000_000),
+    ("bandwidth", 0, True, False, 0),
+    ("bandwidth", 3_000_000, False, False, 2_000_000),
+    ("bandwidth", 2_000_000_000, True, False, 0),
+    ("delay_to_replica", "auto", True, False, 0.0),
+    ("delay_to_replica", 0.0, False, False, "auto"),
+    ("delay_to_replica", 3.0, True, False, 5.0),
+]
+"""Knob, value, whether it goes up and by how much, and where that leads."""
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "up", "coarse", "expected"),
-    [
-        ("rtt", 0.0, True, False, 1.0),
-        ("rtt", 60.0, True, False, 85.0),
-        ("rtt", 60.0, False, False, 50.0),
-        ("rtt", 60.0, True, True, 150.0),
-        ("rtt", 0.0, False, False, 0.0),
-        ("rtt", 4000.0, True, False, 4000.0),
-        ("rtt", 1.0, False, True, 0.0),
-        ("sync_binlog", 0, True, False, 1),
-        ("sync_binlog", 10**6, True, True, 10**6),
-        ("semi_sync", "off", True, False, "on"),
-        ("semi_sync", "on", True, False, "on"),
-        ("innodb_doublewrite", "on", False, False, "detect_only"),
-        ("innodb_doublewrite", "off", True, False, "on"),
-        # a word has its place on the ladder
-        ("bandwidth", 0, False, False, 1_000_000_000),
-        ("bandwidth", 0, True, False, 0),
-        ("bandwidth", 3_000_000, False, False, 2_000_000),
-        ("bandwidth", 2_000_000_000, True, False, 0),
-        ("delay_to_replica", "auto", True, False, 0.0),
-        ("delay_to_replica", 0.0, False, False, "auto"),
-        ("delay_to_replica", 3.0, True, False, 5.0),
-    ],
-)
-def test_the_arrow_keys_walk_the_ladder(
-    key: str, value: Value, up: bool, coarse: bool, expected: Value
-) -> None:
-    stepped = step(BY_KEY[key], value, up, coarse)
-    assert stepped == expected
-    assert type(stepped) is type(expected)
+def test_the_arrow_keys_walk_the_ladder() -> None:
+    for key, value, up, coarse, expected in STEPS:
+        stepped = step(BY_KEY[key], value, up, coarse)
+        assert (stepped, type(stepped)) == (expected, type(expected)), (key, value, up, coarse)
 
 
 @given(
@@ -328,7 +305,7 @@ def test_same_value_never_takes_the_unknown_for_known() -> None:
     assert same_value(rtt, 85.0, 85.0004)
     assert not same_value(rtt, 85.0, 85.1)
     assert same_value(words, "on", "on")
-    assert not same_value(words, "on", ON_OFF[0])
+    assert not same_value(words, "on", "off")
     assert describe_range(words) == "off or on"
 
 

@@ -9,8 +9,7 @@ from replexplorer.core.knobs.catalogue import BY_KEY
 from replexplorer.core.knobs.names import KnobName, Value, addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
 from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group, majority_of
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, System, new_stack, system_of, who_has
+from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
 from replexplorer.core.topology import (
     SOURCE,
     Belonging,
@@ -39,101 +38,85 @@ def down(name: str) -> Standing:
     return Standing(name, reachable=False)
 
 
-@pytest.mark.parametrize(
-    ("standings", "before", "source"),
-    [
-        ([takes_writes("db1"), follows("db2", "db1")], None, "db1"),
-        ([follows("db1", "db2"), takes_writes("db2")], "db1", "db2"),
-        ([takes_writes("db1"), takes_writes("db2")], None, "db1"),
-        ([takes_writes("db1"), takes_writes("db2"), follows("db3", "db2")], "db1", "db2"),
-        ([takes_writes("db1"), takes_writes("db2")], "db2", "db2"),
-        ([down("db1"), follows("db2", "db1")], None, "db1"),
-        ([down("db1"), takes_writes("db2"), follows("db3", "db1")], "db1", "db2"),
-        ([follows("db1", None), follows("db2", "db1")], None, "db1"),
-        ([takes_writes("db1"), follows("db2", "db1"), follows("db3", "db2")], None, "db1"),
-        ([takes_writes("db1"), follows("db2", "elsewhere")], "db1", "db1"),
-        ([down("db1"), down("db2")], "db2", "db2"),
-        ([], "db1", None),
-    ],
-    ids=[
-        "one takes writes, the other follows", "the others follow it after a failover",
-        "just made: nobody follows yet", "two take writes: the one that is followed",
-        "two take writes and nobody follows: the one before", "down and still followed",
-        "down, and another was promoted", "the source refuses writes", "a chain",
-        "a replica of somebody outside", "nobody answers", "no nodes",
-    ],
-)  # fmt: skip
-def test_the_source_is_seen_and_not_named(
-    standings: list[Standing], before: str | None, source: str | None
-) -> None:
-    assert source_of(standings, before) == source
+SOURCES: list[tuple[list[Standing], str | None, str | None]] = [
+    # one takes writes, the other follows
+    ([takes_writes("db1"), follows("db2", "db1")], None, "db1"),
+    # the others follow it after a failover
+    ([follows("db1", "db2"), takes_writes("db2")], "db1", "db2"),
+    # just made: nobody follows yet
+    ([takes_writes("db1"), takes_writes("db2")], None, "db1"),
+    # two take writes: the one that is followed
+    ([takes_writes("db1"), takes_writes("db2"), follows("db3", "db2")], "db1", "db2"),
+    # two take writes and nobody follows: the one before
+    ([takes_writes("db1"), takes_writes("db2")], "db2", "db2"),
+    # down and still followed
+    ([down("db1"), follows("db2", "db1")], None, "db1"),
+    # down, and another was promoted
+    ([down("db1"), takes_writes("db2"), follows("db3", "db1")], "db1", "db2"),
+    # the source refuses writes
+    ([follows("db1", None), follows("db2", "db1")], None, "db1"),
+    # a chain
+    ([takes_writes("db1"), follows("db2", "db1"), follows("db3", "db2")], None, "db1"),
+    # a replica of somebody outside
+    ([takes_writes("db1"), follows("db2", "elsewhere")], "db1", "db1"),
+    # nobody answers
+    ([down("db1"), down("db2")], "db2", "db2"),
+    # no nodes
+    ([], "db1", None),
+]
 
 
-@pytest.mark.parametrize(
-    ("standing", "role"),
-    [
-        (takes_writes("db1"), Role.PRIMARY),
-        (takes_writes("db2"), Role.PRIMARY),
-        (follows("db2", "db1"), Role.REPLICA),
-        (follows("db2", None), Role.DETACHED),
-        (follows("db1", None), Role.PRIMARY),
-        (down("db1"), Role.DOWN),
-    ],
-    ids=["the source", "a second one that takes writes", "a replica", "detached", "a fenced source", "down"],
-)
-def test_a_role_is_what_a_node_does(standing: Standing, role: Role) -> None:
-    assert role_of(standing, "db1") == role
+def test_the_source_is_seen_and_not_named() -> None:
+    for standings, before, source in SOURCES:
+        assert source_of(standings, before) == source, standings
 
 
-@pytest.mark.parametrize(
-    ("text", "before", "after"),
-    [
-        ("primary", "db1", "db2"),
-        ("replica", "db2", "db1"),
-        ("replica2", "db3", "db3"),
-        ("db1", "db1", "db1"),
-        ("replica3", None, None),
-        ("replica1", None, None),
-        ("db4", None, None),
-    ],
-)
-def test_aliases_follow_the_roles(text: str, before: str | None, after: str | None) -> None:
-    assert (THREE.find(text), AFTER_A_FAILOVER.find(text)) == (before, after)
+def test_a_role_is_what_a_node_does() -> None:
+    roles = {
+        takes_writes("db1"): Role.PRIMARY,
+        takes_writes("db2"): Role.PRIMARY,  # a second one that takes writes
+        follows("db2", "db1"): Role.REPLICA,
+        follows("db2", None): Role.DETACHED,
+        follows("db1", None): Role.PRIMARY,  # a fenced source
+        down("db1"): Role.DOWN,
+    }
+    assert {standing: role_of(standing, "db1") for standing in roles} == roles
 
 
-@pytest.mark.parametrize(
-    ("node", "placed"),
-    [
-        ("db1", SOURCE),
-        ("primary", SOURCE),
-        ("replica", "db2"),
-        ("db1:db3", "db3"),
-        ("db3:primary", "db3"),
-        ("db3:db2", "db2:db3"),
-        ("replica2:replica", "db2:db3"),
-    ],
-)
-def test_a_knob_s_place_is_said_from_the_source(node: str, placed: str) -> None:
-    assert THREE.placed(node) == placed
+def test_aliases_follow_the_roles() -> None:
+    found = {
+        "primary": ("db1", "db2"),
+        "replica": ("db2", "db1"),
+        "replica2": ("db3", "db3"),
+        "db1": ("db1", "db1"),
+        **dict.fromkeys(("replica3", "replica1", "db4"), (None, None)),
+    }
+    assert {text: (THREE.find(text), AFTER_A_FAILOVER.find(text)) for text in found} == found
 
 
-@pytest.mark.parametrize(
-    ("link", "before", "after"),
-    [
+def test_a_knob_s_place_is_said_from_the_source() -> None:
+    places = {
+        "db1": SOURCE,
+        "primary": SOURCE,
+        "replica": "db2",
+        "db1:db3": "db3",
+        "db3:primary": "db3",
+        "db3:db2": "db2:db3",
+        "replica2:replica": "db2:db3",
+    }
+    assert {node: THREE.placed(node) for node in places} == places
+
+
+def test_a_link_stays_where_it_is_and_is_said_from_the_source() -> None:
+    """Where its knobs stand, and which end they take for the primary, before and after a failover."""
+    for link, *said in (
         ("db1:db2", ("db2", "db1"), ("db1", "db2")),
         ("db1:db3", ("db3", "db1"), ("db1:db3", "db1")),
         ("db2:db3", ("db2:db3", "db2"), ("db3", "db2")),
-    ],
-    ids=["between the sources before and after", "not the new source's any more", "the new source's"],
-)
-def test_a_link_stays_where_it_is_and_is_said_from_the_source(
-    link: str, before: tuple[str, str], after: tuple[str, str]
-) -> None:
-    """Where its knobs stand, and which end they take for the primary."""
-    for roster, (placed, begins) in ((THREE, before), (AFTER_A_FAILOVER, after)):
-        assert roster.placed(link) == placed
-        assert roster.link(placed) == link
-        assert roster.begins(link) == begins
+    ):
+        for roster, (placed, begins) in zip((THREE, AFTER_A_FAILOVER), said, strict=True):
+            assert (roster.placed(link), roster.begins(link)) == (placed, begins)
+            assert roster.link(placed) == link
 
 
 def test_nodes_stand_in_the_order_of_their_making() -> None:
@@ -141,12 +124,7 @@ def test_nodes_stand_in_the_order_of_their_making() -> None:
     assert tuple(in_order(reversed(names))) == names
 
 
-MEMBER, CUT, JOINING, OUTSIDE = (
-    Belonging.MEMBER,
-    Belonging.CUT_OFF,
-    Belonging.JOINING,
-    Belonging.OUTSIDE,
-)
+MEMBER, CUT, JOINING, OUTSIDE = Belonging.MEMBER, Belonging.CUT_OFF, Belonging.JOINING, Belonging.OUTSIDE
 MESH = Roster(("db1", "db2", "db3"), "db2", mesh=True)
 
 
@@ -161,9 +139,9 @@ def test_what_cannot_be_made_is_refused_in_one_line(snapshot: object) -> None:
     assert [refused(new_stack, *each) for each in wanted] == snapshot
 
 
-@pytest.mark.parametrize("system", SYSTEMS.values(), ids=str)
-def test_a_new_stack_is_what_its_system_says(system: System) -> None:
-    assert new_stack(system.name, None, None) == (system, system.flavors[0], system.nodes - 1)
+def test_a_new_stack_is_what_its_system_says() -> None:
+    for system in SYSTEMS.values():
+        assert new_stack(system.name, None, None) == (system, system.flavors[0], system.nodes - 1)
 
 
 def test_who_has_a_knob_that_another_system_lacks() -> None:
@@ -175,112 +153,70 @@ def test_who_has_a_knob_that_another_system_lacks() -> None:
     assert who_has(BY_KEY["sync_binlog"]) == ""
 
 
-@pytest.mark.parametrize(
-    ("standings", "before", "source", "roles"),
-    [
-        pytest.param(
-            [("db1", True, MEMBER, True), ("db2", True, MEMBER, False), ("db3", True, JOINING, True)],
-            "db1",
-            "db2",
-            [Role.SECONDARY, Role.PRIMARY, Role.JOINING],
-            id="after an election",
-        ),
-        pytest.param(
-            [("db1", True, MEMBER, False), ("db2", True, MEMBER, False)],
-            "db2",
-            "db2",
-            [Role.PRIMARY, Role.PRIMARY],
-            id="several take writes: the one of before",
-        ),
-        pytest.param(
-            [("db1", True, CUT, False), ("db2", True, MEMBER, False), ("db3", True, MEMBER, True)],
-            "db1",
-            "db2",
-            [Role.PRIMARY, Role.PRIMARY, Role.SECONDARY],
-            id="isolated, it does not know yet that it is the source no more",
-        ),
-        pytest.param(
-            [("db1", True, CUT, False), ("db2", False, None, None), ("db3", False, None, None)],
-            "db1",
-            "db1",
-            [Role.PRIMARY, Role.DOWN, Role.DOWN],
-            id="the majority is lost",
-        ),
-        pytest.param(
-            [("db1", False, MEMBER, False), ("db2", True, MEMBER, True), ("db3", True, MEMBER, True)],
-            "db1",
-            "db1",
-            [Role.DOWN, Role.SECONDARY, Role.SECONDARY],
-            id="before the election",
-        ),
-        pytest.param(
-            [("db1", True, OUTSIDE, True), ("db2", True, OUTSIDE, True)],
-            None,
-            "db1",
-            [Role.DETACHED, Role.DETACHED],
-            id="nobody is a member",
-        ),
-    ],
-)
-def test_who_takes_the_writes_of_a_group(
-    standings: list[tuple[str, bool, Belonging | None, bool | None]],
-    before: str | None,
-    source: str,
-    roles: list[Role],
-) -> None:
-    seen = [
-        Standing(name, reachable, None, refuses, belongs) for name, reachable, belongs, refuses in standings
-    ]
-    assert source_of(seen, before) == source
-    assert [role_of(each, source) for each in seen] == roles
+def member(
+    name: str, belongs: Belonging | None = MEMBER, *, writes: bool = False, answers: bool = True
+) -> Standing:
+    return Standing(name, answers, None, not writes if belongs else None, belongs)
 
 
-@pytest.mark.parametrize(("size", "majority"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (9, 5)])
-def test_a_majority_is_more_than_half(size: int, majority: int) -> None:
-    assert majority_of(size) == majority
-    assert 2 * majority > size >= 2 * (majority - 1)
+GROUPS: dict[str, tuple[list[Standing], str | None, str, str]] = {
+    "after an election": (
+        [member("db1"), member("db2", writes=True), member("db3", JOINING)],
+        "db1", "db2", "secondary primary joining",
+    ),
+    "several take writes: the one of before": (
+        [member("db1", writes=True), member("db2", writes=True)], "db2", "db2", "primary primary",
+    ),
+    "isolated, it does not know yet that it is the source no more": (
+        [member("db1", CUT, writes=True), member("db2", writes=True), member("db3")],
+        "db1", "db2", "primary primary secondary",
+    ),
+    "the majority is lost": (
+        [member("db1", CUT, writes=True), *(member(name, None, answers=False) for name in ("db2", "db3"))],
+        "db1", "db1", "primary down down",
+    ),
+    "before the election": (
+        [member("db1", writes=True, answers=False), member("db2"), member("db3")],
+        "db1", "db1", "down secondary secondary",
+    ),
+    "nobody is a member": (
+        [member("db1", OUTSIDE), member("db2", OUTSIDE)], None, "db1", "detached detached",
+    ),
+}  # fmt: skip
+"""Who stands how, who was the source before, who is it now, and each one's role."""
 
 
-@pytest.mark.parametrize(
-    ("members", "writers", "state", "acking", "required"),
-    [
-        pytest.param(
-            {"db1": (MEMBER, 3, 3), "db2": (MEMBER, 3, 3), "db3": (MEMBER, 3, 3)},
-            ["db1"], ProtectionState.PROTECTED, 2, 1, id="whole",
-        ),
-        pytest.param(
-            {"db1": (MEMBER, 3, 2), "db2": (MEMBER, 3, 2)},
-            ["db1"], ProtectionState.PROTECTED, 1, 1, id="two of three",
-        ),
-        pytest.param(
-            {"db1": (CUT, 3, 1), "db2": None},
-            ["db1"], ProtectionState.BLOCKED, 0, 1, id="the majority is lost",
-        ),
-        pytest.param(
-            {"db1": (CUT, 3, 1), "db2": (MEMBER, 2, 2), "db3": (MEMBER, 2, 2)},
-            ["db1", "db2"], ProtectionState.PROTECTED, 1, 1, id="the others went on without it",
-        ),
-        pytest.param(
-            {"db2": (MEMBER, 3, 3), "db3": (MEMBER, 3, 3)},
-            [], ProtectionState.BLOCKED, 1, 1, id="killed, and nobody is elected yet",
-        ),
-        pytest.param({"db1": None}, ["db1"], ProtectionState.BLOCKED, 0, 1, id="no member"),
-        pytest.param({}, [], ProtectionState.DOWN, None, None, id="nobody answers"),
-    ],
-)  # fmt: skip
-def test_a_group_is_protected_while_a_majority_answers_and_takes_writes(
-    members: dict[str, tuple[Belonging, int, int] | None],
-    writers: list[str],
-    state: ProtectionState,
-    acking: int | None,
-    required: int | None,
-) -> None:
-    seen = {
-        name: None if each is None else Membership(each[0], "ONLINE", size=each[1], answering=each[2])
-        for name, each in members.items()
-    }
-    found = judge_group(GROUP, seen, writers, requested_size=3)
-    assert (found.state, found.replicas_acking, found.replicas_required) == (state, acking, required)
+def test_who_takes_the_writes_of_a_group() -> None:
+    for case, (standings, before, source, roles) in GROUPS.items():
+        assert source_of(standings, before) == source, case
+        assert [role_of(each, source) for each in standings] == roles.split(), case
+
+
+def test_a_majority_is_more_than_half() -> None:
+    assert [majority_of(size) for size in (1, 2, 3, 4, 5, 9)] == [1, 2, 2, 3, 3, 5]
+
+
+def online(size: int, answering: int, belongs: Belonging = MEMBER) -> Membership:
+    return Membership(belongs, "ONLINE", size=size, answering=answering)
+
+
+def group_of(members: dict[str, Membership | None], *writers: str) -> tuple[str, int | None, int | None]:
+    """What a group of three is judged to be, how many acknowledge, and how many must."""
+    found = judge_group(GROUP, members, writers, requested_size=3)
+    return found.state.value, found.replicas_acking, found.replicas_required
+
+
+def test_a_group_is_protected_while_a_majority_answers_and_takes_writes() -> None:
+    whole = dict.fromkeys(("db1", "db2", "db3"), online(3, 3))
+    assert group_of({**whole}, "db1") == ("protected", 2, 1)
+    assert group_of(dict.fromkeys(("db1", "db2"), online(3, 2)), "db1") == ("protected", 1, 1)
+    assert group_of({"db1": online(3, 1, CUT), "db2": None}, "db1") == ("blocked", 0, 1)
+    went_on = {"db1": online(3, 1, CUT), "db2": online(2, 2), "db3": online(2, 2)}
+    assert group_of(went_on, "db1", "db2") == ("protected", 1, 1)
+    elects_nobody_yet = dict.fromkeys(("db2", "db3"), online(3, 3))
+    assert group_of({**elects_nobody_yet}) == ("blocked", 1, 1)
+    assert group_of({"db1": None}, "db1") == ("blocked", 0, 1)
+    assert group_of({}) == ("down", None, None)
 
 
 def test_members_that_certify_alike_have_each_counted_what_others_count_alone() -> None:
