@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from replexplorer.core.errors import UsageError
@@ -200,7 +202,7 @@ def online(size: int, answering: int, belongs: Belonging = MEMBER) -> Membership
     return Membership(belongs, "ONLINE", size=size, answering=answering)
 
 
-def group_of(members: dict[str, Membership | None], *writers: str) -> tuple[str, int | None, int | None]:
+def group_of(members: Mapping[str, Membership | None], *writers: str) -> tuple[str, int | None, int | None]:
     """What a group of three is judged to be, how many acknowledge, and how many must."""
     found = judge_group(GROUP, members, writers, requested_size=3)
     return found.state.value, found.replicas_acking, found.replicas_required
@@ -208,13 +210,13 @@ def group_of(members: dict[str, Membership | None], *writers: str) -> tuple[str,
 
 def test_a_group_is_protected_while_a_majority_answers_and_takes_writes() -> None:
     whole = dict.fromkeys(("db1", "db2", "db3"), online(3, 3))
-    assert group_of({**whole}, "db1") == ("protected", 2, 1)
+    assert group_of(whole, "db1") == ("protected", 2, 1)
     assert group_of(dict.fromkeys(("db1", "db2"), online(3, 2)), "db1") == ("protected", 1, 1)
     assert group_of({"db1": online(3, 1, CUT), "db2": None}, "db1") == ("blocked", 0, 1)
     went_on = {"db1": online(3, 1, CUT), "db2": online(2, 2), "db3": online(2, 2)}
     assert group_of(went_on, "db1", "db2") == ("protected", 1, 1)
     elects_nobody_yet = dict.fromkeys(("db2", "db3"), online(3, 3))
-    assert group_of({**elects_nobody_yet}) == ("blocked", 1, 1)
+    assert group_of(elects_nobody_yet) == ("blocked", 1, 1)
     assert group_of({"db1": None}, "db1") == ("blocked", 0, 1)
     assert group_of({}) == ("down", None, None)
 
