@@ -58,23 +58,18 @@ def test_there_are_48_cells_and_a_quick_run_meets_each_mode_and_each_durability_
     assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 360
 
 
-@pytest.mark.parametrize(
-    ("words", "quick", "cells"),
-    [
+def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given() -> None:
+    for words, quick, cells in (
         ([], False, 48),
         (["power_cut"], False, 16),
         (["power_cut", "source_lost"], False, 32),
         (["async", "1/1"], False, 3),
         (["async", "1/1", "0/0", "power_cut"], False, 2),
         (["after_sync"], True, 3),
-    ],
-)
-def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given(
-    words: list[str], quick: bool, cells: int
-) -> None:
-    chosen = chosen_cells(matrix_cells(quick=quick), words)
-    assert len(chosen) == cells
-    assert all(set(words).intersection(cell.words) or not words for cell in chosen)
+    ):
+        chosen = chosen_cells(matrix_cells(quick=quick), words)
+        assert len(chosen) == cells
+        assert all(set(words).intersection(cell.words) or not words for cell in chosen)
 
 
 def test_words_that_choose_nothing_are_refused(snapshot: object) -> None:
@@ -120,23 +115,20 @@ def test_each_cell_of_a_group_lets_it_write_again_and_only_a_lost_member_stays_a
     assert checked_steps(drill.steps) is None
 
 
-@pytest.mark.parametrize(
-    ("amount", "rows", "age_ms", "allowed"),
-    [
-        (NONE, 0, None, True),
-        (NONE, 1, None, False),
-        (FEW, 0, None, True),
-        (FEW, 9, None, True),
-        (SOME, 0, None, False),
-        (SOME, 1, None, True),
-        (LAST, 0, None, True),
-        (LAST, 5, 900.0, True),
-        (LAST, 5, None, True),
-        (LAST, 5, 4000.0, False),
-    ],
-)
-def test_what_an_amount_allows(amount: Amount, rows: int, age_ms: float | None, allowed: bool) -> None:
-    assert amount.allows(rows, age_ms) is allowed
+def test_what_an_amount_allows() -> None:
+    allowed: dict[tuple[Amount, int, float | None], bool] = {
+        (NONE, 0, None): True,
+        (NONE, 1, None): False,
+        (FEW, 0, None): True,
+        (FEW, 9, None): True,
+        (SOME, 0, None): False,
+        (SOME, 1, None): True,
+        (LAST, 0, None): True,
+        (LAST, 5, 900.0): True,
+        (LAST, 5, None): True,
+        (LAST, 5, 4000.0): False,
+    }
+    assert allowed == {each: each[0].allows(*each[1:]) for each in allowed}
 
 
 def ledger_of(lost: int) -> LossLedger:
@@ -160,9 +152,10 @@ def matrix_of(*cells: CellResult) -> MatrixResult:
 
 
 CELL = MatrixCell(Mode.ASYNC, 1, 2, CUT)
+METER = Loss(5, 4, 9)
 
 
-@pytest.mark.parametrize("meter", [Loss(5, 4, 9), NO_ONE_LOOKED])
+@pytest.mark.parametrize("meter", [METER, NO_ONE_LOOKED])
 @pytest.mark.parametrize("repaired", [(), ("a copy brought it back",)])
 def test_a_cell_is_read_from_the_journal_as_it_was_written(
     meter: Loss | Unknown, repaired: tuple[str, ...]
@@ -171,37 +164,22 @@ def test_a_cell_is_read_from_the_journal_as_it_was_written(
     assert journal.validate_json(journal.dump_json(one)) == one
 
 
-@pytest.mark.parametrize(
-    ("meter", "lost", "within"),
-    [
-        (Loss(5, 4, 9), 4, True),
-        (Loss(5, 4, 9), 12, True),
-        (Loss(5, 4, 9), 13, False),
-        (Loss(5, 4, 9), 3, False),
-        (NO_ONE_LOOKED, 3, None),
-    ],
-)
-def test_what_was_acknowledged_after_the_reading_was_at_risk_too(
-    meter: Loss | Unknown, lost: int, within: bool | None
-) -> None:
-    assert found(CELL, lost, meter).in_meter is within
+def test_what_was_acknowledged_after_the_reading_was_at_risk_too() -> None:
+    within = {4: True, 12: True, 13: False, 3: False}
+    assert {lost: found(CELL, lost, METER).in_meter for lost in within} == within
+    assert found(CELL, 3).in_meter is None
 
 
-@pytest.mark.parametrize(
-    ("verdict", "kinds"), [("holds", "good"), ("deviates", "good bad aborted"), ("aborted", "good aborted")]
-)
-def test_one_cell_against_theory_makes_the_matrix_deviate(verdict: str, kinds: str) -> None:
-    good = found(CELL, 7, Loss(5, 4, 9))
-    cells = {
-        "good": good,
-        "bad": found(replace(CELL, flush=1), 7),
-        "aborted": replace(good, aborted="db1 is gone"),
-    }
-    assert matrix_of(*(cells[kind] for kind in kinds.split())).verdict == verdict
+def test_one_cell_against_theory_makes_the_matrix_deviate() -> None:
+    good, bad = found(CELL, 7, METER), found(replace(CELL, flush=1), 7)
+    aborted = replace(good, aborted="db1 is gone")
+    assert matrix_of(good).verdict == "holds"
+    assert matrix_of(good, bad, aborted).verdict == "deviates"
+    assert matrix_of(good, aborted).verdict == "aborted"
 
 
 def test_a_report_says_what_was_lost_beside_theory_and_meter(snapshot: object) -> None:
-    result = matrix_of(found(CELL, 7, Loss(5, 4, 9)))
+    result = matrix_of(found(CELL, 7, METER))
     assert markdown(experiment_report(result)).replace(__version__, "VERSION") == snapshot
     assert result.cells[0].line == "power cut, async 1/2: 7 lost of 100 (theory: last second; meter: 4 to 12)"
     assert plain(result)["cells"][0]["in_meter"] is True
@@ -210,7 +188,7 @@ def test_a_report_says_what_was_lost_beside_theory_and_meter(snapshot: object) -
 def test_of_a_group_a_report_says_what_a_member_needed_and_nothing_of_the_meter() -> None:
     """The meter reckons with one server."""
     why = "db1 is no member of the group (ERROR): a copy of the group's data brought it back"
-    cell = found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0, Loss(5, 4, 9))
+    cell = found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0, METER)
     result = matrix_of(replace(cell, repaired=(why,)))
     assert (result.system, cell.meter, result.verdict) == ("group", None, "holds")
     assert result.cells[0].line.endswith(f"; {why}")

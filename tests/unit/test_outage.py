@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from replexplorer.core.epochs.epochs import Epoch, Epochs
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
@@ -51,23 +49,6 @@ def cable_out_and_in() -> Epochs:
     epochs.turned(StateChange(40.4, DEGRADED, PROTECTED, 10.5, outage_s=19.9, unprotected=19_178))
     play(epochs, 40.5, closed(noisy(60, 30, 3)))
     return epochs
-
-
-def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> None:
-    """Ten seconds at zero and then unprotected commits stood there as +3144 % in green."""
-    baseline, out, back = cable_out_and_in().rows()
-    assert baseline.verdict == "baseline"
-    assert told(baseline) == (), "what was under way when the cable went is the cable's"
-    for row in (out, back):
-        claims = (row.delta_percent, row.low_percent)
-        assert (row.verdict, *claims) == ("outage", None, None)
-    assert told(out)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
-    assert known(out.after).tps.low is None, (
-        "of two states together no interval says how far they would repeat"
-    )
-    outage = known(back.after).outage
-    assert outage.again_s == pytest.approx(20.5), "as the log has it: since the cable went"
-    assert outage.unprotected == 400, "a look's commits are shared out by the time in each epoch"
 
 
 def test_a_measured_epoch_has_its_outage_whole_as_the_charts_and_the_log_have_it() -> None:
@@ -139,5 +120,9 @@ def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:
     assert told(epochs.rows()[0])[0] == "blocked 6.2 s"
 
 
-def test_the_markdown_says_what_happened_in_place_of_a_gain(snapshot: object) -> None:
+def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next(snapshot: object) -> None:
+    """Ten seconds at zero and then unprotected commits stood there as +3144 % in green. What was under way
+    when the cable went is the cable's; of two states together no interval says how far they would repeat;
+    the 20.5 s are since the cable went, as the log has it; a look's commits are shared out by the time in
+    each epoch."""
     assert markdown(cable_out_and_in().rows()) == snapshot

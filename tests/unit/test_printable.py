@@ -7,7 +7,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from unicodedata import category
 
 import pytest
@@ -19,13 +18,9 @@ from replexplorer.cli.output import Output
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.text import LAYOUT, json_escaped, one_line, printable, shortened, table
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import new_roster
-from replexplorer.formats.documents import to_json
 from replexplorer.formats.export import csv_rows, json_lines
-from replexplorer.formats.themes import Theme
 from tests.fakes.facade import WALL_S, make_tick
 from tests.unit.test_export import markdown_of
 
@@ -95,14 +90,6 @@ def test_narration_warnings_progress_and_tables_show_it() -> None:
     assert out.getvalue().count("\n") == 3
 
 
-def test_json_documents_escape_it_and_mean_the_same() -> None:
-    entry = Theme(name="own", dark=None, file=Path("/\udcff"), description=HOSTILE)
-    document = to_json([entry])
-    assert not OBEYED.search(document)
-    assert json.loads(document)[0]["description"] == HOSTILE
-    assert json.loads(document)[0]["file"] == "/\udcff"
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -120,12 +107,6 @@ def test_arguments_in_errors_show_it(words: list[str], capsys: pytest.CaptureFix
     assert not OBEYED.search(out + err)
     assert err.count("\n") == 1
     assert len(err) < 1100
-
-
-def test_a_value_that_was_typed_is_shown_and_shortened() -> None:
-    with pytest.raises(UsageError, match=r"rtt=\\x1b\[31mxxx.*… *x*") as told:
-        parse_assignment(f"rtt={RED}{'x' * 100}", new_roster())
-    assert len(str(told.value)) < 120
 
 
 def hostile_session() -> list[Tick]:
