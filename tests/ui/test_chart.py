@@ -9,10 +9,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from string import ascii_letters
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
@@ -36,7 +38,7 @@ from replexplorer.ui.charts.chart_model import (
     WindowKind,
 )
 from replexplorer.ui.charts.contents import latency_chart, tps_chart, zoomed
-from replexplorer.ui.charts.paint import BANDS, paint_chart, plot_area
+from replexplorer.ui.charts.paint import BANDS, paint_chart
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
@@ -102,44 +104,84 @@ def labels_of(rows: list[str]) -> list[str]:
     return [row[63:].strip() for row in rows[1:-1] if row[63:].strip()]
 
 
-def test_title_axes_ticks_and_labels_stand_where_the_eye_looks_for_them() -> None:
-    tps, latency = both()
-    tps = replace(tps, notes=("ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s",))
-    rows = picture(tps)
-    assert rows[0].startswith("─ TPS commits/s ──")
-    assert rows[0].endswith("── ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s ─")
-    assert rows[1].startswith("   800┤┈")
-    assert rows[9].startswith("     0┤┈")
-    assert rows[10].startswith("      └")
-    assert " 10:30 " in rows[10]
-    assert sum("200 now" in row for row in rows) == 1
-    assert sum("220 ceil" in row for row in rows) == 1
-    assert rows[3].startswith("   600┤⠒⠒⠒")
-    assert labels_of(picture(latency)) == ["max 180", "p99 117", "p95 99", "p50 90"]
+NUMBERS = [ChartMark(612.0, 1), ChartMark(690.0, 2), ChartMark(705.0, 23), ChartMark(500.0, 9)]
+"""The last one came before the page."""
+ALONE = [
+    FaultWindow(610.0, 650.0, "partition 40 s", WindowKind.PARTITION),
+    FaultWindow(672.0, 676.0, "down 4 s", WindowKind.DOWN),
+    FaultWindow(697.0, 699.5, "partition 2.5 s", WindowKind.PARTITION),
+]
+CAUSED = [
+    FaultWindow(610.0, 650.0, "partition both 40.0 s", WindowKind.PARTITION, "partition both"),
+    FaultWindow(611.0, 621.0, "blocked 10.0 s", WindowKind.BLOCKED, "blocked"),
+    FaultWindow(621.0, 655.0, "degraded 34.0 s", WindowKind.DEGRADED, "degraded"),
+]
+OPEN = FaultWindow(690.0, None, "partition", WindowKind.PARTITION)
+A_DIP = lines([(60, 16.0), (20, 0.0), (1, 0.4), (40, 2_000.0), (60, 80.0)])
+FAR = lines([(100, 215.0), (6, 1_700.0), (94, 160.0)], [(200, 5_225.0)])
+LEVELS = lines([(100, 76.0)], [(50, 90.0), (20, None), (30, 90.0)], [(100, 76.2)])
+HALF_UNKNOWN = ChartSeries(
+    tuple((600.0 + at, math.nan if at % 2 else 100.0) for at in range(60)), "tps", stroke=Stroke.LINE
+)
+TWO_SPIKES = [
+    Point(at / 2, p50_ms=5000.0 if at == 5000 else 1.0 if at == 700 else 100.0) for at in range(7200)
+]
+PICTURES = {
+    "TPS with a gap, its area tinted": replace(both()[0], notes=("ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s",)),
+    "latency with a gap": both()[1],
+    "no sample": tps_chart(PAGE, []),
+    "a sample without a figure": tps_chart(PAGE, [Point(600.0)]),
+    "a load that has measured nothing has no figure of now": tps_chart(PAGE, [Point(600.0), Point(601.0)]),
+    "unknown is a gap": tps_chart(PAGE, lines([(60, 100.0), (60, None), (80, 100.0)])),
+    "zero is a line": tps_chart(PAGE, lines([(60, 100.0), (60, 0.0), (80, 100.0)])),
+    "what is not finite is a gap": ChartModel("T", PAGE, (HALF_UNKNOWN,)),
+    "marks": both(marks=NUMBERS)[0],
+    "marks stand in the same columns of the other chart": both(marks=NUMBERS)[1],
+    "windows with their word inside or beside": both(windows=ALONE)[0],
+    "what a window brought lies under it": both(windows=CAUSED)[0],
+    "an open window reaches to the newest sample": both(windows=[OPEN])[1],
+    "logarithmic on demand": tps_chart(PAGE, lines([(200, 500.0)]), log=True),
+    "an outage, a ramp and a reset on an axis that fits": tps_chart(PAGE, A_DIP, log=True),
+    "a ceiling far above is an arrow": tps_chart(PAGE, FAR),
+    "and so on a logarithmic axis": tps_chart(PAGE, FAR, log=True),
+    "a ceiling that is near has no arrow": tps_chart(PAGE, lines([(200, 100.0)], [(200, 180.0)])),
+    "a level runs on to its label, a prediction along the curve": tps_chart(PAGE, LEVELS),
+    "one slow half second of an hour and one fast": latency_chart(Page(0.0, 3600.0), TWO_SPIKES),
+}
 
 
-def test_a_load_that_has_measured_nothing_yet_has_no_figure_of_now() -> None:
-    model = tps_chart(PAGE, [Point(600.0), Point(601.0)])
-    assert not any("now" in row for row in picture(model))
+def layer(cells: list[list[str]]) -> list[str]:
+    """What each cell has of a kind, as a letter, after what the letters say."""
+    letters = dict(zip(dict.fromkeys(name for row in cells for name in row), ascii_letters, strict=False))
+    rows = ["".join(letters[name] for name in row) for row in cells]
+    return [", ".join(f"{letter} {name}" for name, letter in letters.items()), *rows]
 
 
-def test_an_unknown_value_is_a_gap_and_zero_is_a_line() -> None:
-    def plotted(value: float | None) -> str:
-        rows = picture(tps_chart(PAGE, lines([(60, 100.0), (60, value), (80, 100.0)])))
-        return rows[9][7 + 17 : 7 + 27]  # the lowest row, inside the stretch
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_chart(name: str, snapshot: SnapshotAssertion) -> None:
+    grid = paint_chart(PICTURES[name], WIDTH, HEIGHT, BRAILLE)
+    shaded = paint_chart(PICTURES[name], WIDTH, HEIGHT, BRAILLE, shades=True)
+    blocks, ascii_rows = picture(PICTURES[name], BLOCK), picture(PICTURES[name], ASCII)
+    rows = [grid.row(y) for y in range(HEIGHT)]
+    assert {len(row) for row in (*rows, *blocks, *ascii_rows)} == {WIDTH}
+    assert all(row.isascii() for row in ascii_rows)
+    assert all(ground not in GROUNDS for row in shaded.grounds for ground in row)
+    shades = [shaded.row(y) for y in range(HEIGHT)] if shaded.chars != grid.chars else []
+    page = [*rows, *layer(grid.inks), *layer(grid.grounds), *shades, *ascii_rows, *blocks]
+    assert "\n".join(page) == snapshot
 
-    assert set(plotted(None)) == {"┈"}
-    assert set(plotted(0.0)) == {"⠒"}
 
-
-def test_marks_stand_in_the_same_column_of_both_charts() -> None:
-    marks = [ChartMark(612.0, 1), ChartMark(690.0, 2), ChartMark(705.0, 23), ChartMark(500.0, 9)]
-    for glyphs, one in ((BRAILLE, "①"), (BLOCK, "①"), (ASCII, "1")):
-        tops = [picture(model, glyphs)[1] for model in both(marks=marks)]
-        assert [top.index(one, 7) for top in tops] == [7 + int(12 / 120 * 56)] * 2
-        assert all("23" in top and "9" not in top[7:] for top in tops)
-    column = 7 + int(90 / 120 * 56)
-    assert [row[column] for row in picture(both(marks=marks)[0])[1:4]] == ["②", "┊", "┊"]
+@pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (112, 11), (200, 60)])
+def test_a_chart_of_every_size(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
+    """What stands beside the plot keeps off the right edge."""
+    values = [(200, 8888.0)]
+    levels = tps_chart(page(marks=MARKS, windows=WINDOWS), lines(values, values, values))
+    for model in (*both(marks=MARKS, windows=WINDOWS), levels):
+        for glyphs in (BRAILLE, BLOCK, ASCII):
+            rows = picture(model, glyphs, *size)
+            assert [len(row) for row in rows] == [size[0]] * size[1]
+    assert size[0] < 30 or all(row.endswith(" ") for row in picture(levels, BRAILLE, *size)[1:])
+    assert "\n".join(picture(levels, BRAILLE, *size)) == snapshot
 
 
 @pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda glyphs: glyphs.name)
@@ -159,50 +201,6 @@ def test_numbers_of_marks_never_run_into_one_another(apart: int, glyphs: Glyphs)
         assert lines == (2 if apart else 1)
 
 
-def test_a_fault_is_tinted_with_its_word_inside_or_beside() -> None:
-    wide = FaultWindow(610.0, 650.0, "partition 40 s", WindowKind.PARTITION)
-    narrow = FaultWindow(672.0, 676.0, "down 4 s", WindowKind.DOWN)
-    late = FaultWindow(697.0, 699.5, "partition 2.5 s", WindowKind.PARTITION)
-    model = both(windows=[wide, narrow, late])[0]
-    grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE)
-    text = "\n".join(grid.row(y) for y in range(HEIGHT))
-    assert " partition 40 s " in text
-    assert "◂down 4 s" in text
-    assert "partition 2.5 s▸" in text
-    assert grid.grounds[5][7 + 10] == "partitionbg"
-    assert grid.grounds[5][7 + 2] not in GROUNDS
-    shaded = paint_chart(model, WIDTH, HEIGHT, BRAILLE, shades=True)
-    assert shaded.chars[5][7 + 10] == "░"
-    assert all(ground not in GROUNDS for row in shaded.grounds for ground in row)
-    assert ":::" in picture(model, ASCII)[5]
-
-
-@pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda one: one.name)
-def test_windows_of_two_kinds_are_told_apart_and_write_over_nothing(glyphs: Glyphs) -> None:
-    """The cable out for 40 s: what it brought lies under it, and all three say their word."""
-    windows = [
-        FaultWindow(610.0, 650.0, "partition both 40.0 s", WindowKind.PARTITION, "partition both"),
-        FaultWindow(611.0, 621.0, "blocked 10.0 s", WindowKind.BLOCKED, "blocked"),
-        FaultWindow(621.0, 655.0, "degraded 34.0 s", WindowKind.DEGRADED, "degraded"),
-    ]
-    model = both(windows=windows)[0]
-    grid = paint_chart(model, WIDTH, HEIGHT, glyphs)
-    text = "\n".join(grid.row(y) for y in range(HEIGHT))
-    for word in ("partition both", "blocked", "degraded"):
-        assert word in text
-    if glyphs is BRAILLE:
-        at = {second: 7 + int((second - 600) / 120 * 56) for second in (615, 635, 653)}
-        assert [grid.grounds[2][at[second]] for second in at] == [
-            "partitionbg",
-            "partitionbg",
-            "degradedbg",
-        ]
-        assert [grid.grounds[7][at[second]] for second in at] == ["blockedbg", "degradedbg", "degradedbg"]
-    drawn = paint_chart(model, WIDTH, HEIGHT, glyphs, shades=True)
-    signs = {char for row in drawn.chars for char in row}
-    assert {glyphs.text(BANDS[window.kind][2]) for window in windows} <= signs
-
-
 def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
     assert set(BANDS) == set(WindowKind)
     for glyphs in (BRAILLE, ASCII):
@@ -210,54 +208,6 @@ def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
         assert len(shades) == len(WindowKind)
         assert glyphs is BRAILLE or all(shade.isascii() for shade in shades)
     assert len({band[:2] for band in BANDS.values()}) == len(WindowKind)
-
-
-def test_an_open_fault_reaches_to_the_newest_sample() -> None:
-    model = both(windows=[FaultWindow(690.0, None, "partition", WindowKind.PARTITION)])[1]
-    grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE)
-    tinted = [x - 7 for x in range(WIDTH) if grid.grounds[2][x] == "partitionbg"]
-    assert tinted == list(range(int(90 / 120 * 56), int(99.5 / 120 * 56) + 1))
-
-
-def test_the_area_under_the_line_is_tinted() -> None:
-    grid = paint_chart(both()[0], WIDTH, HEIGHT, BRAILLE)
-    assert grid.grounds[2][10] == "bg"
-    assert [grid.grounds[y][10] for y in range(4, 10)] == ["tpsfill"] * 6
-    gap = 7 + int(65 / 120 * 56)
-    assert grid.grounds[9][gap] == "bg"
-
-
-@pytest.mark.parametrize("tps", [8.0, 88.8, 888.0, 8888.0])
-def test_a_level_s_word_keeps_off_the_right_edge(tps: float) -> None:
-    values = [(200, tps)]
-    text = picture(tps_chart(PAGE, lines(values, values, values)), width=112)
-    assert "pred" in "".join(text[1:])
-    assert all(row.endswith(" ") for row in text[1:])
-
-
-def test_the_axis_is_logarithmic_on_demand_alone() -> None:
-    rows = picture(tps_chart(PAGE, lines([(200, 500.0)]), log=True))
-    assert rows[0].startswith("─ TPS commits/s, log ")
-    assert any(row.startswith("   500┤") for row in rows)
-
-
-@pytest.mark.parametrize("points", [[], [Point(600.0)]])
-def test_waiting_for_the_first_sample(points: list[Point]) -> None:
-    assert any("waiting for the first sample" in row for row in picture(tps_chart(PAGE, points)))
-
-
-@pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (200, 60)])
-def test_every_size_gives_a_picture_of_that_size(size: tuple[int, int]) -> None:
-    for model in both(marks=MARKS, windows=WINDOWS):
-        for glyphs in (BRAILLE, BLOCK, ASCII):
-            rows = picture(model, glyphs, *size)
-            assert [len(row) for row in rows] == [size[0]] * size[1]
-
-
-def test_ascii_is_ascii() -> None:
-    for model in both(marks=MARKS, windows=WINDOWS):
-        rows = picture(replace(model, notes=("48 ÷ 2 → x",)), ASCII)
-        assert all(row.isascii() for row in rows)
 
 
 # Scales and places
@@ -312,20 +262,6 @@ def test_zoom_holds_at_both_ends() -> None:
     assert zoomed(120.0, -1) == 60.0
     assert zoomed(30.0, -1) == 30.0
     assert zoomed(3600.0, 1) == 3600.0
-
-
-def test_gutters_are_one_width_for_both_charts() -> None:
-    assert plot_area(75, 11).width == 56
-    assert plot_area(110, 11).gutter == 14
-
-
-def test_an_hour_keeps_its_least_and_its_greatest() -> None:
-    """7,200 points share a hundred columns: one slow half second among them is seen, and one fast one."""
-    values = [5000.0 if at == 5000 else 1.0 if at == 700 else 100.0 for at in range(7200)]
-    points = [Point(at / 2, p50_ms=value) for at, value in enumerate(values)]
-    grid = paint_chart(latency_chart(Page(0.0, 3600.0), points), WIDTH, HEIGHT, BRAILLE)
-    drawn = {y for y in range(1, HEIGHT - 1) for x in range(7, 63) if grid.inks[y][x] == "p50"}
-    assert {1, HEIGHT - 2} <= drawn
 
 
 _FUZZ = """
@@ -426,14 +362,6 @@ def test_glyphs_are_chosen_by_wish_then_by_terminal() -> None:
     assert ASCII.number(7) == "7"
 
 
-def test_values_that_are_not_finite_are_gaps() -> None:
-    points = tuple((600.0 + at, math.nan if at % 2 else 100.0) for at in range(60))
-    model = ChartModel("T", PAGE, (ChartSeries(points, "tps", stroke=Stroke.LINE),))
-    plotted = "".join(row[7:63] for row in picture(model)[1:10])
-    dots = [bin(ord(char) - 0x2800).count("1") for char in plotted if "⠀" < char <= "⣿"]
-    assert sum(dots) == 30
-
-
 def test_an_outage_is_drawn_at_zero_and_labelled_so() -> None:
     scale = log_scale(1.0, 1000.0, 8, has_zero=True)
     assert scale.row(0.0) == 7
@@ -445,37 +373,6 @@ def test_an_outage_is_drawn_at_zero_and_labelled_so() -> None:
 
 
 # What an axis holds, and levels
-
-
-def test_a_partition_and_a_reset_leave_an_axis_that_fits() -> None:
-    """`p r R u`: 15 TPS, an outage with a ramp through fractions of one, 2,000 TPS, 15 again."""
-    points = lines([(60, 16.0), (20, 0.0), (1, 0.4), (40, 2_000.0), (60, 80.0)])
-    rows = picture(tps_chart(PAGE, points, log=True))
-    ticks = [row[:6].strip() for row in rows[1:-1] if row[:6].strip()]
-    assert ticks[-1] == "0"
-    assert all(10 <= float(tick) <= 5_000 for tick in ticks[:-1])
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_a_ceiling_far_above_is_an_arrow_at_its_label_and_the_data_keep_the_rows(log: bool) -> None:
-    model = tps_chart(PAGE, lines([(100, 215.0), (6, 1_700.0), (94, 160.0)], [(200, 5_225.0)]), log=log)
-    grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE)
-    assert "▴5225 ceil" in grid.row(1)
-    assert not any(ink == "ceiling" for row in grid.inks[1:-1] for ink in row[7:63])
-    near = picture(tps_chart(PAGE, lines([(200, 100.0)], [(200, 180.0)])))
-    assert "▴" not in "".join(near)
-    assert labels_of(near) == ["180 ceil", "100 now"]
-
-
-@pytest.mark.parametrize("glyphs", [BRAILLE, BLOCK, ASCII], ids=lambda glyphs: glyphs.name)
-def test_a_level_runs_on_to_its_label_and_a_prediction_is_seen_along_the_curve(glyphs: Glyphs) -> None:
-    points = lines([(100, 76.0)], [(50, 90.0), (20, None), (30, 90.0)], [(100, 76.2)])
-    grid = paint_chart(tps_chart(PAGE, points), WIDTH, HEIGHT, glyphs)
-    inks = [{row[x] for row in grid.inks[1:-1]} for x in range(7, 63)]
-    assert all("title" in one | other for one, other in pairwise(inks)), "seen along the curve and after it"
-    assert sum("tps" in one for one in inks[:22]) > 5
-    assert "ceiling" in inks[-1] | inks[-2]
-    assert not any("ceiling" in one for one in inks[13:16]), "a gap"
 
 
 @pytest.mark.parametrize("log", [False, True])
