@@ -85,14 +85,6 @@ async def test_a_row_a_kind_and_the_arrows_turn_its_value_and_node() -> None:
         await app.until(lambda: "▸ power_cut=torn@db3 ◂▸" in app.screen_text, "it stays so")
 
 
-async def test_enter_injects_what_is_chosen_and_shows_the_dashboard() -> None:
-    async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
-        await opened(app, "partition=ack@db3")
-        assert "partition=ack to mysqld of db3" in app.screen_text
-        await done(app)
-        await app.until(lambda: app.facade.called("inject") == [("partition=ack", ("db3",))])
-
-
 async def test_what_is_in_force_is_listed_with_its_age_and_cleared_by_one_key() -> None:
     tick = replace(
         make_tick(1.0), faults=(in_force(1, "kill", "db2"), in_force(2, "disk_stall", "db1", "200", -65.0))
@@ -173,9 +165,11 @@ async def test_what_a_power_cut_took_is_told() -> None:
     lost = Injected(in_force(1, "power_cut", "db1", "strict"), ("binlog.000003 512 bytes",))
     facade = FakeFacade()
     facade.injected = (lost,)
-    async with bench(size=(80, 24), facade=facade) as app:
-        await opened(app, "power_cut=strict@db1")
+    async with bench(make_tick(1.0, replicas=2), size=(80, 24), facade=facade) as app:
+        await opened(app, "power_cut=strict@db3")
+        assert "power_cut=strict" in app.screen_text
         await done(app)
+        await app.until(lambda: facade.called("inject") == [("power_cut=strict", ("db3",))])
         await app.told("db1 lost of binlog.000003 512 bytes")
 
 

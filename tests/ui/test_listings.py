@@ -80,15 +80,6 @@ async def test_q_closes_the_list_that_is_open_and_not_the_program(key: str) -> N
         assert app.facade.called("close") == []
 
 
-async def test_the_key_that_closes_follows_the_keymap() -> None:
-    async with bench(size=(80, 24), keymap={"app.quit": "ctrl+x"}) as app:
-        await app.opened("o")
-        await app.press("q")
-        assert app.app.screen is not app.dashboard
-        await app.press("ctrl+x")
-        await app.until(lambda: app.app.screen is app.dashboard)
-
-
 async def test_q_is_a_letter_while_a_sweep_is_typed_and_closes_the_screen_else() -> None:
     async with bench(size=(80, 24)) as app:
         await app.opened("S")

@@ -120,14 +120,6 @@ def test_over_a_recording_a_play_meets_the_same_ticks_and_its_cast_ends_with_the
     assert (steps(again), cast_again.markers, cast_again.rows) == (steps(first), cast.markers, cast.rows)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-def test_a_cast_has_the_size_that_is_asked(size: tuple[int, int]) -> None:
-    shown: list[list[str]] = []
-    _, cast = recorded(play("wait 1s"), lambda _: shown.append(own_rows()), size=size)
-    assert (cast.header["width"], cast.header["height"]) == size
-    assert cast.rows == shown[-1]
-
-
 def test_a_caption_stands_on_the_screen_in_front_until_the_next_one() -> None:
     seen: dict[int, list[str]] = {}
 

@@ -124,15 +124,14 @@ async def test_the_player_s_line_tells_the_place_the_speed_and_the_marks(size: t
         await player.until(lambda: not player.app.is_running)
 
 
-async def test_space_plays_and_pauses() -> None:
-    async with playing() as player:
-        for is_playing in (True, False):
-            await player.pilot.press("space")
-            assert replay_of(player).position.playing is is_playing
-
-
 async def test_what_turns_something_live_says_why_it_does_not() -> None:
-    async with playing() as player:
+    async with playing((160, 45)) as player:
+        assert "pause" in player.text("#footer")
+        offered = {"semi-sync", "undo", "reset", "load", "labs", "wait point"}
+        assert not [word for word in offered if word in player.text("#footer")]
+        await player.press("slash", *"expo", "escape", "slash", *"payload", "enter", "escape")
+        assert player.dashboard.board.selected == KnobName("payload", "load")
+        assert player.notices == []
         keys = "swprxumRfiSoYPA8"
         await player.refuses(keys, "a recording: nothing can be turned")
         player.clock.now_s += 10
@@ -140,13 +139,9 @@ async def test_what_turns_something_live_says_why_it_does_not() -> None:
         await player.until(lambda: len(player.notices) == len(keys) + 1)
         assert player.dashboard.board.staged == {}
         assert player.app.screen is player.dashboard
-
-
-async def test_the_footer_of_a_recording_offers_no_key_that_turns() -> None:
-    async with playing((160, 45)) as player:
-        assert "pause" in player.text("#footer")
-        for word in ("semi-sync", "undo", "reset", "load", "labs", "wait point"):
-            assert word not in player.text("#footer")
+        for is_playing in (True, False):
+            await player.pilot.press("space")
+            assert replay_of(player).position.playing is is_playing
 
 
 async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
@@ -158,13 +153,6 @@ async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
             assert words in told
         for words in ("Undo the last change", "Stage one step", "Freeze", "types a value", "←→ stages"):
             assert words not in told
-
-
-async def test_knobs_are_filtered_in_a_recording_as_well() -> None:
-    async with playing() as player:
-        await player.press("slash", *"expo", "escape", "slash", *"payload", "enter")
-        assert player.dashboard.board.selected == KnobName("payload", "load")
-        assert player.notices == []
 
 
 async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:

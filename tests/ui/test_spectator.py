@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
@@ -30,35 +28,28 @@ async def test_every_key_that_would_change_something_is_refused_with_one_line() 
     async with bench(facade=facade) as running:
         assert running.dashboard.mode is VIEW
         keys = [key for action in DASHBOARD if action.method in CHANGING for key in keys_of(action.id, {})]
-        await running.refuses(keys, REFUSED)
+        await running.refuses((*keys, "right", "left", "H", "l", "4", "n"), REFUSED)
+        assert not running.dashboard.board.staged
         assert running.app.screen is running.dashboard
         assert len(keys) >= 14
         assert [what for what, _ in facade.calls] == ["start"]
 
 
-async def test_no_value_is_staged() -> None:
-    async with bench(facade=Watched()) as running:
-        await running.refuses(("right", "left", "H", "l", "4", "n"), REFUSED)
-        assert not running.dashboard.board.staged
-
-
 async def test_what_only_looks_works_and_is_this_spectators_own() -> None:
     async with bench(make_tick(1.0, viewer=True), make_tick(1.5, viewer=True), facade=Watched()) as running:
         page_s, theme = running.dashboard.picture.page_s, running.app.theme
+        assert running.text("#footer").startswith(" view only")
         await running.press("plus", "t", "space", "y")
         assert running.dashboard.picture.page_s < page_s
         assert running.app.theme != theme
         assert running.dashboard.picture.is_frozen
-        assert running.dashboard.picture.log_scale
+        assert running.dashboard.picture.chart("tps").log
+        await running.press("minus", "minus", "y")
+        assert running.dashboard.picture.page_s > page_s
+        assert not running.dashboard.picture.chart("tps").log
         await running.press("L")
         await running.until(lambda: running.app.screen.name == "log")
         assert REFUSED not in running.notices
-
-
-async def test_the_footer_says_that_one_watches_and_the_header_who_drives() -> None:
-    async with bench(make_tick(1.0, viewer=True), make_tick(1.5, viewer=True), facade=Watched()) as running:
-        assert running.text("#footer").startswith(" view only")
-        assert "VIEWER" in running.text("#header")
 
 
 async def test_the_palette_offers_nothing_that_changes_anything() -> None:
@@ -72,14 +63,6 @@ async def test_the_palette_offers_nothing_that_changes_anything() -> None:
         }
         assert offered
         assert not offered & CHANGING
-
-
-@pytest.mark.parametrize("load", [1.0, None])
-async def test_quitting_asks_nothing(load: float | None) -> None:
-    facade = Watched()
-    async with bench(make_tick(1.0, tps=load), make_tick(1.5, tps=load), facade=facade) as running:
-        await running.press("q")
-        await running.until(lambda: bool(facade.called("close")))
 
 
 async def test_the_cursor_goes_where_the_driver_s_goes_and_is_one_s_own_in_between() -> None:

@@ -29,6 +29,7 @@ from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
+from tests.ui.test_spectator import Watched
 from tests.waiting import patience
 
 
@@ -70,15 +71,6 @@ async def test_a_remedy_on_the_screen_names_the_stack_that_it_is_about() -> None
         await app.told(told)
 
 
-@pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c",), ("5", "ctrl+c")])
-async def test_quitting_closes_and_returns_what_is_left(keys: tuple[str, ...]) -> None:
-    async with bench() as app:
-        await app.press(*keys)
-        await app.until(lambda: app.app.return_value is not None)
-        assert app.app.return_value == app.facade.closing_line
-        assert app.facade.called("close") == [False]
-
-
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 36), (160, 45)])
 async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: tuple[int, int]) -> None:
     async with bench(size=size) as app:
@@ -98,6 +90,7 @@ async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: tup
         assert app.app.is_running
         await app.press("q", "q")
         await app.until(lambda: app.app.return_value == app.facade.closing_line)
+        assert app.facade.called("close") == [False]
 
 
 async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
@@ -146,23 +139,29 @@ async def test_a_lab_under_way_is_named_in_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    "tick",
+    ("tick", "facade"),
     [
-        replace(make_tick(1.0), viewer=True),
-        make_tick(1.0, values={KnobName("clients", "load"): 0}),
-        altered(make_tick(1.0), load={"connected": 0, "tps": None, "state": "stopped"}),
-        replace(make_tick(1.0), load=None),
+        (replace(make_tick(1.0), viewer=True), FakeFacade),
+        (make_tick(1.0, values={KnobName("clients", "load"): 0}), FakeFacade),
+        (altered(make_tick(1.0), load={"connected": 0, "tps": None, "state": "stopped"}), FakeFacade),
+        (replace(make_tick(1.0), load=None), FakeFacade),
+        (make_tick(1.0), Watched),
     ],
-    ids=["viewer", "no clients", "stopped", "none"],
+    ids=["viewer", "no clients", "stopped", "none", "spectator"],
 )
-async def test_where_no_load_of_ours_runs_nothing_is_asked(tick: Tick) -> None:
-    async with bench(tick) as app:
+async def test_where_no_load_of_ours_runs_nothing_is_asked(tick: Tick, facade: type[FakeFacade]) -> None:
+    async with bench(tick, facade=facade()) as app:
         await app.press("q")
         await app.until(lambda: app.app.return_value == app.facade.closing_line)
 
 
 async def test_the_question_follows_the_keymap() -> None:
     async with bench(keymap={"app.quit": "ctrl+x"}) as app:
+        await app.opened("o")
+        await app.press("q")
+        assert app.app.screen is not app.dashboard, "nor does `q` close a list"
+        await app.press("ctrl+x")
+        await app.until(lambda: app.app.screen is app.dashboard)
         await app.press("ctrl+x")
         assert "^x quits" in app.text("#footer")
         await app.press("q")

@@ -8,7 +8,6 @@ import pytest
 from textual.widgets import Input
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.ui.experiments import SUGGESTION
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.experiments import SweepScreen
 from tests.fakes.facade import FakeFacade
@@ -74,16 +73,12 @@ async def test_it_is_narrated_fills_as_it_runs_and_ends_with_effects(size: tuple
         await app.press("o")
         await app.until(lambda: app.app.screen.name == "result")
         await app.until(lambda: "clients 1 → 8: x1.6" in "\n".join(app.whole))
-        assert all(len(row) <= size[0] for row in app.screen_text.splitlines())
 
 
-async def test_knobs_are_refused_while_it_runs_and_it_can_be_aborted() -> None:
+async def test_it_can_be_aborted() -> None:
     facade = FakeFacade(by_turns=True)
     async with bench(size=(80, 24), facade=facade) as app:
         await begun(app)
-        await app.press("s")
-        await app.told(f"the sweep {SUGGESTION} (tui, pid 1 on here) turns the knobs")
-        assert facade.called("set") == []
         await app.press("A")
         await app.told("stopped; its knobs are restored, the same line")
         assert facade.called("sweep stopped") == [None]

@@ -11,7 +11,7 @@ from textual.color import Color
 from textual.widgets import Static
 
 from replexplorer.core.history.series import Point
-from replexplorer.formats.themes import TOKENS, load_themes
+from replexplorer.formats.themes import load_themes
 from replexplorer.ui.charts.chart_model import FaultWindow, Page, WindowKind
 from replexplorer.ui.charts.contents import tps_chart
 from replexplorer.ui.settings import Settings
@@ -119,8 +119,3 @@ def test_sixteen_colours_are_enough(name: str) -> None:
     unseen = [name for name in WINDOW_GROUNDS if numbers[name] == numbers["bg"]]
     assert inks.shades == bool(unseen), "a tint that cannot be seen is drawn with a glyph"
     assert not Inks(colors).shades
-
-
-def test_the_names_of_variables_are_the_tokens() -> None:
-    for theme in (*map(textual_theme, THEMES.values()), no_color_theme()):
-        assert {f"rx-{token}" for token in TOKENS} <= set(theme.variables)

@@ -349,6 +349,7 @@ ROWS = (
     row("statement", "N",
         "SET GLOBAL sync_binlog = 0 .. ▲ not 1: a power cut takes commits .. 0 1 10 100 1000",
         knob=SYNC, keys="left"),
+    row("knobs", "N", "no knob matches `zzz`", keys="slash z z z"),
     # Streams between nodes
     row("topology", "N", "db1 primary 9.7.4 :33061 ──▸ db2 replica"),
     row("topology", "N", "╌✖╌", make_tick(1.0, values=ACK_LOST)),

@@ -11,9 +11,8 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.picture import Picture
-from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import WALL_S, altered, change_event, down, make_tick
-from tests.ui.driving import bench, folded
+from tests.ui.driving import folded
 
 BLOCKED, DEGRADED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
 
@@ -141,9 +140,3 @@ def test_a_held_picture_keeps_its_open_window(tick: Tick, held: str) -> None:
     picture.freeze()
     [ended] = windows(picture)
     assert ended.startswith("5..9 ")
-
-
-async def test_both_charts_shade_an_open_partition_with_its_word() -> None:
-    async with bench(*(cut(at / 2) if at >= 20 else make_tick(at / 2) for at in range(80))) as app:
-        for chart in list(app.dashboard.query(Chart))[:2]:
-            assert " partition ack" in "\n".join(chart.rows)
