@@ -77,6 +77,7 @@ class ExplorerApp(QuietEnd[str]):
         known = settings.theme if settings.theme in self.theme_names else self.theme_names[0]
         self.theme = NO_COLOR_THEME if self.no_color else known
         self.set_keymap(dict(settings.keymap))
+        self.set_class(settings.glyphs.ascii, "-ascii")
 
     def on_mount(self) -> None:
         """Begin behind the start-up screen."""
@@ -104,8 +105,9 @@ class ExplorerApp(QuietEnd[str]):
         markup: bool = False,
     ) -> None:
         """A toast of plain text, whoever wrote it: no markup, nothing that a terminal obeys."""
-        text = shortened(printable(message, LAYOUT), MOST_TOLD)
-        super().notify(text, title=printable(title), severity=severity, timeout=timeout, markup=False)
+        drawn = self.settings.glyphs.text
+        text, title = drawn(shortened(printable(message, LAYOUT), MOST_TOLD)), drawn(printable(title))
+        super().notify(text, title=title, severity=severity, timeout=timeout, markup=False)
 
     @property
     def has_terminal(self) -> bool:

@@ -117,7 +117,7 @@ async def test_the_dashboard_shows_their_counters_and_undoes_what_it_turned(
 @contextmanager
 def dashboard(shell: Shell, *words: str) -> Iterator[Dashboard]:
     """A dashboard that is gone behind this."""
-    shown = Dashboard("default", *words, **shell.environment)
+    shown = Dashboard("default", *words, environment=shell.environment)
     try:
         yield shown
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -33,21 +34,29 @@ PROGRAM = [sys.executable, "-m", "replexplorer"]
 class Dashboard:
     """The program in a terminal of its own, with a screen to read."""
 
-    def __init__(self, stack: str, *words: str, **environment: str) -> None:
+    def __init__(
+        self,
+        stack: str,
+        *words: str,
+        size: tuple[int, int] = (COLUMNS, LINES),
+        environment: Mapping[str, str] = {},
+    ) -> None:
         self.stack = stack
         self.controller, self.terminal = pty.openpty()
-        termios.tcsetwinsize(self.terminal, (LINES, COLUMNS))
+        columns, lines = size
+        termios.tcsetwinsize(self.terminal, (lines, columns))
         self.modes = termios.tcgetattr(self.terminal)
         self.written = b""
-        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
+        own = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             [*PROGRAM, "--stack", stack, *words],
             stdin=self.terminal,
             stdout=self.terminal,
             stderr=self.terminal,
             start_new_session=True,
-            env={**os.environ, **environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env={**own, **environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
         )
 
     @property
@@ -73,6 +82,12 @@ class Dashboard:
             )
             assert self.process.poll() is None, f"the program ended:\n{self.screen}"
             self.read(0.1)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """The window is pulled to another size."""
+        self._screen.resize(lines, columns)
+        termios.tcsetwinsize(self.terminal, (lines, columns))
+        self.process.send_signal(signal.SIGWINCH)
 
     def press(self, keys: str) -> None:
         """Type."""
@@ -100,9 +115,9 @@ class Dashboard:
 
 
 @contextmanager
-def dashboard(live: LiveStack) -> Iterator[Dashboard]:
-    """A dashboard that is gone afterwards, and the knobs as they were."""
-    shown = Dashboard(live.stack.name)
+def dashboard(live: LiveStack, **how: Any) -> Iterator[Dashboard]:
+    """A dashboard that is gone afterwards, and the knobs as they were; `how` is what a Dashboard takes."""
+    shown = Dashboard(live.stack.name, **how)
     try:
         shown.until(lambda screen: " now" in screen, "the first sample")
         yield shown
@@ -162,6 +177,24 @@ def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
         assert b"keeps running" in shown.written[shown.written.rindex(LEAVE_ALTERNATE_SCREEN) :]
         assert termios.tcgetattr(shown.terminal) == shown.modes
         until_gone(loads, within_s=1)
+
+
+def test_the_least_terminal_has_no_color_and_no_glyph_and_grows(live_stack: LiveStack) -> None:
+    plain = {"NO_COLOR": "1", "REPLEXPLORER_GLYPHS": "ascii"}
+    with dashboard(live_stack, size=(80, 24), environment=plain) as shown:
+        shown.until(lambda screen: "ASYNC" in screen and "TPS" in screen, "state and rate")
+        shown.press("s")
+        shown.until(lambda screen: "PROTECTED" in screen, "semi-sync")
+        assert "DURABILITY" not in shown.screen, "80 columns have room for one knob"
+        shown.resize(120, 36)
+        shown.until(lambda screen: "DURABILITY" in screen and "Events" in screen, "the panel and the events")
+        shown.resize(80, 24)
+        shown.until(lambda screen: "DURABILITY" not in screen and "TPS" in screen, "one knob again")
+        shown.press("qq")
+        assert shown.end(within_s=5) == 0
+        drawn = shown.written[: shown.written.rindex(LEAVE_ALTERNATE_SCREEN)]
+        assert {sign for sign in drawn.decode() if not sign.isascii()} == set()
+        assert not re.search(rb"\x1b\[[0-9;]*(3[0-7]|4[0-7]|[34]8;)[0-9;]*m", drawn), "no color is asked for"
 
 
 PLAY = """\
