@@ -68,12 +68,3 @@ async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled(
     with pytest.raises(MissingPiece, match="cannot be made, repaired and removed"):
         await bring_up(session.fleet, UpOptions(), lambda *_: None)
     assert not world.servers["db2"].running
-
-
-async def test_of_nodes_that_were_taken_away_nothing_is_known_any_more() -> None:
-    world = World(replicas=3)
-    async with world.attached() as session:
-        await session.state.refresh()
-        assert set(session.state.samples) == {"db1", "db2", "db3", "db4"}
-        await session.rig.scale(1, lambda *_: None)
-        assert set(session.state.samples) == set(session.state.disks) == {"db1", "db2"}

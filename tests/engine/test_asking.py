@@ -13,7 +13,7 @@ from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.engine.observe.samples import probe
-from replexplorer.ports import ask, ask_if_known, execute
+from replexplorer.ports import ask, ask_if_known
 from tests.fakes.servers import MARIADB, MYSQL_9, RANGES_9, mysql_9, rows
 
 REFUSED = ServerRefused(1146, "no such table")
@@ -46,12 +46,6 @@ def number(statement: str, *arguments: object, instead: Question[int] | None = N
     return Question(statement, lambda found: int(found[0]["n"]), arguments, instead)
 
 
-async def test_an_answer_is_read_by_its_question() -> None:
-    sql = Scripted({"first": [{"n": "3"}]})
-    assert await ask(sql, number("first", "argument")) == 3
-    assert sql.sent == [("first", ("argument",))]
-
-
 async def test_what_is_refused_is_asked_the_other_way() -> None:
     sql = Scripted({"new": REFUSED, "old": [{"n": 4}]})
     assert await ask(sql, number("new", 1, instead=number("old", 2))) == 4
@@ -71,13 +65,6 @@ async def test_a_lost_connection_is_no_refusal() -> None:
         with pytest.raises(ServerUnreachable):
             await way(sql, number("new", instead=number("old")))
     assert [statement for statement, _ in sql.sent] == ["new", "new"]
-
-
-async def test_statements_end_at_the_first_that_fails() -> None:
-    sql = Scripted({"second": REFUSED})
-    with pytest.raises(ServerRefused):
-        await execute(sql, ("first", "second", "third"))
-    assert [statement for statement, _ in sql.sent] == ["first", "second"]
 
 
 @pytest.mark.parametrize("ranges", [RANGES_9, REFUSED], ids=["with ranges", "refused"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from replexplorer.core.event import Severity
 from replexplorer.engine.session import Session
 from replexplorer.engine.tasks import to_the_end
 from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
@@ -161,7 +162,7 @@ async def test_the_cancelled_change_is_a_mark_that_says_taken_back(session: Sess
     await asyncio.wait({task})
     (event,) = session.event_log.take_events()
     assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
-    assert event.mark == 1
+    assert (event.severity, event.mark) == (Severity.BAD, 1)
     assert [row.title for row in session.event_log.epochs.rows()] == ["baseline", "rolled back"]
 
 

@@ -555,11 +555,3 @@ def test_a_table_that_is_made_smaller_is_said() -> None:
     assert "\\rows 500 " in (found.workload or "")
     assert ":rand(1,500)" in (found.workload or "")
     assert "tables with fewer rows than there: sandbox.sbtest1 10,000 to 500" in found.notes
-
-
-def test_a_prepared_statement_stays_one() -> None:
-    key = DigestKey("sandbox", "SELECT `c` FROM `sbtest1` WHERE `id` = ?")
-    found = write_workload(replace(captured({}, executions=10), digests={key: DigestCount(10, prepared=10)}))
-    [statement] = read_script((found.workload or ""), "captured.sql").workload.statements
-    assert (statement.prepared, statement.parameters) == (True, "l")
-    assert not found.left_out

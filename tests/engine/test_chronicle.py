@@ -28,15 +28,6 @@ async def test_a_change_is_one_number_in_log_and_ledger() -> None:
     assert event_log.take_events() == ()
 
 
-async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
-    event_log = EventLog(VirtualClock())
-    event_log.change_failed(event_log.begin_change("sync_binlog 0"), "sync_binlog 0 failed: 1227")
-    (event,) = event_log.take_events()
-    assert (event.severity, event.mark) == (Severity.BAD, 1)
-    assert event_log.epochs.rows()[-1].title == "rolled back"
-    assert event_log.begin_change("next") == 2
-
-
 async def test_what_happened_before_keeps_its_time() -> None:
     event_log = EventLog(VirtualClock())
     await asyncio.sleep(5)

@@ -243,15 +243,6 @@ async def test_a_presenter_steps_through_it_and_aborts() -> None:
         assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
 
 
-async def test_a_load_that_ends_aborts_it() -> None:
-    async with stack_of() as stack:
-        task = asyncio.create_task(run(stack))
-        await until(lambda: not stack.world.servers["db1"].running)
-        stack.world.loads[-1].die()
-        result = await task
-        assert "load" in str(result.aborted)
-
-
 class Refusing(FakeStack):
     """The first mending of this fault is refused."""
 

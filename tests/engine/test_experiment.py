@@ -11,7 +11,6 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.experiment import ExperimentProgress, Relation
 from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult
-from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
@@ -22,7 +21,7 @@ from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
-from tests.turning import sweep, turn
+from tests.turning import turn
 
 REFUSED = r"the lab tour \(pid \d+ on \S+\) turns the knobs"
 
@@ -86,6 +85,7 @@ async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shri
         await session.console.scale(replicas)
         assert len(session.fleet.replicas) == replicas
         samples = session.state.samples
+        assert set(samples) == set(session.state.disks) == set(session.fleet.members)
         assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
         assert session.state.protection().state is not ProtectionState.DOWN
 
@@ -113,32 +113,6 @@ async def test_a_dry_run_and_anyway_are_not_refused(world: World) -> None:
             assert world.requested == {"sync_binlog": 0}
             await other.console.undo(anyway=True)
         assert world.requested == {"sync_binlog": 1}
-
-
-async def test_one_experiment_at_a_time_and_the_second_turns_nothing(world: World) -> None:
-    async with world.attached("lab tour") as lab, world.attached("sweep", beside=True) as other:
-        wanted = Sweep(read_grid(["sync_binlog=0,1"], other.console.parse, lambda _: ()))
-        told: list[ExperimentProgress] = []
-        async with lab.turns.measuring("lab", "tour"):
-            with pytest.raises(StackUnavailable, match="the lab tour"):
-                await sweep(other, wanted, told.append)
-        assert (world.requested, told) == ({}, [])
-
-
-async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all(world: World) -> None:
-    async with world.started("tui") as dashboard, world.attached("set") as other:
-        await until(lambda: dashboard.load.is_running)
-        wanted = Sweep(read_grid(["sync_binlog=0,1"], dashboard.console.parse, lambda _: ()), 2.0)
-        sweeping = asyncio.create_task(sweep(dashboard, wanted, lambda _: None))
-        await until(lambda: world.holder("experiment") is not None)
-        for session in (other, dashboard):
-            with pytest.raises(StackUnavailable, match=r"the sweep sync_binlog=0,1 \(tui, pid \d+"):
-                await turn(session, "rtt=10")
-        with pytest.raises(StackUnavailable, match="turns the knobs"):
-            await dashboard.console.toggle_load()
-        await sweeping
-        await turn(other, "rtt=10")
-    assert world.requested["rtt@db2"] == 10.0
 
 
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:

@@ -347,13 +347,6 @@ async def test_what_fails_leaves_no_record(session: Session) -> None:
 
 
 @TWO_REPLICAS
-async def test_a_fault_of_a_node_that_was_removed_goes_with_it(session: Session) -> None:
-    await inject(session, "applier_stop@db3")
-    await session.console.scale(1)
-    assert await in_force(session) == []
-
-
-@TWO_REPLICAS
 async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused(session: Session) -> None:
 
     def preview(text: str) -> Preview:

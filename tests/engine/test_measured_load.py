@@ -29,6 +29,7 @@ async def test_the_warm_up_counts_neither_for_the_figures_nor_for_anatomy_and_co
     async with world.attached("load", tick_s=1.0) as session:
         found = await measured(session, heard)
         assert found.load.duration_s == pytest.approx(6, abs=0.1)
+        assert found.load.tps == pytest.approx(2000, rel=0.02)
         assert heard[0].start_s < found.load.intervals[0].start_s - 3
         assert found.anatomy is not None
         assert 6 <= found.anatomy.duration_s <= 7

@@ -46,11 +46,6 @@ def an_agent(world: World, pid: int = 1) -> FakeAgent:
     return FakeAgent(world.sidecars["db1"], pid)
 
 
-async def test_nothing_was_ever_asked() -> None:
-    requested = await read_requested(an_agent(World()))
-    assert (requested.version, requested.values) == (0, {})
-
-
 async def test_writes_merge_and_versions_grow(world: World) -> None:
     agent = an_agent(world)
     await write_requested(agent, {SYNC: 0}, writer="a", yes_tx=7)

@@ -162,15 +162,6 @@ def _as_before(world: World, session: Session, before: dict[str, object], how: s
 
 
 @TWO_REPLICAS
-async def test_an_experiment_takes_what_it_needs_and_returns_it(world: World, session: Session) -> None:
-    await stack_with_load(world, session, driven=False)
-    before = world.taken
-    assert await Everything().run(session.rig) > 0
-    assert world.taken == before
-    assert session.event_log.take_events()[-1].text == "the drill is done; the knobs are restored"
-
-
-@TWO_REPLICAS
 async def test_what_cannot_be_restored_is_requested_and_said(world: World, session: Session) -> None:
     await stack_with_load(world, session, driven=False)
     experiment = asyncio.create_task(Everything().run(session.rig))

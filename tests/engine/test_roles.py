@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.engine.session import Session
 from tests.fakes.world import World
 from tests.turning import turn
 
@@ -55,22 +54,3 @@ async def test_who_comes_after_a_change_of_the_source_reads_the_same_links() -> 
     assert [link.fault for link in status.links] == [None, None, None]
     assert status.knobs[KnobName("delay_to_replica", "db1:db2")].requested == 30.0
     await session.disconnect()
-
-
-async def test_a_source_that_is_down_stays_the_source_until_another_is(world: World) -> None:
-    first = world.node_names[0]
-    async with world.attached() as session:
-        await session.state.refresh()
-        world.crash(first)
-        await session.state.refresh()
-        (source, replica) = session.state.node_views()
-        assert (source.role, source.is_source, replica.role) == ("down", True, "replica")
-        assert session.fleet.source.name == first
-
-
-async def test_a_node_that_follows_nobody_and_refuses_writes_is_detached(
-    world: World, session: Session
-) -> None:
-    world.servers[world.node_names[1]].is_replica = False
-    await session.state.refresh()
-    assert [view.role for view in session.state.node_views()] == ["primary", "detached"]

@@ -285,6 +285,10 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
         await asyncio.sleep(4)
         with pytest.raises(UsageError, match="a lab, a sweep or a drill runs already"):
             await sweep(session, plan(session, "rtt=0,20"), told)
+        async with world.attached("set") as other:
+            for console in (session.console, other.console):
+                with pytest.raises(StackUnavailable, match=r"the sweep rtt=0,20,40 \(pid \d+ on"):
+                    await console.reset()
     assert task.cancelled()
     assert world.taken == before | {"loads": []}
     assert (world.running_loads(), tasks_left()) == (0, [])
