@@ -322,21 +322,6 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
     assert named.warnings == ["db3:3306 does not follow db1:3306"]
 
 
-BARE = {"allow_changes": False, "set": [], "for_s": None, "json": False}
-
-
-def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(snapshot: object) -> None:
-    mistakes: list[dict[str, object]] = [
-        {"set": ["sync_binlog=0"]},
-        {"allow_changes": True},
-        {"for_s": 1.0},
-        {"set": ["sync_binlog=x"], "allow_changes": True},
-        {"replica": ["http://x"]},
-    ]
-    calls = [Call(flags(url="db", **BARE | {"replica": []} | words), Output()) for words in mistakes]
-    assert [refused(attach.attach, call) for call in calls] == snapshot
-
-
 @pytest.mark.parametrize(
     ("words", "terminal", "opens"),
     [
@@ -352,7 +337,8 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 ) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: terminal))
-    assert attach.is_wanted(Call(flags(**BARE | words), Output())) is opens
+    asked = flags(**{"allow_changes": False, "set": [], "for_s": None, "json": False} | words)
+    assert attach.is_wanted(Call(asked, Output())) is opens
 
 
 @pytest.mark.parametrize("dialect", [mysql_9(), MariaDb.of(MARIADB, {})], ids=["mysql", "mariadb"])

@@ -18,6 +18,7 @@ scene aply x
 set
 set rt=5
 predict rt=5
+load --dur 5
 load --duration 0
 load --duration nan
 load --clients 0
@@ -53,11 +54,31 @@ compare a.rxs b.rxs --turns 2
 compare a.rxs b.rxs
 compare x y --turns 0
 compare x y --duration 0
+advise --goal tps>1 clients=0
+advise --goal tps>1 workload=point_select
+advise --goal tps>1 replica_parallel_workers=16
+advise --goal tps>1 sync_binlg=1
+advise rtt=10
+drill run kill-primary --set sync_binlog
+drill run kill-primary --set sync_bimlog=1
+drill run kill-primary --set sync_binlog=-1
+drill run latency-ramp --set rtt=3ms
+drill run kill-primary --only 1/1
+drill run kil-primary
+attach db --set sync_binlog=0
+attach db --allow-changes
+attach db --for 1
+attach db --set sync_binlog=x --allow-changes
+attach db --replica http://x
 """
 
 
 IN_WORDS = """\
+--stack mine
+--stack ../etc config
+config --config TMP/none.toml
 config --config ~nobody-of-that-name/config.toml
+play TMP/none.play
 export ~nobody-of-that-name/a.rxs --format csv
 export tour --format csv --output ~nobody-of-that-name/a.csv
 export tour --format md --size 80x24

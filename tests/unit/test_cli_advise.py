@@ -88,17 +88,3 @@ def test_the_old_name_says_the_same_and_is_not_listed(capsys: pytest.CaptureFixt
     assert " more, in --json" in shown[0]
     assert main(["--help"]) == 0
     assert "advise" not in capsys.readouterr().out
-
-
-MISTAKES = """\
---goal tps>1 clients=0
---goal tps>1 workload=point_select
---goal tps>1 replica_parallel_workers=16
---goal tps>1 sync_binlg=1
-rtt=10
-"""
-
-
-def test_what_cannot_be_advised_is_one_line(capsys: pytest.CaptureFixture[str], snapshot: object) -> None:
-    assert [main(["advise", *words.split()]) for words in MISTAKES.splitlines()] == [2] * 5
-    assert capsys.readouterr().err.splitlines() == snapshot

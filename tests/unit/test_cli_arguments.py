@@ -68,11 +68,6 @@ def test_durations_have_units_and_counts_thousands_and_millions(words: str, valu
     assert getattr(parse(["load", *words.split()]), flag) == value
 
 
-def test_abbreviated_flags_are_refused() -> None:
-    with pytest.raises(UsageError):
-        parse(["load", "--dur", "5"])
-
-
 def test_every_verb_and_action_has_a_function() -> None:
     def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
         below = [each.choices for each in parser._actions if isinstance(each.choices, dict)]
@@ -113,12 +108,3 @@ def test_every_verb_has_help() -> None:
         with pytest.raises(SystemExit) as stopped:
             parser.parse_args([verb, "--help"])
         assert stopped.value.code == 0
-
-
-def test_without_a_terminal_the_dashboard_names_the_tour(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert (
-        err == "replexplorer: the dashboard needs a terminal: without one, run `replexplorer lab run tour`\n"
-    )

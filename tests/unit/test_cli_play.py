@@ -39,16 +39,6 @@ def test_what_is_wrong_is_one_line_and_nothing_begins(
     assert not cast.exists()
 
 
-def test_a_play_that_is_not_there_and_one_that_is_no_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["play", str(tmp_path / "none.play")]) == 2
-    assert "no such play" in capsys.readouterr().err
-    (tmp_path / "bytes.play").write_bytes(b"\xff\xfe")
-    assert main(["play", str(tmp_path / "bytes.play")]) == 2
-    assert "is not UTF-8 text" in capsys.readouterr().err
-
-
 def test_a_cast_is_never_written_over_the_recording(
     tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.core.errors import UsageError
 from replexplorer.formats.configuration import Configuration, load_configuration
 from tests.known import refused
 
@@ -84,13 +83,3 @@ def test_a_mistake_is_one_line_with_its_file_or_variable_and_its_key(
             patched.setenv(f"REPLEXPLORER_{name}", value)
             told[name] = refused(load_configuration, file)
     assert told == snapshot
-
-
-def test_a_wrong_flag_is_named(file: Path) -> None:
-    with pytest.raises(UsageError, match=r"^--stack: "):
-        load_configuration(file, flags={"stack": "../etc"})
-
-
-def test_a_named_file_that_is_missing_is_an_error(file: Path) -> None:
-    with pytest.raises(UsageError, match="no such configuration file"):
-        load_configuration(file, named_by_user=True)

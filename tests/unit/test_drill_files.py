@@ -142,21 +142,6 @@ def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
     assert (settings["sync_binlog"], settings["rtt"], settings["semi_sync"]) == ("0", "5ms", "off")
 
 
-WRONG_WORDS = """\
-kill-primary --set sync_binlog
-kill-primary --set sync_bimlog=1
-kill-primary --set sync_binlog=-1
-latency-ramp --set rtt=3ms
-kill-primary --only 1/1
-kil-primary
-"""
-
-
-def test_what_cannot_be_typed_is_one_line(snapshot: object) -> None:
-    typed = {words: parse(["drill", "run", *words.split()]) for words in WRONG_WORDS.splitlines()}
-    assert {words: refused(drill_asked, args) for words, args in typed.items()} == snapshot
-
-
 @pytest.mark.parametrize("drill", DRILLS.shipped().values(), ids=lambda drill: drill.name)
 def test_a_drill_under_semi_sync_says_where_a_commit_waits(drill: Drill) -> None:
     """Each flavour comes with a wait point of its own, under which other sessions see other rows."""
