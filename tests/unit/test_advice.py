@@ -71,14 +71,23 @@ def test_goals_are_read(text: str, goals: list[Goal]) -> None:
     assert list(read_goals(text)) == goals
 
 
-MISTAKES = [
-    "", " , ", "fast", "p98 < 1", "p99 < -1", "p99 < 20 commits", "tps >= 5ms", "rpo < 5mb", "tps < 500",
-    "p99 > 20ms", "rpo >= 1", "p99 < 20ms, p99 < 30ms",
-]  # fmt: skip
+MISTAKES = """\
+
+ ,
+fast
+p98 < 1
+p99 < -1
+p99 < 20 commits
+tps >= 5ms
+rpo < 5mb
+tps < 500
+p99 > 20ms
+rpo >= 1
+p99 < 20ms, p99 < 30ms"""
 
 
 def test_what_is_no_goal_is_refused_in_one_line(snapshot: object) -> None:
-    assert {each: refused(read_goals, each) for each in MISTAKES} == snapshot
+    assert {each: refused(read_goals, each) for each in MISTAKES.splitlines()} == snapshot
 
 
 def test_no_loss_with_the_source_takes_semi_sync_and_a_power_cut_takes_fsyncs() -> None:

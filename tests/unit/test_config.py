@@ -55,12 +55,23 @@ def test_variables_may_be_of_a_nested_key_empty_or_unknown(
     assert loaded.unknown_variables == ("REPLEXPLORER_THEEM",)
 
 
-WRONG_FILES = [
-    'theem = "light"', 'reapply = "sometimes"', "replicas = 0", 'subnet = "10.0.0.0/30"',
-    'subnet = "nonsense"', 'stack = "No Such"', "[workload]\ntable_size = 0", "[workload]\nsize = 5",
-    "workload = 5", "theme = ", "[stack]", "stack = 5", "stack = 2026-01-01", "[replicas]",
-    "[workload.table_size]", "[nothing]", "replicas = nan",
-]  # fmt: skip
+WRONG_FILES = """\
+theem = "light"
+reapply = "sometimes"
+replicas = 0
+subnet = "10.0.0.0/30"
+subnet = "nonsense"
+stack = "No Such"
+workload.table_size = 0
+workload = 5
+theme =
+[stack]
+stack = 5
+stack = 2026-01-01
+[replicas]
+[workload.table_size]
+[nothing]
+replicas = nan"""
 WRONG_VARIABLES = {
     "GLYPHS": "hieroglyphs",
     "REPLICAS": "many",
@@ -74,7 +85,7 @@ def test_a_mistake_is_one_line_with_its_file_or_variable_and_its_key(
     file: Path, monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
     told = {}
-    for text in WRONG_FILES:
+    for text in (*WRONG_FILES.splitlines(), "[workload]\nsize = 5"):
         file.write_text(text)
         told[text] = refused(load_configuration, file).replace(str(file), "FILE")
     file.write_text("")
