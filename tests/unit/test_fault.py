@@ -28,28 +28,30 @@ THREE = Roster(("db1", "db2", "db3"), "db1")
 FAILED_OVER = Roster(("db1", "db2", "db3"), "db2")
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "nodes"),
-    [
-        ("kill", None, ("db1",)),
-        ("kill@replica", None, ("db2",)),
-        ("power_cut", "strict", ("db1",)),
-        ("power_cut=torn@db2", "torn", ("db2",)),
-        ("power_cut@db2=torn", "torn", ("db2",)),
-        ("partition", "both", ("db2", "db3")),
-        ("partition=ack@replica2", "ack", ("db3",)),
-        ("applier_stop", None, ("db2", "db3")),
-        ("disk_stall=200ms@db2", "200", ("db2",)),
-        ("isolate@primary", None, ("db1",)),
-        ("flap", "2/2", ("db2", "db3")),
-        ("flap=0.5s/10s@db3", "0.5/10", ("db3",)),
-        ("flap=5/1@primary", "5/1", ("db1",)),
-    ],
-)
-def test_what_is_typed(text: str, value: str | None, nodes: tuple[str, ...]) -> None:
+TYPED = """\
+kill                   None    db1
+kill@replica           None    db2
+power_cut              strict  db1
+power_cut=torn@db2     torn    db2
+power_cut@db2=torn     torn    db2
+partition              both    db2 db3
+partition=ack@replica2 ack     db3
+applier_stop           None    db2 db3
+disk_stall=200ms@db2   200     db2
+isolate@primary        None    db1
+flap                   2/2     db2 db3
+flap=0.5s/10s@db3      0.5/10  db3
+flap=5/1@primary       5/1     db1
+"""
+"""What is typed, its value, and whom it is for."""
+
+
+@pytest.mark.parametrize("line", TYPED.splitlines())
+def test_what_is_typed(line: str) -> None:
+    text, value, *nodes = line.split()
     request = parse_fault(text, THREE)
-    assert (request.value, request.nodes) == (value, nodes)
-    assert parse_fault(f"{request.text}@{nodes[0]}", THREE).value == value
+    assert (str(request.value), request.nodes) == (value, tuple(nodes))
+    assert str(parse_fault(f"{request.text}@{nodes[0]}", THREE).value) == value
 
 
 def test_aliases_follow_the_role() -> None:
@@ -111,22 +113,10 @@ def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str
     assert state == asked
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        (None, True),
-        ("partition", True),
-        ("partition@db2", True),
-        ("partition=ack@replica", True),
-        ("partition@db3", False),
-        ("kill", False),
-    ],
-)
-def test_what_clearing_means(text: str | None, meant: bool) -> None:
-    assert clears(FAULT, text, THREE) is meant
-
-
-def test_clearing_what_does_not_exist_is_refused() -> None:
+def test_what_clearing_means() -> None:
+    meant = (None, *["partition", "partition@db2", "partition=ack@replica"])
+    assert [clears(FAULT, text, THREE) for text in meant] == [True] * 4
+    assert [clears(FAULT, text, THREE) for text in ("partition@db3", "kill")] == [False] * 2
     assert "unknown fault" in refused(clears, FAULT, "crash", THREE)
     assert "there is no node" in refused(clears, FAULT, "partition@db7", THREE)
 
