@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -25,33 +24,17 @@ def twice(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_a_recording_against_itself_shows_no_difference(
-    twice: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    twice: tuple[str, str], capsys: pytest.CaptureFixture[str], snapshot: object
 ) -> None:
+    assert main(["compare", *twice]) == 0
+    assert capsys.readouterr().out == snapshot
     assert main(["compare", *twice, "--json"]) == 0
     found = document(capsys.readouterr().out)
-    assert (found.a.name, found.b.name) == ("first", "second")
+    assert (found.a.name, found.b.name, found.turns, found.differences) == ("first", "second", 0, [])
     assert found.a.figures.n == found.b.figures.n > 0
-    assert found.differences == []
-    assert "recordings" in found.footing
-    assert found.turns == 0
-    titles = [change.title for change in found.changes]
-    assert titles
+    assert found.changes
     assert all(change.a == change.b for change in found.changes)
-    assert found.a.stretch is not None
-    assert found.a.stretch[1] - found.a.stretch[0] >= 9.5
-    assert found.a.protection == "protected"
-    assert found.a.figures.tps.value == pytest.approx(found.a.figures.n / found.a.figures.length_s, rel=0.01)
-    assert found.verdict in ("no difference shown", "too short")
-
-
-def test_in_words_each_side_has_a_column(twice: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *twice]) == 0
-    out = capsys.readouterr().out
-    assert out.count("A: first") == 1
-    assert "B: second" in out
-    assert "B against A" in out
-    assert re.search(r"^stretch +(\d+\.\d to \d+\.\d s) +\1$", out, re.MULTILINE)
-    assert "Basis: two recordings" in out
+    assert found.verdict == "no difference shown"
 
 
 @pytest.mark.parametrize(
