@@ -6,7 +6,6 @@ import asyncio
 from argparse import Namespace
 from dataclasses import replace
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import attached
@@ -18,7 +17,7 @@ from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import OPEN, POISSON
 from replexplorer.core.text import utc
 from replexplorer.engine.experiment.stack_api import Findings
-from replexplorer.formats.files import read_workload
+from replexplorer.formats.files import workload_file
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.load import IntervalLines, load_course, load_report, render
@@ -39,7 +38,7 @@ async def load(call: Call) -> int:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None
     if args.workload is not None and BY_KEY[keys.WORKLOAD].is_file(args.workload):
-        script = read_workload(Path(args.workload))
+        script = workload_file(args.workload)[1]
     elif args.workload is not None:
         parse_value(BY_KEY[keys.WORKLOAD], args.workload)
     interval_s = args.duration / ceil(args.duration)

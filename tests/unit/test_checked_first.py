@@ -17,6 +17,7 @@ frobnicate
 scene aply x
 set
 set rt=5
+set workload=~nobody-of-that-name/mine.sql
 predict rt=5
 load --dur 5
 load --duration 0
@@ -30,6 +31,7 @@ load --rate 1e9
 load --rate 1e-5
 load --rate 5 --arrivals evn
 load --workload nope
+load --workload ~nobody-of-that-name/mine.sql
 load --table-size 999999999999
 up --replicas 0
 up --image x\udc9b

@@ -1,4 +1,4 @@
-"""`~NAME` where there is no such user: one line that says so, of every verb that takes a path."""
+"""`~` of who is there, and who has no home directory at all."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli import main
-from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import expanded
 
-NOBODY = "~nobody-of-that-name"
 SERVER = "mysql://watcher@127.0.0.1:1"
-
-
-def test_a_workload_file_is_named_as_any_other(tmp_path: Path) -> None:
-    from replexplorer.formats.files import workload_file
-
-    with pytest.raises(UsageError, match=f"{NOBODY} is nobody's home directory"):
-        workload_file(f"{NOBODY}/mine.sql")
 
 
 def test_who_is_there_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
