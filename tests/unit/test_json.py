@@ -9,7 +9,6 @@ import math
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import pytest
 
@@ -67,37 +66,20 @@ def test_a_value_is_written_as_its_class_says() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (None, None),
-        (0.0, 0.0),
-        (math.nan, None),
-        (math.inf, None),
-        (0.0001234567, 0.000123),
-        (3, 3),
-        (True, True),
-    ],
-)
-def test_zero_and_unknown_are_not_the_same(value: Any, written: Any) -> None:
-    assert json.loads(to_json({"a": value})) == {"a": written}
+def test_zero_and_unknown_are_not_the_same() -> None:
+    values = [None, 0.0, math.nan, math.inf, 0.0001234567, 3, True]
+    assert json.loads(to_json(values)) == [None, 0.0, None, None, 0.000123, 3, True]
 
 
-@pytest.mark.parametrize(
-    ("keys", "told"),
-    [
+def test_what_cannot_be_is_refused_where_it_is_said() -> None:
+    for keys, told in (
         ({"show": "source"}, "has no source"),
         ({"hide": "double"}, "has no double"),
         ({"gone": "here"}, "has no gone"),
         ({"source": "parts"}, "has parts twice"),
-    ],
-)
-def test_what_cannot_be_is_refused_where_it_is_said(keys: dict[str, str], told: str) -> None:
-    with pytest.raises(TypeError, match=f"Thing {told}"):
-        json_keys(**keys)(Thing)
-
-
-def test_what_has_no_json_is_refused() -> None:
+    ):
+        with pytest.raises(TypeError, match=f"Thing {told}"):
+            json_keys(**keys)(Thing)
     with pytest.raises(TypeError, match="no JSON of <object"):
         plain([object()])
 

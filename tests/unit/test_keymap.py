@@ -25,10 +25,11 @@ from replexplorer.ui.actions import (
 )
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
+Parse = Callable[[str], tuple[dict[str, str], tuple[str, ...]]]
 
 
 @pytest.fixture
-def parse(tmp_path: Path) -> Callable[[str], tuple[dict[str, str], tuple[str, ...]]]:
+def parse(tmp_path: Path) -> Parse:
     def parsed(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
         file = tmp_path / "keys.toml"
         file.write_text(text)
@@ -36,9 +37,6 @@ def parse(tmp_path: Path) -> Callable[[str], tuple[dict[str, str], tuple[str, ..
         return dict(found.keys), tuple(each.removeprefix(f"{tmp_path}/") for each in found.problems)
 
     return parsed
-
-
-Parse = Callable[[str], tuple[dict[str, str], tuple[str, ...]]]
 
 
 MISTAKES = [
@@ -57,37 +55,27 @@ def test_each_problem_names_file_and_key(parse: Parse, snapshot: object) -> None
     assert (told, parse("keys = 3")) == snapshot
 
 
-@pytest.mark.parametrize(
-    ("text", "keys", "problems"),
-    [
-        ('"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"', {"knob.undo": "z", "load.toggle": "f5,ctrl+l"}, 0),
-        ('"knob.undo" = "x"\n"load.toggle" = "u"', {"knob.undo": "x", "load.toggle": "u"}, 0),  # swapped
-        # giving up a clash gives the default back to its owner
-        ('"load.toggle" = "u"\n"knob.undo" = "k"', {}, 2),
-    ],
-)
-def test_ids_may_be_quoted_or_bare_and_keys_change_hands(
-    parse: Parse, text: str, keys: dict[str, str], problems: int
-) -> None:
-    found, told = parse(f"[keys]\n{text}")
-    assert (found, len(told)) == (keys, problems)
+def test_ids_may_be_quoted_or_bare_and_keys_change_hands(parse: Parse) -> None:
+    """Giving up a clash gives the default back to its owner."""
+    free = parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"')
+    assert free == ({"knob.undo": "z", "load.toggle": "f5,ctrl+l"}, ())
+    swapped = parse('[keys]\n"knob.undo" = "x"\n"load.toggle" = "u"')
+    assert swapped == ({"knob.undo": "x", "load.toggle": "u"}, ())
+    keys, told = parse('[keys]\n"load.toggle" = "u"\n"knob.undo" = "k"')
+    assert (keys, len(told)) == ({}, 2)
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("?", "question_mark"),
-        ("Ctrl+P", "ctrl+p"),
-        ("shift+left", "shift+left"),
-        ("R", "R"),
-        ("ctrl+/", "ctrl+slash"),
-        ("ctrl+shift+PageDown", "ctrl+shift+pagedown"),
-        ("ä", "ä"),
-        *((mark, _character_to_key(mark)) for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€"),
-    ],
-)
-def test_keys_are_named_as_the_terminal_library_names_them(written: str, name: str) -> None:
-    assert key_name(written) == name
+def test_keys_are_named_as_the_terminal_library_names_them() -> None:
+    names = {
+        "Ctrl+P": "ctrl+p",
+        "shift+left": "shift+left",
+        "R": "R",
+        "ctrl+/": "ctrl+slash",
+        "ctrl+shift+PageDown": "ctrl+shift+pagedown",
+        "ä": "ä",
+        **{mark: _character_to_key(mark) for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€"},
+    }
+    assert {written: key_name(written) for written in names} == names
 
 
 def test_every_key_that_a_terminal_sends_can_be_named() -> None:
@@ -111,11 +99,9 @@ def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:
     assert {one for item in FOOTER for one in item.actions.split()} <= set(DEFAULT_KEYS)
 
 
-@pytest.mark.parametrize(
-    ("key", "label"), [("ctrl+p", "^p"), ("shift+left", "shift+←"), ("question_mark", "?"), ("R", "R")]
-)
-def test_keys_are_written_shortly(key: str, label: str) -> None:
-    assert key_label(key) == label
+def test_keys_are_written_shortly() -> None:
+    labels = {"ctrl+p": "^p", "shift+left": "shift+←", "question_mark": "?", "R": "R"}
+    assert {key: key_label(key) for key in labels} == labels
 
 
 def test_in_ascii_no_two_keys_of_a_key_line_look_alike() -> None:

@@ -6,9 +6,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import Fault
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs.names import KnobName, KnobView
@@ -80,56 +77,31 @@ def test_a_mistake_is_one_line_with_file_line_what_was_read_and_what_is_right(sn
     assert {each: refused(read_play, f"key s\n\n{each}\n", "ocean.play") for each in mistakes} == snapshot
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# nothing but words\n", "title A play without a step\n"])
-def test_a_file_without_a_step_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no step in it"):
-        read_play(text, "empty.play")
+def test_a_file_without_a_step_is_refused() -> None:
+    for text in ("", "\n\n", "# nothing but words\n", "title A play without a step\n"):
+        assert "no step in it" in refused(read_play, text, "empty.play")
 
 
 def test_what_a_terminal_obeys_is_shown_and_not_sent() -> None:
-    with pytest.raises(UsageError) as caught:
-        read_play("key \x1b[2J\n", "evil.play")
-    assert "\x1b" not in str(caught.value)
-    with pytest.raises(UsageError, match="a text with control characters"):
-        read_play("type a\x1bb\n", "evil.play")
+    assert "\x1b" not in refused(read_play, "key \x1b[2J\n", "evil.play")
+    assert "a text with control characters" in refused(read_play, "type a\x1bb\n", "evil.play")
 
 
-@pytest.mark.parametrize(
-    ("line", "live", "recorded"),
-    [
-        *((f"until {each}", False, True) for each in ("end", "not end", "protected and end")),
-        ("until off", True, True),
-        *(
-            (each, True, False)
-            for each in (
-                "set rtt=1ms",
-                "fault kill",
-                "clear",
-                "reset",
-                "lab wan-insert quick",
-                "drill kill-primary",
-            )
-        ),
-    ],
-)
-def test_the_line_that_only_a_recording_or_only_live_servers_can_do_is_known(
-    line: str, live: bool, recorded: bool
-) -> None:
-    script = read_play(f"wait 1s\n{line}\n", "x.play")
-    for fits, is_live in ((live, True), (recorded, False)):
-        assert script.unfit(live=is_live) == (None if fits else script.lines[1])
+RECORDED_ONLY = ("until end", "until not end", "until protected and end")
+LIVE_ONLY = ("set rtt=1ms", "fault kill", "clear", "reset", "lab wan-insert quick", "drill kill-primary")
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("s", "s"), ("S", "S"), ("?", "question_mark"), ("/", "slash"), ("5", "5"), ("space", "space"),
-        ("Enter", "enter"), ("shift+right", "shift+right"), ("shift+ctrl+p", "ctrl+shift+p"), ("f12", "f12"),
-    ],
-)  # fmt: skip
-def test_a_key_is_read_by_its_character_or_its_name(written: str, name: str) -> None:
-    [line] = read_play(f"key {written}", "x.play").lines
-    assert line.keys == (name,)
+def test_the_line_that_only_a_recording_or_only_live_servers_can_do_is_known() -> None:
+    for line in (*RECORDED_ONLY, *LIVE_ONLY, "until off"):
+        script = read_play(f"wait 1s\n{line}\n", "x.play")
+        assert script.unfit(live=True) == (script.lines[1] if line in RECORDED_ONLY else None)
+        assert script.unfit(live=False) == (script.lines[1] if line in LIVE_ONLY else None)
+
+
+def test_a_key_is_read_by_its_character_or_its_name() -> None:
+    line = "key s S ? / 5 space Enter shift+right shift+ctrl+p f12"
+    names = "s S question_mark slash 5 space enter shift+right ctrl+shift+p f12"
+    assert [each.keys for each in read_play(line, "x.play").lines] == [tuple(names.split())]
 
 
 def test_the_play_in_the_documentation_is_one_and_its_failure_is_of_its_own_line() -> None:
@@ -160,35 +132,54 @@ def moment(recent: Recent | None = None, **changes: object) -> PlayMoment:
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ("protected", True), ("blocked", False), ("not blocked", True),
-        ("tps > 500", True), ("tps < 500", False), ("tps >= 528 tps", True), ("p99 < 10ms", True),
-        ("max >= 20", True), ("max > 1s", False), ("OFF", False), ("max > 500us", True), ("at 0.5min", False),
-        ("rtt > 85", True), ("rtt = 85ms", True), ("rtt@db2 = 85", True), ("rtt@replica = 85", True),
-        ("rtt != 85", False), ("rtt@db9 = 85", False),
-        ("process_dies = 0", True), ("power_cut > 300", True), ("source_lost < 8", False),
-        ("faults = 0", True), ("settled", True), ("mark", False), ("mark 1", True), ("mark 2", False),
-        ("at 12s", True), ("at 13s", False), ("end", False),
-        ("protected and tps > 500", True), ("protected and tps < 500", False),
-        ("blocked and rtt@db9 = 1", False), ("not rtt@db9 = 1", False),
-    ],
-)  # fmt: skip
-def test_a_condition_is_judged_by_the_moment(condition: str, expected: bool) -> None:
-    assert holds(condition, moment()) is expected
+SO = """\
+protected
+not blocked
+tps > 500
+tps >= 528 tps
+p99 < 10ms
+max >= 20
+max > 500us
+rtt > 85
+rtt = 85ms
+rtt@db2 = 85
+rtt@replica = 85
+process_dies = 0
+power_cut > 300
+faults = 0
+settled
+mark 1
+at 12s
+protected and tps > 500
+"""
+NOT_SO = """\
+blocked
+tps < 500
+max > 1s
+OFF
+at 0.5min
+rtt != 85
+rtt@db9 = 85
+source_lost < 8
+mark
+mark 2
+at 13s
+end
+protected and tps < 500
+blocked and rtt@db9 = 1
+not rtt@db9 = 1
+"""
 
 
-@pytest.mark.parametrize("condition", ["tps < 20", "tps > 20", "not tps < 20", "p99 < 20", "not p99 < 20"])
-@pytest.mark.parametrize(
-    "recent",
-    [
-        Recent(),
-        Recent(length_s=1.0, n=5, tps=5.0, p99_ms=5.0, is_mixed=True),
-    ],
-)
-def test_what_is_not_known_holds_neither_a_condition_nor_its_opposite(condition: str, recent: Recent) -> None:
-    assert not holds(condition, moment(recent))
+def test_a_condition_is_judged_by_the_moment() -> None:
+    assert [each for each in SO.splitlines() if not holds(each, moment())] == []
+    assert [each for each in NOT_SO.splitlines() if holds(each, moment())] == []
+
+
+def test_what_is_not_known_holds_neither_a_condition_nor_its_opposite() -> None:
+    for recent in (Recent(), Recent(length_s=1.0, n=5, tps=5.0, p99_ms=5.0, is_mixed=True)):
+        for condition in ("tps < 20", "tps > 20", "not tps < 20", "p99 < 20", "not p99 < 20"):
+            assert not holds(condition, moment(recent)), condition
 
 
 def test_a_percentile_with_too_few_commits_behind_it_holds_nothing() -> None:
@@ -212,7 +203,7 @@ def test_faults_in_force_are_counted() -> None:
     assert holds("faults > 0", struck)
 
 
-NOT_SO = """\
+INSTEAD = """\
 blocked
 tps < 20
 p99 > 80ms
@@ -226,13 +217,10 @@ rtt@db9 = 1
 
 
 def test_what_is_so_instead_is_said_in_words(snapshot: object) -> None:
-    assert {each: seen(each, moment()) for each in NOT_SO.splitlines()} == snapshot
+    assert {each: seen(each, moment()) for each in INSTEAD.splitlines()} == snapshot
+    assert seen("tps < 20", moment(Recent())) == "tps is unknown"
 
 
 def test_every_state_can_be_waited_for() -> None:
     for state in ProtectionState:
         assert holds(str(state), moment(tick=make_tick(1.0, state=state)))
-
-
-def test_an_unknown_figure_is_said_to_be_unknown() -> None:
-    assert seen("tps < 20", moment(Recent())) == "tps is unknown"

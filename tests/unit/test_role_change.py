@@ -30,59 +30,52 @@ def nodes(db2: str, db3: str, *, trouble2: str | None = None, trouble3: str | No
 KNOWN = Lineage(S, f"{OLD}:1-9")
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
-@pytest.mark.parametrize(
-    ("good", "other"),
-    [
-        (f"{S}:1-12", f"{S}:1-9"),
-        (f"{S}:1-60", f"{S}:1-40, YY:1-200"),
-        (f"{S}:1-60", f"{S}:1-40, ffff:1-200"),
-        (f"{S}:1-9, {OLD}:1-9", f"{S}:1-9, {OLD}:1-8, YY:1-5"),
-        (f"{S}:1-9, YY:1-39", f"{S}:1-9, YY:1-30"),
-        (f"{S}:1-9", f"{S}:1-9, YY:1"),
-        (f"{S}:1-5:7-9", f"{S}:1-5:7:9"),
-    ],
-    ids=["prefix", "errant", "errant by hand", "history", "hole", "errant, else equal", "gap"],
-)
-def test_the_one_that_has_all_of_the_source_s_is_promoted(good: str, other: str, is_turned: bool) -> None:
-    """In both orders of the two; `YY` is the UUID of the one that is not promoted."""
-    if is_turned:
-        candidates, chosen = nodes(other.replace("YY", X), good.replace("YY", X)), "db3"
-    else:
-        candidates, chosen = nodes(good.replace("YY", Y), other.replace("YY", Y)), "db2"
-    found = choose(candidates, KNOWN)
-    assert (found.node, found.lacks, found.donor) == (chosen, "", None)
+BETTER = {
+    "prefix": (f"{S}:1-12", f"{S}:1-9"),
+    "errant": (f"{S}:1-60", f"{S}:1-40, YY:1-200"),
+    "errant by hand": (f"{S}:1-60", f"{S}:1-40, ffff:1-200"),
+    "history": (f"{S}:1-9, {OLD}:1-9", f"{S}:1-9, {OLD}:1-8, YY:1-5"),
+    "hole": (f"{S}:1-9, YY:1-39", f"{S}:1-9, YY:1-30"),
+    "errant, else equal": (f"{S}:1-9", f"{S}:1-9, YY:1"),
+    "gap": (f"{S}:1-5:7-9", f"{S}:1-5:7:9"),
+}
+"""What the one has that is promoted, and the other; `YY` is the UUID of the other."""
 
 
-@pytest.mark.parametrize(
-    ("candidates", "wanted", "found"),
-    [
-        (nodes(f"{S}:1-9", f"{S}:1-7:20, {Y}:1"), None, ("db2", f"{S}:20", "db3")),
-        ([*nodes(f"{S}:1-9", f"{S}:1-7:20"), Candidate("db4", f"{S}:30")], None, ("db2", f"{S}:20:30", None)),
-        (nodes(f"{S}:1-9", f"{S}:1-12", trouble3="follows nobody"), None, ("db2", f"{S}:10-12", "db3")),
-        (nodes(f"{S}:1-9", f"{S}:1-12"), "db2", ("db2", f"{S}:10-12", "db3")),
-        (nodes("", f"{S}:1-3", trouble3="follows nobody"), None, ("db2", f"{S}:1-3", "db3")),
-        (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), None, ("db2", f"{S}:10-12", None)),
-        (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), "db3", ("db3", f"{Y}:9", "db2")),
-    ],
-    ids=[
-        "each has some",
-        "each of three has",
-        "detached has more",
-        "wanted lacks some",
-        "one has nothing",
-        "a hole hands nothing on",
-        "a hole, wanted",
-    ],
-)
-def test_what_the_chosen_one_lacks_is_fetched_or_has_to_be_accepted(
-    candidates: list[Candidate], wanted: str | None, found: tuple[str, str, str | None]
-) -> None:
-    accepted = choose(candidates, KNOWN, found[0], accept_loss=True)
-    assert (accepted.node, accepted.lacks, accepted.donor) == found
-    if found[2] is None:
-        with pytest.raises(StackUnavailable, match=r"promoting db2 would lose \d transaction.*\(db2 lacks"):
-            choose(candidates, KNOWN, wanted)
+def test_the_one_that_has_all_of_the_source_s_is_promoted() -> None:
+    for case, (good, other) in BETTER.items():
+        first = choose(nodes(good.replace("YY", Y), other.replace("YY", Y)), KNOWN)
+        second = choose(nodes(other.replace("YY", X), good.replace("YY", X)), KNOWN)
+        assert (first.node, first.lacks, first.donor) == ("db2", "", None), case
+        assert (second.node, second.lacks, second.donor) == ("db3", "", None), case
+
+
+LACKING: list[tuple[list[Candidate], str | None, tuple[str, str, str | None]]] = [
+    # each has some
+    (nodes(f"{S}:1-9", f"{S}:1-7:20, {Y}:1"), None, ("db2", f"{S}:20", "db3")),
+    # each of three has
+    ([*nodes(f"{S}:1-9", f"{S}:1-7:20"), Candidate("db4", f"{S}:30")], None, ("db2", f"{S}:20:30", None)),
+    # detached, it has more
+    (nodes(f"{S}:1-9", f"{S}:1-12", trouble3="follows nobody"), None, ("db2", f"{S}:10-12", "db3")),
+    # the wanted one lacks some
+    (nodes(f"{S}:1-9", f"{S}:1-12"), "db2", ("db2", f"{S}:10-12", "db3")),
+    # one has nothing
+    (nodes("", f"{S}:1-3", trouble3="follows nobody"), None, ("db2", f"{S}:1-3", "db3")),
+    # a hole hands nothing on
+    (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), None, ("db2", f"{S}:10-12", None)),
+    # and the one with it is wanted
+    (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), "db3", ("db3", f"{Y}:9", "db2")),
+]
+"""Who there is, who is wanted, and who is chosen, what it lacks and who hands that on."""
+
+
+def test_what_the_chosen_one_lacks_is_fetched_or_has_to_be_accepted() -> None:
+    for candidates, wanted, found in LACKING:
+        accepted = choose(candidates, KNOWN, found[0], accept_loss=True)
+        assert (accepted.node, accepted.lacks, accepted.donor) == found
+        if found[2] is None:
+            with pytest.raises(StackUnavailable, match=r"promoting db2 would lose \d trans.*\(db2 lacks"):
+                choose(candidates, KNOWN, wanted)
 
 
 REFUSED: list[tuple[list[Candidate], str | None]] = [
@@ -166,12 +159,9 @@ def test_boot_roles_are_lines_for_the_start_script() -> None:
     assert BootRoles("db2", frozenset({"db3", "db1"})).text == "source=db2\ndetached=db1\ndetached=db3\n"
 
 
-@pytest.mark.parametrize(
-    ("in_group", "standing"), [(False, "db3 follows db1"), (True, "db3 is a member of the group")]
-)
-def test_who_comes_back_to_a_group_is_said_to_follow_nobody(in_group: bool, standing: str) -> None:
-    done = RoleChange(ChangeKind.REJOIN, "db3", "db1", in_group=in_group)
-    assert done.words == f"{standing} already: nothing was done"
+def test_who_comes_back_to_a_group_is_said_to_follow_nobody() -> None:
+    follows = RoleChange(ChangeKind.REJOIN, "db3", "db1")
+    assert follows.words == "db3 follows db1 already: nothing was done"
     step = RoleStep("join", "db3", (), 5.0)
-    back = RoleChange(ChangeKind.REJOIN, "db3", "db1", (step,), RecoveryPoint(2), in_group=in_group)
-    assert back.words == f"{standing} again, and lost 2 transactions"
+    back = RoleChange(ChangeKind.REJOIN, "db3", "db1", (step,), RecoveryPoint(2), in_group=True)
+    assert back.words == "db3 is a member of the group again, and lost 2 transactions"

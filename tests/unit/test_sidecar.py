@@ -143,27 +143,15 @@ def test_probes_are_dense_until_settled() -> None:
 
 
 def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
-    file = shared.DocumentFile(tmp_path / "requested.json")
+    """And it is written as version 3 of the agent's protocol wrote it, which may have made the stack."""
+    path = tmp_path / "requested.json"
+    file = shared.DocumentFile(path)
     assert file.read() == Document(0, {})
     assert file.write(0, {"rtt@db2": 85}) == Document(1, {"rtt@db2": 85})
     assert file.write(0, {"rtt@db2": 1}) is None
-    assert shared.DocumentFile(tmp_path / "requested.json").read() == Document(1, {"rtt@db2": 85})
-    assert [path.name for path in tmp_path.glob("[!.]*")] == ["requested.json"]
-
-
-def test_a_document_of_a_stack_made_by_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """As version 3 of the agent's protocol wrote it."""
-    content = {
-        "knobs": {"sync_binlog": 1, "rtt@db2": 85.0, "semi_sync": "on", "clients": 8},
-        "writer": "set (pid 4711)",
-        "written_s": 1763800000.25,
-        "yes_tx_at_enabling": 12,
-        "enabled_s": 1763800000.25,
-    }
-    (tmp_path / "requested.json").write_text(json.dumps({"version": 7, "content": content}))
-    file = shared.DocumentFile(tmp_path / "requested.json")
-    assert file.read() == Document(7, content)
-    assert file.write(7, content | {"writer": "tui (pid 1)"}) is not None
+    assert json.loads(path.read_text()) == {"version": 1, "content": {"rtt@db2": 85}}
+    assert shared.DocumentFile(path).read() == Document(1, {"rtt@db2": 85})
+    assert [each.name for each in tmp_path.glob("[!.]*")] == ["requested.json"]
 
 
 def test_a_document_that_cannot_be_written_leaves_the_old_one(
