@@ -32,34 +32,31 @@ def names(roster: Roster) -> tuple[KnobName, ...]:
     return expand(CATALOGUE, roster.others, (":".join(roster.others),))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "text", "after"),
-    [
-        (("rtt", "db2"), 85.0, "rtt@db1:db2", (("rtt", "db1"), 85.0)),
-        (("rtt", "db3"), 85.0, "rtt@db1:db3", (("rtt", "db1:db3"), 85.0)),
-        (("rtt", "db2:db3"), 85.0, "rtt@db2:db3", (("rtt", "db3"), 85.0)),
-        (
-            ("delay_to_replica", "db2"), 9.0, "delay_to_replica@db1:db2",
-            (("delay_to_primary", "db1"), 9.0),
-        ),
-        (("partition", "db2"), "ack", "partition@db1:db2", (("partition", "db1"), "dump")),
-        (("partition", "db2"), "both", "partition@db1:db2", (("partition", "db1"), "both")),
-        (("partition", "db3"), "ack", "partition@db1:db3", (("partition", "db1:db3"), "ack")),
-        (("sync_binlog", SOURCE), 0, "sync_binlog", (("sync_binlog", SOURCE), 0)),
-        (("clients", "load"), 4, "clients", (("clients", "load"), 4)),
-    ],
-)  # fmt: skip
-def test_after_db2_became_the_source(
-    name: tuple[str, str], value: Value, text: str, after: tuple[tuple[str, str], Value]
-) -> None:
-    assert kept(KnobName(*name), value, BEFORE) == (text, value)
-    assert unkept(text, value, AFTER) == (KnobName(*after[0]), after[1])
-    assert kept(KnobName(*after[0]), after[1], AFTER) == (text, value)
+TURNED: list[tuple[str, str, Value, str, Value]] = [
+    ("rtt@db2", "rtt@db1:db2", 85.0, "rtt@db1", 85.0),
+    ("rtt@db3", "rtt@db1:db3", 85.0, "rtt@db1:db3", 85.0),
+    ("rtt@db2:db3", "rtt@db2:db3", 85.0, "rtt@db3", 85.0),
+    ("delay_to_replica@db2", "delay_to_replica@db1:db2", 9.0, "delay_to_primary@db1", 9.0),
+    ("partition@db2", "partition@db1:db2", "ack", "partition@db1", "dump"),
+    ("partition@db2", "partition@db1:db2", "both", "partition@db1", "both"),
+    ("partition@db3", "partition@db1:db3", "ack", "partition@db1:db3", "ack"),
+    ("sync_binlog", "sync_binlog", 0, "sync_binlog", 0),
+    ("clients", "clients", 4, "clients", 4),
+]
+"""What is asked while db1 is the source, what is written, and what that is after db2 became the source."""
 
 
-@pytest.mark.parametrize("text", ["rtt@db2", "rtt@db1", "rtt", "colour@db1:db2"])
-def test_what_no_document_of_this_version_has_is_left_out(text: str) -> None:
-    assert unkept(text, 1.0, BEFORE) is None
+def test_after_db2_became_the_source() -> None:
+    for asked, text, value, now, now_value in TURNED:
+        name = parse_name(now)
+        assert kept(parse_name(asked), value, BEFORE) == (text, value)
+        assert unkept(text, value, AFTER) == (name, now_value)
+        assert kept(name, now_value, AFTER) == (text, value)
+
+
+def test_what_no_document_of_this_version_has_is_left_out() -> None:
+    for text in ("rtt@db2", "rtt@db1", "rtt", "colour@db1:db2"):
+        assert unkept(text, 1.0, BEFORE) is None
 
 
 @given(st.sampled_from(NODES), st.sampled_from(NODES), st.data())
@@ -74,23 +71,20 @@ def test_a_link_s_knob_outlives_any_change_of_the_source(first: str, then: str, 
     assert unkept(text, value, before) == (name, LINK_VALUES[name.key])
 
 
+def named(values: dict[str, Value]) -> dict[KnobName, Value]:
+    return {parse_name(text): value for text, value in values.items()}
+
+
 def test_where_the_load_has_gone_to_another_member_each_node_and_wire_is_turned_back() -> None:
-    asked: dict[KnobName, Value] = {
-        KnobName("rtt", "db2"): 20.0,
-        KnobName("rtt", "db3"): 20.0,
-        KnobName("rtt", "db2:db3"): 20.0,
-        KnobName("undo_journal", SOURCE): "on",
-        KnobName("clients", "load"): 4,
-    }
+    asked = named({"rtt@db2": 20.0, "rtt@db3": 20.0, "rtt@db2:db3": 20.0, "undo_journal": "on", "clients": 4})
     assert seen_from(asked, BEFORE, BEFORE) == asked
-    assert seen_from(asked, BEFORE, AFTER) == {
-        KnobName("rtt", "db1"): 20.0,
-        KnobName("rtt", "db1:db3"): 20.0,
-        KnobName("rtt", "db3"): 20.0,
-        KnobName("undo_journal", SOURCE): "on",
-        KnobName("undo_journal", "db1"): "on",
-        KnobName("clients", "load"): 4,
+    turned: dict[str, Value] = {
+        "rtt@db1": 20.0,
+        "rtt@db1:db3": 20.0,
+        "rtt@db3": 20.0,
+        "undo_journal@db1": "on",
     }
+    assert seen_from(asked, BEFORE, AFTER) == named({**turned, "undo_journal": "on", "clients": 4})
 
 
 # -- what a node that joins is asked for: what the others share, and nothing else
@@ -171,11 +165,10 @@ def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
 def test_a_node_that_joins_takes_what_most_others_share(
     roster: Roster, wanted: dict[str, Value], joined: dict[str, Value]
 ) -> None:
-    asked = {parse_name(name): value for name, value in wanted.items()}
     knobs = tuple(find(key) for key in ("rtt", "jitter", "partition", "wsrep_sync_wait", "sync_binlog"))
     names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
-    found = for_joined(asked, names, ("db4",), lambda name: nodes_of(name, roster))
-    assert {str(name): value for name, value in found.items()} == joined
+    found = for_joined(named(wanted), names, ("db4",), lambda name: nodes_of(name, roster))
+    assert found == named(joined)
 
 
 def test_what_was_asked_of_nodes_that_are_gone_goes_with_them() -> None:

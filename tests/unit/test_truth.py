@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-import pytest
-
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.counters import (
     CommitGrowth,
@@ -121,25 +119,23 @@ NOT_ALL_AT_WORK: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("intervals", "holds"),
-    [
-        ([{}], True),
-        ([{"clients": 9, "connected": 9}], False),
-        ([{"clients": 7, "connected": 7}], False),
-        ([{"values_us": ACROSS_AN_END, "clients": 1, "connected": 1}], True),
-        ([{}, {"values_us": ()}], False),
-        ([{"values_us": ()}], None),
-        ([{}, {"clients": 9, "connected": 9}], None),
-        *(([each], None) for each in NOT_ALL_AT_WORK),
-        *(([{}, each], None) for each in NOT_ALL_AT_WORK),
-    ],
-)
-def test_littles_law_holds_within_five_percent_and_is_silent_while_clients_are_not_all_at_work(
-    intervals: list[dict[str, Any]], holds: bool | None
-) -> None:
-    check = littles_law([stretch(**each) for each in intervals])
-    assert (None if check is None else check.holds) is holds
+LAW: list[tuple[list[dict[str, Any]], bool | None]] = [
+    ([{}], True),
+    ([{"clients": 9, "connected": 9}], False),
+    ([{"clients": 7, "connected": 7}], False),
+    ([{"values_us": ACROSS_AN_END, "clients": 1, "connected": 1}], True),
+    ([{}, {"values_us": ()}], False),
+    ([{"values_us": ()}], None),
+    ([{}, {"clients": 9, "connected": 9}], None),
+    *(([each], None) for each in NOT_ALL_AT_WORK),
+    *(([{}, each], None) for each in NOT_ALL_AT_WORK),
+]
+
+
+def test_littles_law_holds_within_five_percent_and_is_silent_while_clients_are_not_all_at_work() -> None:
+    for intervals, holds in LAW:
+        check = littles_law([stretch(**each) for each in intervals])
+        assert (None if check is None else check.holds) is holds, intervals
 
 
 # -- replicas
@@ -148,35 +144,30 @@ def test_littles_law_holds_within_five_percent_and_is_silent_while_clients_are_n
 APPLIED = ApplierSample(10.0, Behind("", "", None, 900_000), Sent("", 41, 5000))
 
 
-@pytest.mark.parametrize(
-    ("changes", "lag_ms"),
-    [
-        ({}, 0.0),
-        ({"queued": "u:5-9", "applying_us": 12_500}, 12.5),
-        ({"queued": "u:5-9"}, 900.0),
-        ({"missing": "u:9"}, 900.0),
-        ({"missing": "u:9", "applied_us": None}, None),
-        ({"missing": "u:9", "applied_us": -20}, 0.0),
-        ({"missing": None}, 0.0),
-        ({"queued": None, "missing": None, "applied_us": None}, None),
-    ],
-)
-def test_lag_is_the_age_of_what_is_not_applied(changes: dict[str, Any], lag_ms: float | None) -> None:
-    now = replace(APPLIED, behind=replace(APPLIED.behind, **changes))
-    assert replica_truth("db2", now, APPLIED).lag_ms == lag_ms
+def test_lag_is_the_age_of_what_is_not_applied() -> None:
+    lags_ms = {
+        Behind("", "", None, 900_000): 0.0,
+        Behind("u:5-9", "", 12_500, 900_000): 12.5,
+        Behind("u:5-9", "", None, 900_000): 900.0,
+        Behind("", "u:9", None, 900_000): 900.0,
+        Behind("", "u:9", None, None): None,
+        Behind("", "u:9", None, -20): 0.0,
+        Behind("", None, None, 900_000): 0.0,
+        Behind(None, None, None, None): None,
+    }
+    assert lags_ms == {
+        each: replica_truth("db2", replace(APPLIED, behind=each), APPLIED).lag_ms for each in lags_ms
+    }
 
 
-@pytest.mark.parametrize(
-    ("at_s", "sent", "shipped"),
-    [
+def test_bytes_shipped_are_of_one_connection() -> None:
+    for at_s, sent, shipped in (
         (12.0, Sent("", 41, 9000), 2000),
         (12.0, Sent("", 42, 9000), None),
         (12.0, Sent("", 41, 100), None),
         (12.0, Sent("", 41, None), None),
         (12.0, None, None),
         (10.0, APPLIED.sent, None),
-    ],
-)
-def test_bytes_shipped_are_of_one_connection(at_s: float, sent: Sent | None, shipped: float | None) -> None:
-    later = replace(APPLIED, at_s=at_s, sent=sent)
-    assert replica_truth("db2", later, APPLIED).shipped_bytes_per_s == shipped
+    ):
+        later = replace(APPLIED, at_s=at_s, sent=sent)
+        assert replica_truth("db2", later, APPLIED).shipped_bytes_per_s == shipped
