@@ -1,4 +1,4 @@
-"""Intervals merge exactly, cross the pipe unchanged, and are put together at the same cuts."""
+"""A load's intervals merge exactly and at the same cuts; its processes, and what each has of it."""
 
 from __future__ import annotations
 
@@ -6,64 +6,92 @@ import json
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from math import fsum
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.load.interval import Cuts, Interval, ProcessWork
+from replexplorer.cli.arguments import parse
+from replexplorer.cli.load import command_of, settings_of
+from replexplorer.core.load.interval import Cuts, Interval, ProcessWork, processes_that_help
+from replexplorer.core.load.pacing import OPEN, share_out, shares_of
+from replexplorer.core.server.anatomy import Anatomy, Part, limit_of
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.formats.documents import plain
+from replexplorer.ports import LoadSettings
+from replexplorer.reports.load import load_report, render
 from tests.fakes.load import interval_of
+from tests.known import refused
+from tests.unit.test_cli_load import measured
 
 
-def at_cpu(percent: float, number: int = 1, seconds: float = 0.5) -> tuple[ProcessWork, ...]:
-    return (ProcessWork(number, 8, 0, percent / 100 * seconds, seconds),)
+def worked(
+    percent: float, commits: int = 0, number: int = 1, seconds: float = 0.5
+) -> tuple[ProcessWork, ...]:
+    """What a process did at this share of a core."""
+    return (ProcessWork(number, 2, commits, percent / 100 * seconds, seconds),)
 
 
-def an_interval(
-    start_s: float, latencies_us: list[int], errors: int = 0, fault: str | None = None
-) -> Interval:
-    return interval_of(
-        start_s, latencies_us, errors=errors, unknown=1, reconnects=2, clients=8, connected=7, fault=fault,
-        work=at_cpu(10.0),
-    )  # fmt: skip
+def an_interval(start_s: float, values_us: list[int], number: int = 1, **more: Any) -> Interval:
+    """Of a process at ten times its number of percent of a core."""
+    work = worked(10.0 * number, len(values_us), number)
+    told = {"errors": 1, "unknown": 1, "reconnects": 2, "clients": 8, "connected": 7, "work": work, **more}
+    return interval_of(start_s, values_us, **told)
 
 
-latencies = st.lists(st.integers(0, 5_000_000), max_size=60)
+latencies = st.lists(st.integers(0, 5_000_000), max_size=30)
 
 
-@given(st.lists(latencies, min_size=1, max_size=6))
-def test_merged_intervals_are_one_long_interval(parts: list[list[int]]) -> None:
-    total = an_interval(0.0, parts[0], errors=1)
-    for index, part in enumerate(parts[1:], start=1):
-        total = total.followed_by(an_interval(index * 0.5, part, errors=1))
-    assert total.service == Histogram.of(latency for part in parts for latency in part)
-    assert (total.start_s, total.end_s) == (0.0, len(parts) * 0.5)
-    assert (total.errors, total.unknown, total.reconnects) == (len(parts), len(parts), 2 * len(parts))
+@given(st.lists(st.lists(latencies, min_size=1, max_size=4), min_size=1, max_size=4))
+def test_intervals_are_one_load_exactly_however_the_time_was_cut(found: list[list[list[int]]]) -> None:
+    """Each process's intervals one after the other, then side by side; and they cross the pipe unchanged."""
+
+    def cut(at: int, part: list[int], number: int) -> Interval:
+        return an_interval(
+            at / 2, part, number, lateness=Histogram.of(part), mode=OPEN, rate_asked_tps=10.0, backlog=3,
+            errors_by_number={"1290": 1, str(number): 1}, fault="1290 read-only",
+        )  # fmt: skip
+
+    processes = [
+        reduce(Interval.followed_by, [cut(at, part, number) for at, part in enumerate(parts)])
+        for number, parts in enumerate(found, 1)
+    ]
+    whole = reduce(Interval.beside, processes)
+    everything = Histogram.of(latency for parts in found for part in parts for latency in part)
+    assert whole.service == whole.lateness == everything
+    assert whole.lateness_p99_ms == (everything.percentile_ms(99) or 0.0)
+    cuts, count = sum(map(len, found)), len(found)
+    assert (whole.errors, whole.unknown, whole.reconnects) == (cuts, cuts, 2 * cuts)
+    assert (whole.clients, whole.backlog, whole.rate_asked_tps) == (8 * count, 3 * count, 10 * count)
+    assert (whole.errors_by_number["1290"], whole.fault) == (cuts, "1290 read-only")
+    assert (whole.start_s, whole.end_s) == (0.0, max(map(len, found)) / 2)
+    numbers = list(range(1, count + 1))
+    assert [work.number for work in whole.work] == numbers
+    assert [work.commits for work in whole.work] == [sum(map(len, parts)) for parts in found]
+    assert [work.cpu_percent for work in whole.work] == pytest.approx([10.0 * number for number in numbers])
+    assert whole.cpu_percent == pytest.approx(10.0 * sum(numbers))
+    assert whole.cpu_busiest_percent == pytest.approx(10.0 * count)
+    assert Interval.from_wire(json.loads(json.dumps(whole.to_wire()))) == whole
 
 
 def test_gauges_are_the_later_one_s_and_cpu_is_weighted_by_time() -> None:
     early = an_interval(0.0, [1], fault="1290 read-only")
-    late = replace(an_interval(0.5, [2]), end_s=2.0, clients=3, connected=1, work=at_cpu(50.0, seconds=1.5))
+    late = an_interval(0.5, [2], clients=3, connected=1, work=worked(50.0, seconds=1.5))
     both = early.followed_by(late)
     assert (both.clients, both.connected) == (3, 1)
     assert both.cpu_percent == pytest.approx((10.0 * 0.5 + 50.0 * 1.5) / 2.0)
     assert both.fault == "1290 read-only"
 
 
-@given(latencies)
-def test_the_wire_form_reads_back_exactly(values: list[int]) -> None:
-    interval = an_interval(1.25, values, errors=3, fault="1213 Deadlock found")
-    assert Interval.from_wire(json.loads(json.dumps(interval.to_wire()))) == interval
-
-
 def test_a_limit_of_the_load_s_own_is_named(snapshot: object) -> None:
-    calm = replace(an_interval(0.0, [20_000] * 50), work=at_cpu(30.0), lateness=Histogram.of([1900]))
+    calm = replace(an_interval(0.0, [20_000] * 50), work=worked(30.0), lateness=Histogram.of([1900]))
     late = replace(calm, lateness=Histogram.of([9000]))
     busy = replace(calm, mode="open", backlog=1200, clients=8, under_way=8)
     limited = (
-        replace(calm, log_wait=Histogram.of([29_100] * 100)), replace(calm, work=at_cpu(93.0)), late,
-        replace(late, work=at_cpu(60.0)), busy,
+        replace(calm, log_wait=Histogram.of([29_100] * 100)), replace(calm, work=worked(93.0)), late,
+        replace(late, work=worked(60.0)), busy,
     )  # fmt: skip
     assert [each.limited for each in limited] == snapshot
     assert (calm.limited, replace(busy, under_way=7).limited) == (None, None)
@@ -74,33 +102,6 @@ def test_the_latency_is_the_response_in_the_open_loop() -> None:
     response = Histogram.of([7000])
     assert closed.latency is closed.service
     assert replace(closed, mode="open", response=response).latency is response
-
-
-@given(st.lists(latencies, min_size=2, max_size=4))
-def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
-    intervals = [
-        replace(
-            an_interval(0.0, part, errors=1),
-            lateness=Histogram.of(part),
-            mode="open",
-            rate_asked_tps=10.0,
-            backlog=3,
-            work=at_cpu(10.0 * number, number),
-            errors_by_number={"1290": 1, str(number): 1},
-        )
-        for number, part in enumerate(parts)
-    ]
-    whole = reduce(Interval.beside, intervals)
-    everything = Histogram.of(latency for part in parts for latency in part)
-    assert whole.service == whole.lateness == everything
-    assert whole.lateness_p99_ms == (everything.percentile_ms(99) or 0.0)
-    count = len(parts)
-    sums = (whole.processes, whole.clients, whole.errors, whole.backlog, whole.rate_asked_tps)
-    assert sums == (count, 8 * count, count, 3 * count, 10 * count)
-    assert whole.cpu_percent == pytest.approx(10.0 * sum(range(count)))
-    assert whole.cpu_busiest_percent == pytest.approx(10.0 * (count - 1))
-    assert whole.errors_by_number["1290"] == count
-    assert whole.duration_s == intervals[0].duration_s
 
 
 def test_a_generator_without_clients_says_nothing_of_the_state() -> None:
@@ -177,3 +178,87 @@ def test_one_that_was_asleep_is_waited_for() -> None:
     [both] = [each for each in whole if each.processes == 2 and each.duration_s > 1]
     assert both.commits >= 14
     assert cuts.rest() is None
+
+
+# -- how many processes a load has, what each of them has of it, and what they are together
+
+
+def test_what_is_no_number_of_processes_is_named() -> None:
+    for text in ("0", "65", "9999999999999999999", "-1", "two", "", "far=1"):
+        assert "--processes" in refused(parse, ["load", f"--processes={text}"])
+
+
+def test_the_command_line_asks_for_processes_and_says_them_again() -> None:
+    wanted = LoadSettings(8, "insert")
+    args = parse(["load", "--processes", "2"])
+    settings = settings_of(args, wanted, None)
+    assert settings.processes == 2
+    assert command_of(args, settings)[-6:-4] == ["--processes", "2"]
+    assert settings_of(parse(["load"]), replace(wanted, processes=1), None).processes == 1
+    three = parse(["load", "--processes", "3", "--clients", "2"])
+    assert "--processes 3 for 2 clients, and each needs one" in refused(settings_of, three, wanted, None)
+
+
+@given(st.integers(1, 1024), st.integers(1, 12))
+def test_shares_are_the_whole_and_one_leads(clients: int, processes: int) -> None:
+    parts = shares_of(share_out(clients, [], processes))
+    assert [part.leads for part in parts] == [True, *[False] * (processes - 1)]
+    assert sum(part.clients for part in parts) == clients
+    assert fsum(part.share for part in parts) == pytest.approx(1.0)
+    assert [part.phase for part in parts] == pytest.approx(
+        [fsum(each.share for each in parts[:at]) for at in range(processes)]
+    )
+
+
+def test_the_report_has_the_share_of_each() -> None:
+    both = an_interval(0.0, [100] * 30).beside(an_interval(0.0, [100] * 10, 2))
+    report = load_report(measured(both), LoadSettings(4, "insert"), path="direct")
+    assert report.generator.processes == 2
+    assert plain(report)["generator"]["shares"] == [
+        {"process": 1, "clients": 2, "commits": 30, "tps": 60.0, "cpu_percent": 10.0},
+        {"process": 2, "clients": 2, "commits": 10, "tps": 20.0, "cpu_percent": 20.0},
+    ]
+    assert "2 clients: 60.00 TPS, CPU 10 %" in render(report)
+    alone = load_report(measured(an_interval(0.0, [100])), LoadSettings(2, "insert"), path="direct")
+    assert "process 1" not in render(alone)
+
+
+def test_more_processes_are_named_where_a_core_is_full() -> None:
+    """The limit, processes and clients."""
+    full = "generator at 93 % of a core"
+    more: dict[tuple[str | None, int, int], int | None] = {
+        (None, 1, 8): None,
+        (full, 1, 8): 2,
+        (full, 3, 8): 6,
+        (full, 3, 4): 4,
+        (full, 1, 1): None,
+        (full, 0, 8): None,
+        ("all 8 clients busy, 1,200 arrivals wait", 1, 8): None,
+    }
+    assert {each: processes_that_help(*each) for each in more} == more
+
+
+CALM = an_interval(0.0, [20_000] * 50, 2)
+ON_THE_WAY = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 2.0, Part.ACK: 17.5})
+AT_THE_SERVER = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 17.0, Part.ACK: 2.5})
+
+
+def test_the_limit_is_the_first_that_shows_and_unknown_where_none_does(snapshot: object) -> None:
+    asked = replace(CALM, mode=OPEN)
+    looks: list[tuple[Interval, str | None, float | None, Anatomy | None]] = [
+        (CALM, None, 97.0, ON_THE_WAY),
+        (CALM, "generator at 93 % of a core", 97.0, None),
+        (CALM, "generator at 93 % of a core", 60.0, None),
+        (CALM, "generator 9 ms late", None, None),
+        (CALM, None, 20.0, ON_THE_WAY),
+        (CALM, None, 20.0, AT_THE_SERVER),
+        (asked, None, 20.0, ON_THE_WAY),
+        (replace(asked, dropped=3), None, 20.0, ON_THE_WAY),
+        (CALM, None, None, None),
+        (CALM, None, 20.0, Anatomy(5.0, 50, 20.0)),
+    ]
+    told = [
+        limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
+        for total, limited, machine_percent, anatomy in looks
+    ]
+    assert told == snapshot
