@@ -26,14 +26,18 @@ def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
     assert os.listdir(file.parent) == ["a.txt"]
 
 
-def test_a_file_stays_as_it_was_when_its_writer_fails(tmp_path: Path) -> None:
+def test_a_file_stays_as_it_was_when_its_writer_fails_and_keeps_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("kept")
+    file.chmod(0o600)
     with pytest.raises(LookupError), whole_file(file) as stream:  # noqa: PT012
         stream.write("half")
         raise LookupError
     assert file.read_text() == "kept"
     assert os.listdir(tmp_path) == ["a.txt"]
+    with whole_file(file) as stream:
+        stream.write("more")
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_link_points_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
@@ -55,15 +59,6 @@ def test_a_pipe_is_written_to_as_it_stands(tmp_path: Path) -> None:
     reader.join(10)
     assert seen == ["through"]
     assert os.listdir(tmp_path) == ["pipe"]
-
-
-def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("secret")
-    file.chmod(0o600)
-    with whole_file(file) as stream:
-        stream.write("more")
-    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path) -> None:
