@@ -105,58 +105,48 @@ def test_the_wait_is_paid_once_and_the_work_by_each_client() -> None:
         assert answer.latency_ms == pytest.approx(85.1 + clients * 0.4)
 
 
-@pytest.mark.parametrize(
-    ("beside", "clients", "each_ms", "trip_ms", "times"),
-    [
-        (0.0, 4, 1.0, 3.0, 4.0),
-        (1.0, 4, 1.0, 3.0, 2.5),  # half of the others' work falls into a wait as long as it
-        (0.5, 4, 1.0, 3.0, 3.25),
-        (1.0, 4, 1.0, 1e9, 1.0),
-        (1.0, 4, 1.0, 0.0, 4.0),
-        (1.0, 1, 1.0, 3.0, 1.0),
-        (1.0, 4, 0.0, 3.0, 4.0),
-    ],
-)
-def test_what_comes_at_any_moment_is_partly_done_while_a_commit_waits(
-    beside: float, clients: int, each_ms: float, trip_ms: float, times: float
-) -> None:
-    assert times_worked(beside, clients, each_ms, trip_ms) == pytest.approx(times, rel=1e-6)
+def test_what_comes_at_any_moment_is_partly_done_while_a_commit_waits() -> None:
+    """The share, the clients, the work of each and the trip; half of the others' work falls into a wait as
+    long as it."""
+    times = {
+        (0.0, 4, 1.0, 3.0): 4.0,
+        (1.0, 4, 1.0, 3.0): 2.5,
+        (0.5, 4, 1.0, 3.0): 3.25,
+        (1.0, 4, 1.0, 1e9): 1.0,
+        (1.0, 4, 1.0, 0.0): 4.0,
+        (1.0, 1, 1.0, 3.0): 1.0,
+        (1.0, 4, 0.0, 3.0): 4.0,
+    }
+    assert {each: times_worked(*each) for each in times} == pytest.approx(times)
 
 
-@pytest.mark.parametrize(
-    ("workload", "key_spread", "clients", "at_once"),
-    [
-        ("update_index", 1, 8, 1.0),
-        ("update_index", 0, 1, 1.0),
-        ("update_index", 0, 64, 53.2),
-        ("update_non_index", 0, 64, 53.2),
-        ("update_index", 200, 8, 7.86),
-        ("update_index", 20_000, 64, 53.2),  # more than there are: as without
-        ("insert", 1, 64, 64.0),
-    ],
-)
-def test_clients_that_want_a_locked_row_do_not_commit_meanwhile(
-    workload: str, key_spread: int, clients: int, at_once: float
-) -> None:
-    assert under_way(clients, hot_rows(workload, key_spread)) == pytest.approx(at_once, abs=0.1)
-    assert locked_rows(replace(FAR, workload=workload, key_spread=key_spread)) == hot_rows(
-        workload, key_spread
-    )
+def test_clients_that_want_a_locked_row_do_not_commit_meanwhile() -> None:
+    """Of a workload, a spread and clients: how many commit at once; a spread of more than there are rows is
+    none."""
+    at_once = {
+        ("update_index", 1, 8): 1.0,
+        ("update_index", 0, 1): 1.0,
+        ("update_index", 0, 64): 53.2,
+        ("update_non_index", 0, 64): 53.2,
+        ("update_index", 200, 8): 7.86,
+        ("update_index", 20_000, 64): 53.2,
+        ("insert", 1, 64): 64.0,
+    }
+    for (workload, key_spread, clients), number in at_once.items():
+        hot = hot_rows(workload, key_spread)
+        assert under_way(clients, hot) == pytest.approx(number, abs=0.1)
+        assert locked_rows(replace(FAR, workload=workload, key_spread=key_spread)) == hot
 
 
-@pytest.mark.parametrize(("after_commit", "semi_sync"), [(True, True), (False, False)])
-def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit(
-    after_commit: bool, semi_sync: bool
-) -> None:
+def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit() -> None:
     """One row: each commit holds it for what one client's commit takes without the network."""
     here = replace(FAR, semi_sync=False, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=2.0)
     calibration = replace(CALIBRATION, asleep_ms=0.0, receive_ms=0.0, beside=1.0)
-    setting = replace(here, clients=32, key_spread=1, semi_sync=semi_sync, after_commit=after_commit)
-    assert tps(setting, calibration) == pytest.approx(tps(here, calibration), rel=0.15)
-    assert tps(replace(setting, clients=1), calibration) == pytest.approx(
-        tps(replace(here, semi_sync=semi_sync), calibration)
-    )
-    assert locked_rows(replace(setting, key_spread=0)) is None
+    for lone in (here, replace(here, semi_sync=True, after_commit=True)):
+        setting = replace(lone, clients=32, key_spread=1)
+        assert tps(setting, calibration) == pytest.approx(tps(here, calibration), rel=0.15)
+        assert tps(replace(setting, clients=1), calibration) == pytest.approx(tps(lone, calibration))
+        assert locked_rows(replace(setting, key_spread=0)) is None
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.integers(0, 300))
@@ -198,23 +188,19 @@ def test_many_clients_come_to_what_the_cores_can_do() -> None:
     assert tps(here) == pytest.approx(1000 / 0.3, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("redo_ms", "binlog_ms", "clients", "wait_ms"),
-    [
-        (20.0, 20.0, 1, 0.0),
-        (20.0, 20.0, 2, 0.0),
-        (20.0, 20.0, 3, 20.0),
-        (20.0, 20.0, 16, 20.0),
-        (20.0, 0.0, 2, 20.0),
-        (1.0, 20.0, 2, 19.0),
-        (1.0, 20.0, 3, 20.0),
-        (0.0, 0.0, 64, 0.0),
-    ],
-)
-def test_a_group_waits_for_the_one_before_it(
-    redo_ms: float, binlog_ms: float, clients: int, wait_ms: float
-) -> None:
-    assert behind_ms(redo_ms, binlog_ms, clients) == pytest.approx(wait_ms)
+def test_a_group_waits_for_the_one_before_it() -> None:
+    """The fsyncs of redo and binlog, and the clients."""
+    wait_ms = {
+        (20.0, 20.0, 1): 0.0,
+        (20.0, 20.0, 2): 0.0,
+        (20.0, 20.0, 3): 20.0,
+        (20.0, 20.0, 16): 20.0,
+        (20.0, 0.0, 2): 20.0,
+        (1.0, 20.0, 2): 19.0,
+        (1.0, 20.0, 3): 20.0,
+        (0.0, 0.0, 64): 0.0,
+    }
+    assert {each: behind_ms(*each) for each in wait_ms} == pytest.approx(wait_ms)
 
 
 @pytest.mark.parametrize(("rtt_ms", "added_ms"), [(0.25, 18.55), (10.0, 8.8), (40.0, 0.0)])
@@ -380,10 +366,10 @@ def test_from_knobs(snapshot: object) -> None:
     assert [(each, operating_point_of(knobs(**each), ("db2",))) for each in KNOBS] == snapshot
 
 
-@pytest.mark.parametrize(("required", "rtt_ms"), [(1, 5.0), (2, 85.0), (3, 85.0)])
-def test_a_commit_waits_for_the_fastest_that_suffice(required: int, rtt_ms: float) -> None:
-    values = knobs(semi_sync_replicas=required)
-    assert operating_point_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
+def test_a_commit_waits_for_the_fastest_that_suffice() -> None:
+    for required, rtt_ms in ((1, 5.0), (2, 85.0), (3, 85.0)):
+        values = knobs(semi_sync_replicas=required)
+        assert operating_point_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
 
 
 def test_what_was_never_calibrated_is_told() -> None:
@@ -395,28 +381,25 @@ def test_what_was_never_calibrated_is_told() -> None:
     assert told == ("sync_relay_log@db2=1 is not in the model",)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "workload", "is_known"),
-    [
-        ("replica_parallel_workers@db2", 16, "update_index", False),
-        ("replica_parallel_workers@db2", 4, "update_index", True),
-        ("fsync_delay@db2", 5.0, "update_index", False),
-        ("fsync_delay", 5.0, "update_index", True),
-        ("rtt@db2", 5.0, "update_index", True),
-        ("rtt@db2:db3", 5.0, "update_index", False),
-        ("key_spread", 1, "update_index", True),
-        ("key_spread", 1, "insert", False),
-        ("innodb_doublewrite", "detect_only", "update_index", False),
-    ],
-)
-def test_a_knob_that_the_model_leaves_out_is_refused_where_it_is_turned(
-    key: str, value: Value, workload: str, is_known: bool
-) -> None:
+IN_THE_MODEL: list[tuple[str, Value]] = [
+    ("replica_parallel_workers@db2", 4), ("fsync_delay", 5.0), ("rtt@db2", 5.0), ("key_spread", 1),
+]  # fmt: skip
+LEFT_OUT: list[tuple[str, Value, str]] = [
+    ("replica_parallel_workers@db2", 16, "update_index"), ("fsync_delay@db2", 5.0, "update_index"),
+    ("rtt@db2:db3", 5.0, "update_index"), ("innodb_doublewrite", "detect_only", "update_index"),
+    ("key_spread", 1, "insert"),
+]  # fmt: skip
+
+
+def turn(key: str, value: Value, workload: str = "update_index") -> None:
     name = parse_name(key)
-    values = {name: value, parse_name("workload"): workload}
-    if is_known:
-        check_known(values, [name])
-        return
-    with pytest.raises(UsageError, match=f"the model does not know {key}") as refused:
-        check_known(values, [name])
-    assert "the model knows binlog_commit_wait_count, " in refused.value.hint
+    check_known({name: value, parse_name("workload"): workload}, [name])
+
+
+def test_a_knob_that_the_model_leaves_out_is_refused_where_it_is_turned() -> None:
+    for key, value in IN_THE_MODEL:
+        turn(key, value)
+    for key, value, workload in LEFT_OUT:
+        with pytest.raises(UsageError, match=f"the model does not know {key}") as caught:
+            turn(key, value, workload)
+        assert "the model knows binlog_commit_wait_count, " in caught.value.hint

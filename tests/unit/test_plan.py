@@ -121,12 +121,9 @@ def test_a_link_between_two_replicas_is_planned_as_any_other_and_delays_no_commi
     assert jitter.warnings == ("jitter@db2:db3 5 ms is limited to 0.354 ms: half the one-way delay each way",)
 
 
-def test_switching_off_is_taken_back_with_a_kick() -> None:
+def test_switching_off_is_taken_back_with_a_kick_and_what_was_unknown_not_at_all() -> None:
     made = plan({"semi_sync": "off"}, {"semi_sync": "on"})
     assert [type(step) for step in made.rollback()] == [SqlStep, Kick]
-
-
-def test_an_unknown_value_before_has_no_way_back() -> None:
     made = plan({"sync_binlog": 0, "rtt@db2": 5.0}, {"sync_binlog": None, "rtt@db2": None})
     assert made.rollback() == ()
     assert [before for before, _ in made.changes.values()] == [None, None]
@@ -145,26 +142,25 @@ def test_without_a_load_no_session_is_renewed() -> None:
     assert written(made.rollback()) == ("SET GLOBAL binlog_format = 'ROW'",)
 
 
-@pytest.mark.parametrize(
-    ("clients", "registered", "restarted"),
-    [
-        (2, {"db2": True, "db3": True}, []),
-        (1, {"db2": True, "db3": False}, []),
-        (0, {"db2": True, "db3": False}, ["db3"]),
-        (0, {"db2": True, "db3": True}, ["db2", "db3"]),
-        (0, {}, ["db2", "db3"]),
-        (None, {}, []),
-    ],
-)
-def test_only_unregistered_replicas_restart_their_io_thread(
-    clients: int | None, registered: dict[str, bool | None], restarted: list[str]
-) -> None:
-    stack = replace(observed(), semi_sync_clients=clients, registered=registered)
-    steps = [planned.step for planned in make_plan(stack, named({"semi_sync": "on"})).steps]
-    assert [step.node for step in steps if isinstance(step, IoRestart)] == restarted
-    assert [type(step) for step in steps[-2:]] == [SqlStep, Kick]
-    if restarted:
-        assert statements_of(steps[0])[0] == "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+RESTARTED: list[tuple[int | None, dict[str, bool | None], list[str]]] = [
+    (2, {"db2": True, "db3": True}, []),
+    (1, {"db2": True, "db3": False}, []),
+    (0, {"db2": True, "db3": False}, ["db3"]),
+    (0, {"db2": True, "db3": True}, ["db2", "db3"]),
+    (0, {}, ["db2", "db3"]),
+    (None, {}, []),
+]
+"""The source's clients, which replicas it has registered, and whose thread is restarted."""
+
+
+def test_only_unregistered_replicas_restart_their_io_thread() -> None:
+    for clients, registered, restarted in RESTARTED:
+        stack = replace(observed(), semi_sync_clients=clients, registered=registered)
+        steps = [planned.step for planned in make_plan(stack, named({"semi_sync": "on"})).steps]
+        assert [step.node for step in steps if isinstance(step, IoRestart)] == restarted
+        assert [type(step) for step in steps[-2:]] == [SqlStep, Kick]
+        if restarted:
+            assert statements_of(steps[0])[0] == "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
 
 
 _OPEN_FAR: dict[str, Value | None] = {
@@ -207,15 +203,15 @@ def test_warnings(snapshot: object) -> None:
     assert [(wanted, have, plan(wanted, have).warnings) for wanted, have in CASES] == snapshot
 
 
-@pytest.mark.parametrize(("acknowledged", "held"), [(True, True), (False, False)])
-def test_mariadb_changes_its_wait_point_between_commits(acknowledged: bool, held: bool) -> None:
+def test_mariadb_changes_its_wait_point_between_commits() -> None:
     seen = run_by(MariaDb.of(MARIADB, {}), {"wait_point": "after_sync", "semi_sync": "on"})
-    seen = replace(seen, commits_are_acknowledged=acknowledged)
-    ran = lines(make_plan(seen, named({"wait_point": "after_commit"})))
     change = "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'"
     block = "SET STATEMENT lock_wait_timeout=9 FOR BACKUP STAGE BLOCK_COMMIT"
-    assert ran == (["BACKUP STAGE START", block, change, "BACKUP STAGE END"] if held else [change])
-    assert lines(make_plan(seen, named({"semi_sync_timeout": 3000})))[0].startswith("SET GLOBAL")
+    held = ["BACKUP STAGE START", block, change, "BACKUP STAGE END"]
+    for acknowledged, ran in ((True, held), (False, [change])):
+        seen = replace(seen, commits_are_acknowledged=acknowledged)
+        assert lines(make_plan(seen, named({"wait_point": "after_commit"}))) == ran
+        assert lines(make_plan(seen, named({"semi_sync_timeout": 3000})))[0].startswith("SET GLOBAL")
 
 
 WORDY = MySql.of(MYSQL_9, {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))})
@@ -256,23 +252,18 @@ def test_what_cannot_be_is_refused_before_anything_runs(snapshot: object) -> Non
     assert told == snapshot
 
 
-@pytest.mark.parametrize(
-    ("stack", "wanted", "steps"),
-    [
-        (WITHOUT_DB2, {"semi_sync": "on"}, True),
-        (replace(ALONE, semi_sync_clients=1), {"semi_sync": "on"}, True),  # it has not noticed yet
-        (run_by(WORDY), {"innodb_doublewrite": "fast"}, True),
-        (replace(observed(), impossible=SHIM), {"fsync_delay": 0.0}, False),
-    ],
-)
-def test_what_is_almost_refused_is_planned(stack: Observed, wanted: Mapping[str, Value], steps: bool) -> None:
-    assert bool(make_plan(stack, named(wanted)).steps) is steps
+def test_what_is_almost_refused_is_planned() -> None:
+    assert make_plan(WITHOUT_DB2, named({"semi_sync": "on"})).steps
+    has_not_noticed_yet = replace(ALONE, semi_sync_clients=1)
+    assert make_plan(has_not_noticed_yet, named({"semi_sync": "on"})).steps
+    assert make_plan(run_by(WORDY), named({"innodb_doublewrite": "fast"})).steps
+    assert not make_plan(replace(observed(), impossible=SHIM), named({"fsync_delay": 0.0})).steps
 
 
-@pytest.mark.parametrize(("rtt_ms", "deadline_s"), [(85.0, 2.0), (2000.0, 6.0)])
-def test_the_kick_waits_for_the_longest_delay_before_or_after(rtt_ms: float, deadline_s: float) -> None:
-    made = plan({"semi_sync": "on", "rtt@db2": 0.0}, {"rtt@db2": rtt_ms})
-    assert [planned.step for planned in made.steps if isinstance(planned.step, Kick)] == [Kick(deadline_s)]
+def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
+    for rtt_ms, deadline_s in ((85.0, 2.0), (2000.0, 6.0)):
+        made = plan({"semi_sync": "on", "rtt@db2": 0.0}, {"rtt@db2": rtt_ms})
+        assert Kick(deadline_s) in [planned.step for planned in made.steps]
 
 
 def test_a_link_goes_on_being_asked_what_is_limited_now() -> None:
@@ -349,21 +340,17 @@ wishes = st.sets(st.sampled_from(LIVE)).flatmap(
 )
 
 
-def provider_of(values: Mapping[KnobName, Value | None]) -> Observed:
-    return replace(observed(), values=dict(values))
-
-
 @given(states, wishes)
 def test_a_plan_reaches_what_was_asked_and_then_nothing_is_left_to_do(
     start: dict[KnobName, Value], wish: dict[KnobName, Value]
 ) -> None:
     model = Model({**defaults(REPLICAS), **start})
-    for planned in make_plan(provider_of(model.values), wish).steps:
+    for planned in make_plan(replace(observed(), values=model.values), wish).steps:
         model.run(planned.step)
     assert model.values == {**defaults(REPLICAS), **start, **wish}
     assert all(model.applier_runs.values())
     assert all(model.values[name] == value for name, value in model.session_values.items())
-    again = make_plan(provider_of(model.values), wish)
+    again = make_plan(replace(observed(), values=model.values), wish)
     assert again.steps == ()
     assert set(again.unchanged) == set(wish)
 
@@ -374,7 +361,7 @@ def test_the_rollback_of_any_part_leads_back(
 ) -> None:
     model = Model({**defaults(REPLICAS), **start})
     before = dict(model.values)
-    made = make_plan(provider_of(before), wish)
+    made = make_plan(replace(observed(), values=before), wish)
     done = data.draw(st.integers(0, len(made.steps)))
     for planned in made.steps[:done]:
         model.run(planned.step)
@@ -387,7 +374,7 @@ def test_the_rollback_of_any_part_leads_back(
 
 @given(states, wishes)
 def test_order_laws(start: dict[KnobName, Value], wish: dict[KnobName, Value]) -> None:
-    stack = provider_of({**defaults(REPLICAS), **start})
+    stack = replace(observed(), values={**defaults(REPLICAS), **start})
     steps = [planned.step for planned in make_plan(stack, wish).steps]
     outside = [index for index, step in enumerate(steps) if isinstance(step, LinkStep | DiskStep)]
     falls = [index for index in outside if _falls(stack, steps[index])]
