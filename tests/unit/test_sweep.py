@@ -86,18 +86,10 @@ def run_of(cell: int, tps: float | None, *, relative: float | None = 0.01, **opt
 
 def test_every_combination_is_a_cell_the_last_knob_changing_fastest() -> None:
     grid = grid_of("rtt=0,2.5ms", "clients=1,8", "sync_binlog=1")
-    assert [cell.labels for cell in grid.cells] == [
-        ("0 ms", "1", "1"),
-        ("0 ms", "8", "1"),
-        ("2.5 ms", "1", "1"),
-        ("2.5 ms", "8", "1"),
-    ]
-    assert {str(name): value for name, value in grid.cells[3].values.items()} == {
-        "rtt@db2": 2.5,
-        "rtt@db3": 2.5,
-        "clients": 8,
-        "sync_binlog": 1,
-    }
+    labels = [cell.labels for cell in grid.cells]
+    assert labels == [(rtt, clients, "1") for rtt in ("0 ms", "2.5 ms") for clients in ("1", "8")]
+    values = {str(name): value for name, value in grid.cells[3].values.items()}
+    assert values == {"rtt@db2": 2.5, "rtt@db3": 2.5, "clients": 8, "sync_binlog": 1}
     assert grid.describe(grid.cells[3]) == "rtt=2.5 ms clients=8"
     assert grid.text == "rtt=0,2.5 clients=1,8 sync_binlog=1"
     assert [dimension.key for dimension in grid.varied] == ["rtt", "clients"]
@@ -108,11 +100,8 @@ def test_units_aliases_nodes_and_scenes_are_read() -> None:
     assert [dimension.key for dimension in grid.dimensions] == ["rtt@db3", "wait_point"]
     scenes = grid_of("scene=none,both", "clients=1,8")
     assert scenes.text == "scene=none,both clients=1,8"
-    assert {str(name): value for name, value in scenes.cells[2].values.items()} == {
-        "semi_sync": "on",
-        "sync_binlog": 1,
-        "clients": 1,
-    }
+    values = {str(name): value for name, value in scenes.cells[2].values.items()}
+    assert values == {"semi_sync": "on", "sync_binlog": 1, "clients": 1}
 
 
 MISTAKES = """\
@@ -169,9 +158,11 @@ def test_the_time_counts_settling_by_latency() -> None:
 
 
 def test_one_run_has_its_own_interval_and_several_how_they_differ() -> None:
-    grid = grid_of("rtt=0,2")
+    """What was not run, or not measured, is unknown and never zero."""
+    grid = grid_of("rtt=0,2,4,6")
     runs = [run_of(0, 100), run_of(1, 100), run_of(1, 110, block=1), run_of(1, 120, block=2)]
-    first, second = figures_of(grid, runs)
+    alone = run_of(2, 100, relative=None, rtt_ms=None)
+    first, second, third, fourth = figures_of(grid, [*runs, alone])
     assert first.tps.value == 100
     assert first.tps.low == pytest.approx(100 / exp(0.02262), abs=1e-3)
     assert first.tps.high == pytest.approx(100 * exp(0.02262), abs=1e-3)
@@ -179,6 +170,7 @@ def test_one_run_has_its_own_interval_and_several_how_they_differ() -> None:
     assert second.tps.value == pytest.approx(exp(sum(logs) / 3))
     assert second.tps.high == pytest.approx(exp(sum(logs) / 3 + 4.30265 * stdev(logs) / 3**0.5))
     assert second.service.count == 330
+    assert (third.tps, third.rtt_ms, fourth.tps) == (Estimate(100), None, Estimate())
 
 
 def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
@@ -196,12 +188,6 @@ def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
     assert [each.why for each in figures] == [None, "never", None, None]
     assert [each.limited for each in figures] == [None, None, None, "late"]
     assert [bool(each.good) for each in figures] == [True, False, True, True]
-
-
-def test_what_was_not_run_is_unknown_and_never_zero() -> None:
-    (first, second) = figures_of(grid_of("rtt=0,2"), [run_of(0, 100, relative=None, rtt_ms=None)])
-    assert second.tps == Estimate()
-    assert (first.tps, first.rtt_ms) == (Estimate(100), None)
 
 
 # -- effects
@@ -294,6 +280,9 @@ def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_other
     runs = [run_of(at, float(10 * 2**at)) for at in range(12)]
     runs[-1] = run_of(11, 5.0, why="no")
     assert known(heat_map(grid, figures_of(grid, runs))).lines == snapshot
+    empty = known(heat_map(grid, figures_of(grid, [])))
+    assert empty.warmth(empty.fields[0][0]) is None
+    assert empty.lines[2].endswith("-")
 
 
 def exposed(power_cut: int, source_lost: Loss | Unknown) -> Exposure:
@@ -301,13 +290,6 @@ def exposed(power_cut: int, source_lost: Loss | Unknown) -> Exposure:
 
 
 NO_ANSWER = Unknown("no replica has answered yet")
-
-
-def test_an_empty_map_has_no_warmth() -> None:
-    grid = grid_of("rtt=0,10", "clients=1,8")
-    heat = known(heat_map(grid, figures_of(grid, [])))
-    assert heat.warmth(heat.fields[0][0]) is None
-    assert heat.lines[2].endswith("-")
 
 
 # -- texts and documents
@@ -322,15 +304,9 @@ def test_a_line_tells_what_was_measured_and_how_long_things_take() -> None:
 
 
 def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
+    began_s = 1_760_000_000.0
     return Swept(
-        Sweep(grid),
-        7,
-        runs,
-        1_760_000_099.0,
-        1,
-        "journal",
-        server="mysql 9.7.4",
-        started_wall_s=1_760_000_000.0,
+        Sweep(grid), 7, runs, began_s + 99, 1, "journal", server="mysql 9.7.4", started_wall_s=began_s
     )
 
 
