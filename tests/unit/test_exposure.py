@@ -371,13 +371,6 @@ def test_what_waited_for_an_acknowledgement_is_on_a_replica() -> None:
     assert replica_exposure(now, {**received, "db3": None}, before) == Loss(5, 2, 15), "db3 may have it"
 
 
-def test_the_age_is_that_of_the_oldest_commit_that_is_lacking() -> None:
-    looks = [look(float(at), 100 * (at + 1), 1, 1, 1) for at in range(21)]
-    lost = exposure_of(*looks, received={"db2": Received(20.0, gtids(150))}).source_lost
-    assert isinstance(lost, Loss)
-    assert (lost.commits, lost.age_ms) == pytest.approx((2100 - 150, 19_500))
-
-
 def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
     meter = ExposureMeter()
     for at in range(5000):

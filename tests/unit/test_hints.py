@@ -5,27 +5,22 @@ from __future__ import annotations
 import io
 import json
 
-import pytest
-
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.text import command, with_stack
 
+HINTS = """\
+`replexplorer up` brings it back
+replexplorer down, then up
+`replexplorer down --stack demo` first
+`replexplorer down --all`
+`replexplorer doctor` says more
+`replexplorer scene list` shows them"""
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("`replexplorer up` brings it back", "`replexplorer up --stack demo` brings it back"),
-        ("replexplorer down, then up", "replexplorer down --stack demo, then up"),
-        ("`replexplorer down --stack demo` first", "`replexplorer down --stack demo` first"),
-        ("`replexplorer down --all`", "`replexplorer down --all`"),
-        ("`replexplorer doctor` says more", "`replexplorer doctor` says more"),
-        ("`replexplorer scene list` shows them", "`replexplorer scene list` shows them"),
-    ],
-)
-def test_a_remedy_names_the_stack_where_it_is_not_the_default(text: str, told: str) -> None:
-    assert with_stack(text, "demo") == told
-    assert with_stack(text, "default") == text
+
+def test_a_remedy_names_the_stack_where_it_is_not_the_default(snapshot: object) -> None:
+    assert with_stack(HINTS, "default") == HINTS
+    assert [with_stack(text, "demo") for text in HINTS.splitlines()] == snapshot
 
 
 def test_a_command_is_written_as_it_is_typed() -> None:
