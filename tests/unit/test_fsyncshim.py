@@ -458,12 +458,3 @@ def test_it_holds_its_page_against_closed_standard_streams(built: Path, tmp_path
     )
     assert attaches(page) == 1
     assert struct.unpack_from("=Q", page.read_bytes())[0] == page_of.MAGIC
-
-
-def test_the_lock_goes_with_the_process(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
-    with page_of.opened(tmp_path / "disk.page") as page:
-        assert page.held()
-        server.process.kill()
-        server.process.wait(30)
-        assert not page.held()
