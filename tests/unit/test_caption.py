@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -99,7 +100,7 @@ def test_what_happened_in_a_sentence(before: Tick, now: Tick, said: str) -> None
     assert caption(before, now) == said
 
 
-SET: list[dict[str, Value]] = [
+SET: list[dict[str, Any]] = [
     {"semi_sync_replicas": 2},
     {"sync_binlog": 0},
     {"sync_binlog": 1000},

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli import main
 from replexplorer.core.errors import UsageError
+from tests.unit.conftest import Run
 
 MISTAKES = """\
 statsu
@@ -109,7 +109,7 @@ serve --host 0.0.0.0 --password-file TMP/loose
 
 
 def test_wrong_words_need_no_stack(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
     loose = tmp_path / "loose"
@@ -117,12 +117,10 @@ def test_wrong_words_need_no_stack(
     os.chmod(loose, 0o644)
     told = {}
     for words in MISTAKES.splitlines():
-        assert main(["--stack", "never-was", *words.split(), "--json"]) == UsageError.exit_code, words
-        out, told[words] = capsys.readouterr()
-        assert json.loads(out)["error"]["code"] == "usage"
+        code, out, told[words] = run("--stack", "never-was", *words.split(), "--json")
+        assert (code, json.loads(out)["error"]["code"]) == (UsageError.exit_code, "usage"), words
     for words in IN_WORDS.splitlines():
-        assert main(words.replace("TMP", str(tmp_path)).split()) == UsageError.exit_code, words
-        out, err = capsys.readouterr()
-        assert out == "", words
+        code, out, err = run(*words.replace("TMP", str(tmp_path)).split())
+        assert (code, out) == (UsageError.exit_code, ""), words
         told[words] = err.replace(str(tmp_path), "TMP")
     assert {words: err.splitlines() for words, err in told.items()} == snapshot

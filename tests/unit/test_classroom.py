@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from replexplorer.cli import main, serve
+from replexplorer.cli import serve
 from replexplorer.cli.serve import StudentOutcome
 from replexplorer.formats import paths
+from tests.unit.conftest import Run
 
 
 @pytest.fixture
@@ -64,30 +65,29 @@ serve
 
 
 def test_what_is_wrong_is_one_line_before_anything_runs(
-    stacks: list[str], capsys: pytest.CaptureFixture[str], snapshot: object
+    stacks: list[str], run: Run, snapshot: object
 ) -> None:
     told = {}
     for words in MISTAKES.splitlines():
-        code = main(["classroom", *words.split()])
-        out, err = capsys.readouterr()
+        code, out, err = run("classroom", *words.split())
         told[words] = (code, out, err.splitlines())
     assert told == snapshot
 
 
-def test_down_of_no_class_is_done(stacks: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_of_no_class_is_done(stacks: list[str], run: Run) -> None:
     stacks.append("classical")
-    assert main(["classroom", "down", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["students"] == []
+    printed = run("classroom", "down", "--json")
+    assert (printed.code, json.loads(printed.out)["students"]) == (0, [])
 
 
 def test_each_student_s_stack_is_asked_for_with_the_limits(
-    stacks: list[str], ran: list[tuple[str, list[str]]], capsys: pytest.CaptureFixture[str]
+    stacks: list[str], ran: list[tuple[str, list[str]]], run: Run
 ) -> None:
-    words = ["--flavor", "mariadb", "--cpus", "0.5", "--memory", "768", "--at-once", "1"]
-    assert main(["classroom", "up", "--students", "3", *words]) == 4
+    words = "classroom up --students 3 --flavor mariadb --cpus 0.5 --memory 768 --at-once 1"
+    code, out, err = run(*words.split())
+    assert code == 4
     up = ["up", "--cpus", "0.5", "--memory", "768", "--json", "--flavor", "mariadb"]
     assert ran == [(f"student{number}", up) for number in (1, 2, 3)]
-    out, err = capsys.readouterr()
     assert out.splitlines()[1:3] == [
         "student2: failed, exit code 4, 0.0 s",
         "    replexplorer: db1 is down",
@@ -96,11 +96,12 @@ def test_each_student_s_stack_is_asked_for_with_the_limits(
 
 
 def test_a_verb_is_for_all_whose_stack_is_of_the_class(
-    stacks: list[str], ran: list[tuple[str, list[str]]], capsys: pytest.CaptureFixture[str]
+    stacks: list[str], ran: list[tuple[str, list[str]]], run: Run
 ) -> None:
     stacks += ["class-student10", "class-student2", "classes-student1", "default"]
-    assert main(["classroom", "each", "get", "rtt", "--json"]) == 4
-    document = json.loads(capsys.readouterr().out)
+    printed = run("classroom", "each", "get", "rtt", "--json")
+    assert printed.code == 4
+    document = json.loads(printed.out)
     assert [(each["student"], each["answer"]) for each in document["students"]] == [
         ("student2", None),
         ("student10", {"a": 1}),
@@ -108,11 +109,11 @@ def test_a_verb_is_for_all_whose_stack_is_of_the_class(
     assert document["verb"] == ["get", "rtt", "--json"]
 
 
-def test_passwords_go_with_the_class(stacks: list[str], ran: list[tuple[str, list[str]]]) -> None:
+def test_passwords_go_with_the_class(stacks: list[str], ran: list[tuple[str, list[str]]], run: Run) -> None:
     stacks.append("class-anna")
     directory = paths.class_directory("class")
     directory.mkdir(parents=True)
     (directory / "anna.password").write_text("x")
-    assert main(["classroom", "down", "--yes"]) == 0
+    assert run("classroom", "down", "--yes").code == 0
     assert ran == [("anna", ["down", "--yes"])]
     assert not directory.exists()

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from replexplorer.cli import main, predict
+from replexplorer.cli import predict
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats import paths
+from tests.unit.conftest import Run
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +28,14 @@ def no_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(paths, "calibration_file", lambda: tmp_path / "calibration.json")
 
 
-def answer(capsys: pytest.CaptureFixture[str], goal: str, *words: str, code: int = 0) -> Any:
-    assert main(["predict", "--goal", goal, *words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
+def answer(run: Run, goal: str, *words: str, code: int = 0) -> Any:
+    printed = run("predict", "--goal", goal, *words, "--json")
+    assert printed.code == code
+    return json.loads(printed.out)
 
 
-def test_the_answer_is_commands_that_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    document = answer(capsys, "rpo = 0, power_cut = 0", "rtt=10ms", "clients=8")
+def test_the_answer_is_commands_that_can_be_typed(run: Run) -> None:
+    document = answer(run, "rpo = 0, power_cut = 0", "rtt=10ms", "clients=8")
     first = document["found"][0]
     assert first["verdict"] == "meets"
     assert first["set"].startswith("replexplorer set semi_sync=on sync_binlog=1 ")
@@ -43,48 +45,46 @@ def test_the_answer_is_commands_that_can_be_typed(capsys: pytest.CaptureFixture[
     ]
     assert document["conditions"]["rtt@db2"] == 10.0
     assert document["closest"] is None
-    assert main(["set", *first["set"].split()[2:], "--dry-run"]) != 2
+    assert run("set", *first["set"].split()[2:], "--dry-run").code != 2
 
 
-def test_advice_that_rests_on_what_was_never_calibrated_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_advice_that_rests_on_what_was_never_calibrated_says_so(run: Run) -> None:
     words = ("semi_sync=on", "rtt=10ms", "clients=8")
     for wait_point, is_told in (("after_sync", False), ("after_commit", True)):
-        document = answer(capsys, "rpo = 0", *words, f"wait_point={wait_point}")
+        document = answer(run, "rpo = 0", *words, f"wait_point={wait_point}")
         assert {each["settings"]["wait_point"] for each in document["found"]} == {wait_point}
         assert any("after_commit was not calibrated" in each for each in document["warnings"]) == is_told
     # Semi-sync is off as things stand: what is advised has it on.
-    document = answer(capsys, "rpo = 0", "rtt=10ms", "wait_point=after_commit")
+    document = answer(run, "rpo = 0", "rtt=10ms", "wait_point=after_commit")
     assert any("after_commit was not calibrated" in each for each in document["warnings"])
 
 
 def test_no_choice_that_meets_the_goals_is_exit_1_with_the_closest(
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
 ) -> None:
-    document = answer(capsys, "mean < 5ms, rpo = 0", "rtt=85ms", code=1)
+    document = answer(run, "mean < 5ms, rpo = 0", "rtt=85ms", code=1)
     assert document["found"] == []
     assert document["closest"]["verdict"] == "misses"
-    assert main(["advise", "--goal", "mean < 5ms, rpo = 0", "rtt=85ms"]) == 1
-    assert "none of 18 choices of settings meets that; the closest:" in capsys.readouterr().out
+    printed = run("advise", "--goal", "mean < 5ms, rpo = 0", "rtt=85ms")
+    assert printed.code == 1
+    assert "none of 18 choices of settings meets that; the closest:" in printed.out
 
 
 def test_all_choices_have_one_origin_and_what_is_not_known_may_be_met(
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
 ) -> None:
-    document = answer(capsys, "p99 < 500ms, rpo = 0, lag < 1s", "rtt=10", "clients=8")
+    document = answer(run, "p99 < 500ms, rpo = 0, lag < 1s", "rtt=10", "clients=8")
     origins = {figure["origin"] for each in document["found"] for figure in each["figures"].values()}
     assert origins == {"model"}
     lags = [goal for each in document["found"] for goal in each["goals"] if goal["goal"].startswith("lag")]
     assert {(goal["verdict"], goal["figure"]) for goal in lags} == {("may meet", None)}
 
 
-def test_the_old_name_says_the_same_and_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = []
-    for verb in ("predict", "advise"):
-        assert main([verb, "--goal", "rpo = 0", "rtt=10", "clients=8"]) == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
-    assert "least given up first:" in shown[0]
-    assert shown[0].count("predicted by the model") == shown[0].count("replexplorer set ") == 5
-    assert " more, in --json" in shown[0]
-    assert main(["--help"]) == 0
-    assert "advise" not in capsys.readouterr().out
+def test_the_old_name_says_the_same_and_is_not_listed(run: Run) -> None:
+    shown, again = (run(verb, "--goal", "rpo = 0", "rtt=10", "clients=8") for verb in ("predict", "advise"))
+    assert shown == again
+    assert shown.code == 0
+    assert "least given up first:" in shown.out
+    assert shown.out.count("predicted by the model") == shown.out.count("replexplorer set ") == 5
+    assert " more, in --json" in shown.out
+    assert "advise" not in run("--help").out

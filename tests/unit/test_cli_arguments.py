@@ -9,7 +9,6 @@ import pytest
 
 from replexplorer import __version__
 from replexplorer.adapters.mysql import SSL_MODES
-from replexplorer.cli import main
 from replexplorer.cli.arguments import VERBS, build_parser, function, parse
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import keys
@@ -17,11 +16,12 @@ from replexplorer.core.knobs.names import BY_KEY
 from replexplorer.core.load.pacing import MOST_PROCESSES
 from replexplorer.core.system import SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS
+from tests.unit.conftest import Run
 
 
-def test_help_names_every_verb_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    text = capsys.readouterr().out
+def test_help_names_every_verb_examples_and_exit_codes(run: Run) -> None:
+    code, text, _ = run("--help")
+    assert code == 0
     for name, verb in VERBS.items():
         assert f"{name:<12}  {verb['does']}" in text
     assert "examples:" in text
@@ -29,9 +29,8 @@ def test_help_names_every_verb_examples_and_exit_codes(capsys: pytest.CaptureFix
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"replexplorer {__version__}\n"
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"replexplorer {__version__}\n", "")
 
 
 @pytest.mark.parametrize(

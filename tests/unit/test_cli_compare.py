@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli import main
 from replexplorer.cli.recordings import naming
 from replexplorer.core.errors import LoadTaken, ReplexplorerError, ServerUnreachable
 from replexplorer.formats import paths
 from tests.documents import document
+from tests.unit.conftest import Run
 
 
 @pytest.fixture
@@ -24,12 +24,10 @@ def twice(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_a_recording_against_itself_shows_no_difference(
-    twice: tuple[str, str], capsys: pytest.CaptureFixture[str], snapshot: object
+    twice: tuple[str, str], run: Run, snapshot: object
 ) -> None:
-    assert main(["compare", *twice]) == 0
-    assert capsys.readouterr().out == snapshot
-    assert main(["compare", *twice, "--json"]) == 0
-    found = document(capsys.readouterr().out)
+    assert run("compare", *twice) == (0, snapshot, "")
+    found = document(run("compare", *twice, "--json").out)
     assert (found.a.name, found.b.name, found.turns, found.differences) == ("first", "second", 0, [])
     assert found.a.figures.n == found.b.figures.n > 0
     assert found.changes

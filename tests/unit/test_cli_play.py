@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli import main
 from replexplorer.formats.paths import shipped_tour
+from tests.unit.conftest import Run
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def script(tmp_path: Path) -> Path:
 
 def test_what_is_wrong_is_one_line_and_nothing_begins(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
     snapshot: object,
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
-    file, cast = tmp_path / "x.play", tmp_path / "x.cast"
+    file, cast, told = tmp_path / "x.play", tmp_path / "x.cast", list[str]()
     for text, *options in (
         ("until protectd\n",),
         ("key s\nuntil end\n",),
@@ -34,31 +34,32 @@ def test_what_is_wrong_is_one_line_and_nothing_begins(
         ("key s\n", "--size", "wide"),
     ):
         file.write_text(text, encoding="utf-8")
-        assert main(["play", str(file), "--cast", str(cast), *options]) == 2
-    assert capsys.readouterr().err.replace(f"{tmp_path}/", "").splitlines() == snapshot
+        code, _, err = run("play", str(file), "--cast", str(cast), *options)
+        assert code == 2
+        told += err.replace(f"{tmp_path}/", "").splitlines()
+    assert told == snapshot
     assert not cast.exists()
 
 
-def test_a_cast_is_never_written_over_the_recording(
-    tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cast_is_never_written_over_the_recording(tmp_path: Path, script: Path, run: Run) -> None:
     recording = tmp_path / "own.rxs"
     recording.write_bytes(shipped_tour().read_bytes())
-    assert main(["play", str(script), "--over", str(recording), "--cast", str(recording)]) == 2
-    assert "is the session itself" in capsys.readouterr().err
+    code, _, err = run("play", str(script), "--over", str(recording), "--cast", str(recording))
+    assert code == 2
+    assert "is the session itself" in err
     assert recording.read_bytes() == shipped_tour().read_bytes()
 
 
 def test_over_the_shipped_tour_a_play_ends_at_its_mark_and_says_so_as_json(
-    tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, script: Path, run: Run
 ) -> None:
     cast = tmp_path / "walk.cast"
-    assert (
-        main(["play", str(script), "--over", "tour", "--cast", str(cast), "--size", "80x24", "--json"]) == 0
+    code, out, err = run(
+        "play", str(script), "--over", "tour", "--cast", str(cast), "--size", "80x24", "--json"
     )
-    printed = capsys.readouterr()
-    assert "line 2: wait 1s: 1.0 s, " in printed.err
-    told = json.loads(printed.out)
+    assert code == 0
+    assert "line 2: wait 1s: 1.0 s, " in err
+    told = json.loads(out)
     assert (told["title"], told["over"], told["cast"]) == ("A walk", "tour", str(cast))
     assert [line["line"] for line in told["lines"]] == [2, 3, 4]
     header, *events = (json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines())
@@ -68,13 +69,10 @@ def test_over_the_shipped_tour_a_play_ends_at_its_mark_and_says_so_as_json(
     assert markers[-1] == "There it is"
 
 
-def test_a_play_that_fails_writes_no_cast_and_ends_with_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_play_that_fails_writes_no_cast_and_ends_with_1(tmp_path: Path, run: Run) -> None:
     file, cast = tmp_path / "x.play", tmp_path / "x.cast"
     file.write_text("until tps > 10000000 within 2s\n", encoding="utf-8")
-    assert main(["play", str(file), "--over", "tour", "--cast", str(cast)]) == 1
-    assert (
-        "x.play, line 1: `until tps > 10000000 within 2s`: did not hold within 2 s" in capsys.readouterr().err
-    )
+    code, _, err = run("play", str(file), "--over", "tour", "--cast", str(cast))
+    assert code == 1
+    assert "x.play, line 1: `until tps > 10000000 within 2s`: did not hold within 2 s" in err
     assert not cast.exists()

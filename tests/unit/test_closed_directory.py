@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.cli.entry import run
+from tests.unit.conftest import Run
 
 
 @pytest.fixture
@@ -34,11 +34,8 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("words", ["config", "keys", "themes", "scene list", "lab list"])
-def test_the_error_names_the_directory_to_open_and_how(
-    closed: Path, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(words.split()) == 3
-    said = capsys.readouterr()
-    assert said.out == ""
+def test_the_error_names_the_directory_to_open_and_how(closed: Path, words: str, run: Run) -> None:
+    said = run(*words.split())
+    assert (said.code, said.out) == (3, "")
     assert said.err.startswith(f"replexplorer: {closed}")
     assert "Permission denied: give this user access to it" in said.err

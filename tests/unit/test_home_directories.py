@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli import main
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import expanded
+from tests.unit.conftest import Run
 
 SERVER = "mysql://watcher@127.0.0.1:1"
 
@@ -47,10 +47,11 @@ def test_who_has_no_home_has_no_login_paths_there(
 @pytest.mark.usefixtures("_homeless")
 @pytest.mark.parametrize("words", [["config"], ["doctor"], ["attach", SERVER]], ids=lambda words: words[0])
 def test_who_has_no_home_is_told_what_to_set(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     for kind in ("CONFIG", "STATE", "CACHE"):
         monkeypatch.delenv(f"XDG_{kind}_HOME", raising=False)
-    assert main(words) == MissingPiece.exit_code
-    [line] = capsys.readouterr().err.splitlines()
+    code, _, err = run(*words)
+    assert code == MissingPiece.exit_code
+    [line] = err.splitlines()
     assert "this user has no home directory: set HOME" in line
