@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -48,6 +49,13 @@ def folded(ticks: Iterable[Tick]) -> Picture:
     for tick in ticks:
         picture.fold(tick)
     return picture
+
+
+def page(*parts: Iterable[str]) -> str:
+    """Rows as one text, of no version of the program in particular."""
+    return re.sub(
+        r"(?<=replexplorer )\d[\w.]*", "VERSION", "\n".join(row.rstrip() for part in parts for row in part)
+    )
 
 
 class ManualClock:

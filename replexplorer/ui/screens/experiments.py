@@ -37,6 +37,8 @@ VERDICTS: Final = {
     "measured": ("✓", "good"),
 }
 """A verdict's symbol and token."""
+_NAME_CELLS: Final = 22
+"""As long as the longest name that ships."""
 
 
 class LabsScreen(ChoiceScreen[NamedExperiment]):
@@ -62,7 +64,7 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
 
     def listed(self) -> Listed:
         """What the chosen one is."""
-        head: Line = [(f"  {'LAB':<18}{'quick':>8}{'full':>8}  {'last run':<11}title", "muted")]
+        head: Line = [(f"  {'LAB':<{_NAME_CELLS}}{'quick':>8}{'full':>8}  {'last run':<11}title", "muted")]
         return Listed(self._title(), [[], *_details(self.chosen, self.width)], [head])
 
     def fill(self) -> None:
@@ -78,7 +80,7 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
         symbol, token = VERDICTS.get(verdict, ("", "accent"))
         quick, full = (duration_text(row.seconds(quick=quick)) for quick in (True, False))
         return [
-            (f"{'▸' if chosen else ' '} {row.name:<18}", "title b"),
+            (f"{'▸' if chosen else ' '} {row.name:<{_NAME_CELLS}}", "title b"),
             (f"{quick:>8}{full:>8}  ", "text"),
             (f"{f'{symbol} {verdict}'.strip():<11}", f"{token} b"),
             (_titled(row), "text"),
