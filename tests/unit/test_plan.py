@@ -108,7 +108,8 @@ PLANS: list[tuple[dict[str, Value], dict[str, Value | None]]] = [
 
 
 def test_what_runs_in_which_order(snapshot: object) -> None:
-    assert [(wanted, have, lines(plan(wanted, have))) for wanted, have in PLANS] == snapshot
+    made = [(wanted, have, plan(wanted, have)) for wanted, have in PLANS]
+    assert [(wanted, have, lines(each), written(each.rollback())) for wanted, have, each in made] == snapshot
 
 
 def test_a_link_between_two_replicas_is_planned_as_any_other_and_delays_no_commit() -> None:
