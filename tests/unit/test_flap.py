@@ -134,6 +134,10 @@ async def test_an_agent_cuts_and_opens_by_the_clock_until_it_is_told_to_stop() -
         await asyncio.sleep(20.0)
         assert len(backend.turns) == 4
         assert backend.rules == {}
+        await ours.flap(PEER, ADDRESS, wire.Flap(2.0, 3.0, 30.0))
+        assert backend.rules[ADDRESS].cut
+        await ours.flap(PEER, ADDRESS, None)
+        assert backend.rules == {}, "one that is told to stop while it is down opens"
 
 
 @virtual

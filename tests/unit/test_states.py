@@ -286,6 +286,8 @@ def test_fallbacks_count_timeouts_only() -> None:
     for (logged, no_times), fallbacks in found.items():
         evidence = replace(with_status(no_times=no_times), logged_timeouts=logged, own_offs=2)
         assert judge(evidence).fallbacks == fallbacks
+    untouched = replace(with_status(no_times=1), logged_timeouts=None)
+    assert judge(untouched).fallbacks == 1, "nobody has switched anything off"
 
 
 def test_when_a_wait_is_long() -> None:
