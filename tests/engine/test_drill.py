@@ -20,6 +20,7 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.matrix import CellResult, FailureKind, MatrixCell, Mode
 from replexplorer.core.experiment.relations import Claim
+from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import Fault, Had
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Attempts, RunLog
@@ -183,6 +184,31 @@ async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
     assert 0 <= result.recovery_ms <= 10.1
     assert "not known: no replica is reachable" in text
     assert "acknowledged after the reading" in text
+
+
+class Fallen(FakeStack):
+    """Its source had fallen back to asynchronous five times before; it does so twice more until a fault ends
+    it, and once after that."""
+
+    counted = 5
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        self.counted = 7
+        await asyncio.sleep(1.0)  # the drill looks on
+        done = await super().inject(text)
+        self.counted = 1
+        await asyncio.sleep(1.0)
+        return done
+
+    @property
+    def seen(self) -> Snapshot:
+        seen = super().seen
+        return replace(seen, protection=replace(seen.protection, fallbacks=self.counted))
+
+
+async def test_falls_back_are_counted_over_a_restart_of_the_server_that_counts_them() -> None:
+    async with stack_of(kind=Fallen) as stack:
+        assert (await run(stack, SHORT)).fallbacks == 3
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.restore_guard import restore_guard
 from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.engine.outcome import Cleared
 from replexplorer.engine.session import Session
 from tests.engine.test_drill import KILL, LOST
 from tests.engine.test_lab import LAB
@@ -216,6 +217,22 @@ async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
         pending = await stack.pending()
     assert pending is not None
     assert (pending[0].differing, pending[0].before, pending[0].source) == (("db3",), {}, "db2")
+
+
+class Broken(FakeStack):
+    """A stack on which no fault is cleared."""
+
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        """See `StackApi`."""
+        raise StackUnavailable(f"nobody clears {text}")
+
+
+async def test_a_fault_that_could_not_be_mended_is_said_to_be_in_force() -> None:
+    async with stack_of(kind=Broken, returns=False) as stack:
+        async with restore_guard(stack, "drill", "stuck", check=lambda _: None) as guard:
+            await guard.inject("partition=ack@db2")
+        assert guard.restored == []
+        assert guard.unrestored == ("fault partition=ack@db2 is in force still: nobody clears partition@db2",)
 
 
 async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark(
