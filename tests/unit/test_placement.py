@@ -181,6 +181,55 @@ async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pyt
     assert await provider(monkeypatch, {A: Client(), C: Client()}).nodes() == []
 
 
+class Emptied(Client):
+    """A daemon that is told what to remove; the server of the last node has ended."""
+
+    def __init__(self, *nodes: str) -> None:
+        super().__init__(*nodes)
+        self.gone: list[str] = []
+
+    def containers(self, *, all: bool = False, filters: Any) -> list[dict[str, Any]]:  # noqa: A002
+        found = super().containers(all=all, filters=filters)
+        return found if all else found[:-1]
+
+    def volumes(self, *, filters: Any) -> dict[str, Any]:
+        labels = {STACK: "far"}
+        of_nodes = [{"Name": f"{node} data", "Labels": {**labels, NODE: node}} for node in self.nodes]
+        return {"Volumes": [*of_nodes, {"Name": "tools", "Labels": labels}]}
+
+    def networks(self, *, filters: Any) -> list[dict[str, Any]]:
+        return [{"Id": "network"}]
+
+    def remove_container(self, found: str, **options: Any) -> None:
+        self.gone.append(found)
+
+    def remove_volume(self, found: str, **options: Any) -> None:
+        self.gone.append(found)
+
+    def remove_network(self, found: str) -> None:
+        self.gone.append(found)
+
+
+async def test_down_removes_all_of_a_stack_and_less_replicas_only_their_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, there = Emptied("db1"), Emptied("db2", "db3")
+    stack = provider(monkeypatch, {A: here, C: there})
+    await stack.shrink(1)
+    assert here.gone == []
+    assert sorted(there.gone) == ["db3 data", "db3 mysqld", "db3 sidecar"]
+    there.gone.clear()
+    assert await stack.down() == 5 + 8
+    assert sorted(here.gone) == ["db1 data", "db1 mysqld", "db1 sidecar", "network", "tools"]
+    assert sorted(there.gone) == sorted(
+        [
+            *(f"{node} {what}" for node in there.nodes for what in ("data", "mysqld", "sidecar")),
+            "network",
+            "tools",
+        ]
+    )
+
+
 async def test_a_node_stays_on_its_host() -> None:
     with pytest.raises(UsageError, match="db2 of stack far is on unix:///b/sock, not on unix:///a/sock"):
         await DockerProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done=None: None)
