@@ -173,6 +173,7 @@ async def without_a_replica_a_commit_waits_its_timeout_then_all_go_unprotected(a
             blocked = await becomes(session, ProtectionState.BLOCKED)
             assert not waiting.done()
             assert blocked.oldest_wait_s is not None
+            assert 1 < blocked.oldest_wait_s < 7
             await waiting
             after = await becomes(session, ProtectionState.DEGRADED)
             assert (before.fallbacks or 0) + 1 == after.fallbacks

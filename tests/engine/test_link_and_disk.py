@@ -28,6 +28,9 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it(world: World
     assert world.rtt_ms() == pytest.approx(40)
     assert session.state.links["db2"].rtt_asked_ms == 40
     assert effective(session, "delay_to_replica") == 30
+    world.sidecars["db1"].lost["db2"] = world.sidecars["db1"].state("db2").probes
+    await session.state.look_at_links()
+    assert session.state.links["db2"].probes_lost_percent == pytest.approx(50)
     await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
     assert all(not sidecar.delays for sidecar in world.sidecars.values())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -116,6 +116,8 @@ class FakeSidecar:
         self._changing = changing
         self.refusals: dict[str, ReplexplorerError] = {}
         """Op to the error that answers it."""
+        self.lost: Counter[str] = Counter()
+        """Probes of each peer that nobody answered."""
         self.addresses: dict[str, str] = {}
         self.boots = 0
         """Its health names the run; an agent from before knows none."""
@@ -190,7 +192,7 @@ class FakeSidecar:
             overhead_ms=0.02,
             measured_ms=rtt_ms if answered else None,
             probes=answered,
-            lost=0,
+            lost=self.lost[peer],
             dropped=0,
             flap=self.flaps.get(peer),
             is_down=peer in self.flaps and self.flaps[peer].phase(VirtualClock().wall())[0],

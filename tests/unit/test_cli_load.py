@@ -152,6 +152,9 @@ def reported(*intervals: Interval, settings: LoadSettings | None = None, **more:
 
 
 BUSY = replace(interval(0.0, [500] * 10), work=(ProcessWork(1, 8, 10, 0.95, 1.0),))
+LOGGED = replace(
+    interval(0.0, [500] * 10), log_sync=Histogram.of([2_000] * 3), log_wait=Histogram.of([1_500] * 10)
+)
 COUNTED = Anatomy(
     duration_s=0.9,
     commits=2,
@@ -167,6 +170,7 @@ REPORTS = {
     "limited by the load itself": reported(BUSY),
     "taken apart": reported(interval(0.0, [500, 700]), anatomy=COUNTED),
     "without a commit": reported(interval(0.0, [])),
+    "with a client log": reported(LOGGED),
     "under conditions": under(reported(interval(0.0, [500] * 10))),
     "ended early": under(reported(interval(0.0, [500])), "interrupted"),
 }

@@ -135,6 +135,13 @@ def test_commits_are_those_of_one_account_or_the_server_s_whole_counters() -> No
     assert "innodb_log_file'" in everybody.statement.partition(" UNION ALL ")[0]
 
 
+@pytest.mark.parametrize(("server", "per_s"), [(NEW, "timer_wait{} / 1e12"), (MARIA, "time_ms{} / 1e3")])
+def test_how_long_commits_wait_is_asked_in_seconds(server: MySql, per_s: str) -> None:
+    statement = server.waits.statement
+    assert f"{per_s.format(' END)')} AS oldest_wait_s" in statement
+    assert f"{per_s.format(')')} AS oldest_commit_s" in statement
+
+
 @pytest.mark.parametrize(("server", "word"), [(NEW, "replica"), (OLD, "slave"), (MARIA, "slave")])
 def test_threads_are_asked_for_in_a_servers_own_word(server: MySql, word: str) -> None:
     statements = (
