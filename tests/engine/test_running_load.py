@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName, Place
+from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.tick import Tick
+from replexplorer.engine.experiment.stack_api import Findings
+from replexplorer.engine.load import is_low, measure, purge_to
 from replexplorer.engine.observe.state import NO_LOAD
 from replexplorer.engine.outcome import DrivenLoad
-from replexplorer.engine.session import Session
+from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats.calibration import shipped_calibration
-from tests.fakes.world import World
-from tests.turning import turn
+from replexplorer.formats.files import workload_file
+from replexplorer.ports import Ability
+from tests.fakes.clock import until
+from tests.fakes.server import REDO_A_COMMIT
+from tests.fakes.world import CPU_A_COMMIT_S, World, tasks_left
+from tests.turning import sweep, turn
 
 CALIBRATION = shipped_calibration().calibration
 CLIENTS = KnobName("clients", Place.LOAD)
@@ -100,3 +109,160 @@ async def test_where_every_agent_is_away_nobody_claims_that_no_load_runs(world: 
         for sidecar in world.sidecars.values():
             sidecar.stop()
         assert (await looker.status()).load == DrivenLoad(None)
+
+
+# What is measured of a load: what counts of it, and what its anatomy and its cost cover
+
+
+async def measured(session: Session, heard: list[Interval], *, warmup_s: float = 4) -> Findings:
+    """Two clients for six seconds after their warm-up."""
+    async with session.observed():
+        await session.drive(replace(session.driving.settings(), clients=2))
+        from_s = session.outside.clock.monotonic() + warmup_s
+        return await session.rig.load.measure(duration_s=6, from_s=from_s, on_interval=heard.append)
+
+
+async def test_the_warm_up_counts_neither_for_the_figures_nor_for_anatomy_and_cost() -> None:
+    world, heard = World(), list[Interval]()
+    async with world.attached("load", tick_s=1.0) as session:
+        found = await measured(session, heard)
+        assert found.load.duration_s == pytest.approx(6, abs=0.1)
+        assert found.load.tps == pytest.approx(2000, rel=0.02)
+        assert heard[0].start_s < found.load.intervals[0].start_s - 3
+        assert found.anatomy is not None
+        assert 6 <= found.anatomy.duration_s <= 7
+        cost = found.cost
+        assert cost is not None
+        assert cost.commits == pytest.approx(found.load.commits, rel=0.2)
+        assert cost.cpu_us == {name: pytest.approx(1e6 * CPU_A_COMMIT_S, rel=0.05) for name in ("db1", "db2")}
+        assert cost.redo_bytes == pytest.approx(REDO_A_COMMIT, rel=0.05)
+    assert tasks_left() == []
+
+
+async def test_where_nobody_counts_cpu_the_rest_is_known(world: World) -> None:
+    async with world.attached("load", tick_s=1.0) as session:
+        session.outside.provider.abilities -= {Ability.STOP_SERVERS}
+        cost = (await measured(session, [], warmup_s=0)).cost
+        assert cost is not None
+        assert cost.cpu_us == {"db1": None, "db2": None}
+        assert cost.redo_bytes == pytest.approx(REDO_A_COMMIT, rel=0.05)
+
+
+async def test_what_was_measured_until_the_load_ended_is_left_to_the_caller(world: World) -> None:
+    until_now = Measurement()
+    async with world.attached("load", tick_s=1.0) as session, session.observed():
+        await session.drive(replace(session.driving.settings(), clients=2))
+        measuring = asyncio.create_task(session.rig.load.measure(duration_s=60, into=until_now))
+        await asyncio.sleep(10)
+        measuring.cancel()
+        await asyncio.gather(measuring, return_exceptions=True)
+        assert until_now.duration_s == pytest.approx(9, abs=1)
+    assert tasks_left() == []
+
+
+async def test_a_source_that_goes_at_the_first_commit_does_not_end_the_load(world: World) -> None:
+    async with world.attached("load", tick_s=1.0) as session, session.observed():
+        begun = asyncio.create_task(session.drive(replace(session.driving.settings(), clients=2)))
+        await until(lambda: world.loads and world.loads[-1].history, every_s=0.0001)
+        world.crash("db1")
+        await begun
+        await asyncio.sleep(30)
+        assert session.load.is_running
+        assert world.holder("lease").holder == "load"
+    assert tasks_left() == []
+
+
+# The stack stays small: binlogs that nobody needs go, and a full disk stops the load
+
+
+GB = 1 << 30
+LOGS = [("binlog.000001", 4), ("binlog.000002", 4), ("binlog.000003", 4), ("binlog.000004", 1)]
+
+
+@pytest.mark.parametrize(
+    ("needed", "kept", "first"),
+    [
+        ("binlog.000004", 5, "binlog.000003"),
+        ("binlog.000002", 5, "binlog.000002"),
+        ("binlog.000001", 5, None),
+        ("binlog.000004", 100, None),
+        (None, 0, "binlog.000004"),
+    ],
+)
+def test_only_what_every_replica_has_and_more_than_is_kept_goes(
+    needed: str | None, kept: int, first: str | None
+) -> None:
+    assert purge_to(LOGS, needed, kept) == first
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "low"), [(4, 20, True), (6, 20, False), (6, 100, True), (11, 100, False)]
+)
+def test_five_gigabytes_and_a_tenth(free: int, total: int, low: bool) -> None:
+    assert is_low(free * GB, total * GB) is low
+
+
+async def test_a_running_load_purges_what_the_replica_has_read(world: World) -> None:
+    primary, replica = world.servers["db1"], world.servers["db2"]
+    primary.binlogs = [(f"binlog.{number:06}", GB // 2) for number in range(1, 6)]
+    replica.reads = "binlog.000003"
+    async with world.started():
+        await until(lambda: len(primary.binlogs) == 3, within_s=60)
+        assert primary.binlogs[0][0] == "binlog.000003"
+        replica.reads = "binlog.000005"
+        await until(lambda: len(primary.binlogs) == 2, within_s=60)
+
+
+async def test_a_full_disk_stops_the_load_and_says_so(world: World, tui: Session) -> None:
+    await until(lambda: bool(world.running_loads()), within_s=10)
+    world.sidecars["db1"].free_bytes = 4 * GB
+    await until(lambda: not world.running_loads(), within_s=60)
+    assert "4.0 GB of 100 GB are free" in (tui.load.fault or "")
+    with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
+        await tui.console.toggle_load()
+    world.sidecars["db1"].free_bytes = 50 * GB
+    assert await tui.console.toggle_load()
+    await asyncio.sleep(1)
+
+
+async def test_who_measures_a_load_that_a_full_disk_stops_is_told_why(world: World) -> None:
+    async with world.attached("load") as session:
+        await session.drive(session.driving.settings())
+        world.sidecars["db1"].free_bytes = 4 * GB
+        with pytest.raises(StackUnavailable, match=r"the load was stopped: .*4\.0 GB"):
+            await measure(session.load, session.outside.clock, duration_s=600.0)
+
+
+# A user's file of SQL as the value of the workload knob
+
+
+async def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(
+    world: World, tmp_path: Path
+) -> None:
+    """Only `load --workload` took one."""
+    mine = tmp_path / "mine.sql"
+    mine.write_text("UPDATE sandbox.t SET n = n + 1;\n")
+    outside = replace(world.outside(), workload_file=workload_file)
+    session = Session(outside, SessionOptions("tui"))
+    try:
+        await session.start(lambda *_: None)
+        await until(lambda: session.load.is_running)
+        with pytest.raises(UsageError, match=r"no such workload: .*gone\.sql"):
+            session.console.parse(f"workload={tmp_path}/gone.sql")
+        await turn(session, f"workload={mine}")
+        settings = session.load.settings
+        assert settings is not None
+        assert (settings.workload, settings.script) == (str(mine), mine.read_text())
+        assert world.requested["workload"] == str(mine)
+        assert session.driving.settings().script == mine.read_text()
+        grid = read_grid([f"workload=insert,{mine}"], session.console.parse, lambda _: ())
+        swept = await sweep(session, Sweep(grid, 2.0), lambda _: None)
+        assert [run.why for run in swept.runs] == [None, None]
+        assert {run.setting is None for run in swept.runs} == {True, False}, (
+            "the model knows no such workload"
+        )
+        await session.console.undo()
+        assert session.load.settings is not None
+        assert session.load.settings.script is None
+    finally:
+        await session.close()

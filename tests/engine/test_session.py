@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 
 import pytest
 
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, TakenAway
+from replexplorer.core.load.interval import Measurement
 from replexplorer.core.tick import Tick
+from replexplorer.engine.load import measure
+from replexplorer.engine.outcome import DrivenLoad, Status
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.fakes.clock import cancelled_in_round, virtual
@@ -366,3 +369,181 @@ async def test_ticks_come_twice_a_second_with_and_without_a_load(world: World, t
         assert (times[-1] - times[1]) / 8 == pytest.approx(0.5, abs=0.01)
     assert await tui.console.toggle_load()
     await until_tick(tui, load_runs)
+
+
+# A stack that somebody removes while it comes up, or while a load runs on it
+
+
+def killed_first(world: World) -> None:
+    """As a busy daemon removes a stack."""
+    for node in world.node_names:
+        world.crash(node)
+        world.sidecars[node].stop()
+    asyncio.get_running_loop().call_later(8, world.remove)
+
+
+@pytest.mark.parametrize(
+    ("exists", "end"),
+    [(False, World.remove), (False, World._make), (True, killed_first)],
+    ids=["removed", "made anew in another shell", "killed before it is removed"],
+)
+async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
+    exists: bool, end: Callable[[World], None]
+) -> None:
+    """It waited 90 s and blamed the primary's log."""
+    world = World(exists=exists)
+    world.servers_stay_away = not exists
+    for server in world.servers.values():
+        server.starting = exists
+    session = world.session("up")
+    coming = asyncio.create_task(session.up(lambda *_: None))
+    await asyncio.sleep(CREATING_S + 0.2)
+    end(world)
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(TakenAway, match="stack 'default' was removed while it came up") as caught:
+        await coming
+    assert asyncio.get_running_loop().time() - began_s < 10.0
+    assert (caught.value.exit_code, world.removals) == (4, 0)
+    await session.disconnect()
+    assert tasks_left() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "remedy"),
+    [
+        ((), "the server of db2 ended while it started", "its log: log db2"),
+        (
+            (
+                "0 [ERROR] [MY-000067] [Server] unknown variable 'x=1'.",
+                "0 [ERROR] [MY-010119] [Server] Aborting",
+            ),
+            "the server of db2 ended while it started: [MY-000067] [Server] unknown variable 'x=1'",
+            "its log: log db2",
+        ),
+        (
+            ("1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.",),
+            "the server of db2 ended while it started: [MY-012584] [InnoDB] io_setup() failed with EAGAIN"
+            " after 5 attempts: its machine's servers have used up fs.aio-max-nr",
+            "`sysctl fs.aio-max-nr=1048576` there, as root, then `replexplorer up`; or end other stacks;"
+            " its log: log db2",
+        ),
+    ],
+)
+async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why(
+    world: World, said: tuple[str, ...], words: str, remedy: str
+) -> None:
+    world.logs["db2"] = [*said]
+    for server in world.servers.values():
+        server.starting = True
+    session = world.session("up")
+    coming = asyncio.create_task(session.up(lambda *_: None))
+    await asyncio.sleep(2)
+    world.crash("db2")
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(StackUnavailable) as raised:
+        await coming
+    assert (raised.value.message, raised.value.hint) == (words, remedy)
+    assert asyncio.get_running_loop().time() - began_s < 5.0
+    await session.disconnect()
+
+
+async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had(world: World) -> None:
+    """It printed zeros to its end and exited 0."""
+    async with world.attached("load") as session, session.observed():
+        await session.drive(session.driving.settings())
+        had = Measurement()
+        measuring = asyncio.create_task(
+            measure(session.load, session.outside.clock, duration_s=600, into=had)
+        )
+        await asyncio.sleep(5)
+        world.remove()
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(StackUnavailable, match="stack 'default' was removed") as caught:
+            await measuring
+        assert asyncio.get_running_loop().time() - began_s < 1.5
+        assert caught.value.exit_code == 4
+        assert had.commits > 0
+        assert had.duration_s == pytest.approx(5, abs=1.5)
+
+
+# `status` answers soon and whole whatever is down
+
+
+HANGS_S = 3600.0
+
+
+async def glance(world: World) -> tuple[Status, float]:
+    """What `status` says in a shell of its own, and how long it took."""
+    session = world.session("status")
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    try:
+        return await session.status(), loop.time() - began_s
+    finally:
+        await session.disconnect()
+
+
+def reachable(status: Status) -> list[bool]:
+    return [node.reachable for node in status.nodes]
+
+
+async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
+    world = World(replicas=2)
+    world.crash("db2")
+    status, took_s = await glance(world)
+    assert took_s < 0.2
+    assert (status.state, reachable(status)) == ("partial", [True, False, True])
+    assert (status.protection.state, status.load) == ("off", DrivenLoad(None, 0))
+    assert status.nodes[2].gtid_executed is not None
+    assert all(link.values is not None for link in status.links)
+    assert status.footprint_bytes == 3 * (100 << 20)
+    world.crash("db1")
+    world.sidecars["db1"].stop()
+    status, took_s = await glance(world)
+    assert took_s < 0.5
+    assert (status.protection.state, reachable(status)) == ("down", [False, False, True])
+    assert status.footprint_bytes is None
+    assert "no agent on db1" in str(status.links[0].fault)
+
+
+@pytest.mark.parametrize(("missing", "lag_s"), [("", 0), ("uuid-1:7-9", 12.3)])
+async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(
+    world: World, missing: str, lag_s: float | None
+) -> None:
+    """By its own word it is 0 s behind until its connection times out."""
+    replica = world.servers["db2"]
+    replica.applied.update(missing=missing, applied_us=12_300_000)
+    status, _ = await glance(world)
+    assert (status.nodes[1].io_thread, status.nodes[1].lag_s) == ("on", lag_s)
+
+
+async def test_a_server_that_hangs_is_down_and_the_rest_is_told() -> None:
+    world = World(replicas=2)
+    world.servers["db3"].slow_s = HANGS_S
+    status, took_s = await glance(world)
+    assert took_s < 6.0
+    assert (status.state, reachable(status)) == ("partial", [True, True, False])
+    assert [link.replica for link in status.links] == ["db2", "db3"]
+
+
+async def test_a_machine_on_which_everything_is_slow_has_no_dead_nodes(world: World) -> None:
+    for sidecar in world.sidecars.values():
+        sidecar.slow_s = 1.5
+    world.primary.slow_s, world.replica.slow_s = 1.6, 1.9
+    status, _ = await glance(world)
+    assert (status.state, reachable(status)) == ("up", [True, True])
+
+
+async def test_servers_that_have_just_begun_are_starting_and_later_they_are_down(world: World) -> None:
+    for server in world.servers.values():
+        server.starting = True
+    assert (await glance(world))[0].state == "starting"
+    await asyncio.sleep(120)
+    assert (await glance(world))[0].state == "down"
+    world.primary.starting = False
+    assert (await glance(world))[0].state == "partial"
+    world.crash("db1")
+    world.crash("db2")
+    world.replica.boot()
+    world.replica.starting = True
+    assert (await glance(world))[0].state == "starting"

@@ -51,7 +51,7 @@ def test_windows_of_a_chart_stand_out_from_its_ground_and_from_each_other(name: 
 
 OKABE_AND_ITO = "#000000 #e69f00 #56b4e9 #009e73 #f0e442 #0072b2 #d55e00 #cc79a7 #ffffff"
 LIGHTER = "#007bc0 #e8702a"
-"""Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; test_contrast)."""
+"""Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; `tests/ui/test_theme.py`)."""
 
 
 def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
