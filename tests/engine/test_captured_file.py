@@ -339,11 +339,11 @@ NAMES = {each.text: each for each in (A, B, C, D)}
 
 
 def history(
-    session: int, *statements: str, first: int = 1, transaction: int | None = None
+    session: int, statements: str, first: int = 1, transaction: int | None = None
 ) -> list[SeenStatement]:
     """`begin`, `commit`, and the letters of the digests; a capital one is within a transaction."""
     found = []
-    for number, word in enumerate(statements, first):
+    for number, word in enumerate(statements.split(), first):
         if word in ("begin", "commit", "rollback"):
             found.append(SeenStatement(session, number, word))
         else:
@@ -352,14 +352,14 @@ def history(
     return found
 
 
-WORDS = ["A", "commit", "begin", "A", "B", "B", "commit", "c", "begin", "D", "rollback", "begin", "A"]
+WORDS = "A commit begin A B B commit c begin D rollback begin A"
 
 
 @pytest.mark.parametrize(
     ("runs", "whole"),
     [
         (
-            [history(1, *WORDS, transaction=0)],
+            [history(1, WORDS, transaction=0)],
             {
                 TransactionShape((A, B, B), True): 1,
                 TransactionShape((C,)): 1,
@@ -367,16 +367,13 @@ WORDS = ["A", "commit", "begin", "A", "B", "B", "commit", "c", "begin", "D", "ro
             },
         ),
         (
-            [
-                history(1, "begin", "A", transaction=1)
-                + history(1, "d", "B", "commit", first=20, transaction=18)
-            ],
+            [history(1, "begin A", transaction=1) + history(1, "d B commit", first=20, transaction=18)],
             {TransactionShape((D,)): 1},
         ),
         (
             [
-                history(1, "begin", "A", "B", "commit", transaction=2),
-                history(2, "d", "commit", "B", "commit", "d", first=50, transaction=49),
+                history(1, "begin A B commit", transaction=2),
+                history(2, "d commit B commit d", first=50, transaction=49),
             ],
             {TransactionShape((A, B), True): 1, TransactionShape((D,)): 2},
         ),
@@ -390,7 +387,7 @@ def test_only_whole_transactions_are_seen(
 
 
 def test_a_history_that_was_overwritten_while_it_was_read_is_left_out() -> None:
-    ring = history(1, "B", "commit", "begin", "A", "B", "commit")
+    ring = history(1, "B commit begin A B commit")
     histories = Histories()
     histories.add([*history(1, "d", first=7), *ring[1:]])
     assert [len(run) for run in histories.runs] == [5], (
@@ -425,12 +422,12 @@ def test_a_column_that_is_called_as_a_keyword_is_found() -> None:
 
 def test_looks_that_overlap_are_one_stretch() -> None:
     histories = Histories()
-    whole = history(1, "begin", "A", "B", "C", "D", "commit")
+    whole = history(1, "begin A B C D commit")
     histories.add(whole[:3])
     histories.add(whole[2:5])
     histories.add(whole[4:])
     assert histories.runs == [whole[:-1]]
-    histories.add(history(1, "begin", "A", first=90))
+    histories.add(history(1, "begin A", first=90))
     assert [len(run) for run in histories.runs] == [5, 1]
 
 

@@ -143,21 +143,6 @@ async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
         assert (swept.resumed, len(swept.runs)) == (0, 4)
 
 
-async def test_a_dead_server_ends_it_and_what_can_be_given_back_is(world: World, session: Session) -> None:
-    told = Narrated()
-    await turn(session, *BEFORE)
-    task = asyncio.create_task(sweep(session, plan(session), told))
-    await until(lambda: len(told.runs) == 1)
-    world.crash("db2")
-    world.sidecars["db2"].stop()
-    with pytest.raises(StackUnavailable, match=r"db2|sidecar") as caught:
-        await task
-    assert caught.value.exit_code == 4
-    assert any(note.startswith("rtt@db2 = 5.0 is requested and comes with") for note in told.notes)
-    assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
-    assert world.running_loads() == 0
-
-
 async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more() -> None:
     world, told = World(replicas=1), Narrated()
     async with world.attached("sweep", tick_s=TICK_S) as session:
