@@ -52,12 +52,11 @@ def test_a_node_is_a_sidecar_and_a_server_with_the_least_privileges_and_the_limi
     assert client.made == snapshot
 
 
-@pytest.mark.parametrize(
-    "limits", [ServerLimits(), ServerLimits(0.5), ServerLimits(None, 1 << 30), ServerLimits(2, 1 << 30)]
-)
-def test_limits_stand_in_the_network_s_labels(limits: ServerLimits) -> None:
-    labels = StackSpec("mine", "async", IMAGES, limits).limit_labels()
-    assert Inventory((), networks=({"Id": "n", "Labels": labels},)).limits() == limits
+def test_limits_stand_in_the_network_s_labels() -> None:
+    gib = 1 << 30
+    for limits in (ServerLimits(), ServerLimits(0.5), ServerLimits(None, gib), ServerLimits(2, gib)):
+        labels = StackSpec("mine", "async", IMAGES, limits).limit_labels()
+        assert Inventory((), networks=({"Id": "n", "Labels": labels},)).limits() == limits
 
 
 # As MySQL 8.0.22 wrote them (docker-library/mysql, issue 727), shortened.
@@ -89,24 +88,17 @@ WITHOUT_AIO = """\
 """
 
 
-@pytest.mark.parametrize(
-    ("log", "said", "aio"),
-    [
-        (WITHOUT_AIO, "[MY-000067] [Server] unknown variable 'x=1'", False),
-        (NO_AIO, "[MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts", True),
-        (NO_AIO_57, "InnoDB: io_setup() failed with EAGAIN after 5 attempts", True),
-        (GOT_AIO, "[MY-000067] [Server] unknown variable 'sync_binlogg=1'", False),
-        ("2026-11-23  4:40:00 0 [ERROR] Aborting\n", "Aborting", False),
-        ("one\n\nstart-mysqld: no passwords\n\n", "start-mysqld: no passwords", False),
-    ],
-)
-def test_the_first_error_is_the_cause(log: str, said: str, aio: bool) -> None:
-    found = why_it_ended(log.splitlines())
-    assert found == said
-    assert lacked_aio(found) == aio
-
-
-def test_of_an_empty_log_nothing_is_said() -> None:
+def test_the_first_error_is_the_cause_and_of_an_empty_log_nothing_is_said() -> None:
+    causes = {
+        WITHOUT_AIO: ("[MY-000067] [Server] unknown variable 'x=1'", False),
+        NO_AIO: ("[MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts", True),
+        NO_AIO_57: ("InnoDB: io_setup() failed with EAGAIN after 5 attempts", True),
+        GOT_AIO: ("[MY-000067] [Server] unknown variable 'sync_binlogg=1'", False),
+        "2026-11-23  4:40:00 0 [ERROR] Aborting\n": ("Aborting", False),
+        "one\n\nstart-mysqld: no passwords\n\n": ("start-mysqld: no passwords", False),
+    }
+    told = {log: known(why_it_ended(log.splitlines())) for log in causes}
+    assert {log: (said, lacked_aio(said)) for log, said in told.items()} == causes
     assert why_it_ended(["", "  "]) is None
 
 
@@ -117,8 +109,6 @@ def test_what_a_terminal_would_obey_is_shown_and_a_long_line_is_cut() -> None:
 
 
 BUSY = APIError("Cannot pause container 4c: OCI runtime pause failed: unable to freeze: unknown")
-
-
 NO_SUCH = APIError("no such container")
 
 
