@@ -64,28 +64,23 @@ def test_without_semi_sync_the_link_counts_for_what_is_on_its_way_alone(
     assert on_its_way["commits"] == pytest.approx(far["tps"] * 0.005, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("words", "limit"),
-    [
-        (("semi_sync_replicas=2",), "the source waits for 2 and there are 1"),
-        (("partition=both",), "the source waits for 1 and 0 of 1 can"),
-        (("partition=ack", "semi_sync_timeout=2s"), "after semi_sync_timeout (2 s) it goes on"),
-    ],
-)
-def test_where_nobody_acknowledges_no_tps_is_predicted(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], limit: str
-) -> None:
-    document = answer(capsys, "rtt=85ms", "semi_sync=on", *words)
-    assert (document["tps"], document["latency_ms"], document["terms"]) == (None, None, [])
-    assert document["ceiling_tps"] is None
-    assert not [warning for warning in document["warnings"] if "not in the model" in warning]
-    knobs = {word.partition("=")[0] for word in words}
-    assert knobs <= {name.partition("@")[0] for name in document["settings"]}
-    assert limit in document["limit"]
-    assert main(["predict", "semi_sync=on", *words]) == 0
-    assert capsys.readouterr().out.startswith("no commit is acknowledged: ")
-    assert answer(capsys, *words)["tps"] > 0, "nobody waits without semi-sync"
-    assert answer(capsys, "semi_sync=on", "workload=point_select", *words)["tps"] > 0
+def test_where_nobody_acknowledges_no_tps_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, limit in (
+        (["semi_sync_replicas=2"], "the source waits for 2 and there are 1"),
+        (["partition=both"], "the source waits for 1 and 0 of 1 can"),
+        (["partition=ack", "semi_sync_timeout=2s"], "after semi_sync_timeout (2 s) it goes on"),
+    ):
+        document = answer(capsys, "rtt=85ms", "semi_sync=on", *words)
+        assert (document["tps"], document["latency_ms"], document["terms"]) == (None, None, [])
+        assert document["ceiling_tps"] is None
+        assert not [warning for warning in document["warnings"] if "not in the model" in warning]
+        knobs = {word.partition("=")[0] for word in words}
+        assert knobs <= {name.partition("@")[0] for name in document["settings"]}
+        assert limit in document["limit"]
+        assert main(["predict", "semi_sync=on", *words]) == 0
+        assert capsys.readouterr().out.startswith("no commit is acknowledged: ")
+        assert answer(capsys, *words)["tps"] > 0, "nobody waits without semi-sync"
+        assert answer(capsys, "semi_sync=on", "workload=point_select", *words)["tps"] > 0
 
 
 def test_for_people(capsys: pytest.CaptureFixture[str], snapshot: object) -> None:
@@ -101,61 +96,40 @@ def test_without_a_client_nothing_is_predicted(capsys: pytest.CaptureFixture[str
 def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = (
-        "clients=1000",
-        "rtt=10ms",
-        "semi_sync=on",
-        "sync_binlog=0",
-        "semi_sync_replicas=2",
-    )
-    document = answer(capsys, *words)
+    words = "clients=1000 rtt=10ms semi_sync=on sync_binlog=0 semi_sync_replicas=2"
+    document = answer(capsys, *words.split())
     for part in ("clients 1000 is beyond", "can be ahead", "more than the 1"):
         assert [warning for warning in document["warnings"] if part in warning], part
     assert not document["calibrated"]
     assert answer(capsys, "rtt=10ms", "semi_sync=on")["calibrated"]
 
 
-NOTHING = {"commits": 0, "low": 0, "high": 0, "age_ms": None}
+SECONDS_AT_RISK: list[tuple[list[str], float, float]] = [
+    ([], 0, 0),
+    (["semi_sync=on", "rtt=10"], 0, 0),
+    (["innodb_flush_log_at_trx_commit=2"], 0, 0.5),
+    (["innodb_flush_log_at_trx_commit=0"], 0.5, 0.5),
+    (["innodb_flush_log_at_trx_commit=0", "innodb_flush_log_at_timeout=10"], 5, 5),
+]
+"""By knobs: of commits that are lost when the process dies, and in a power cut."""
 
 
-@pytest.mark.parametrize(
-    ("knobs", "process_dies", "power_cut", "source_lost"),
-    [
-        ((), 0, 0, None),
-        (("semi_sync=on", "rtt=10"), 0, 0, 0),
-        (("innodb_flush_log_at_trx_commit=2",), 0, 0.5, None),
-        (("innodb_flush_log_at_trx_commit=0",), 0.5, 0.5, None),
-        (("innodb_flush_log_at_trx_commit=0", "innodb_flush_log_at_timeout=10"), 5, 5, None),
-    ],
-)
-def test_what_settings_risk_follows_from_the_tps(
-    capsys: pytest.CaptureFixture[str],
-    knobs: tuple[str, ...],
-    process_dies: float,
-    power_cut: float,
-    source_lost: float | None,
-) -> None:
-    document = answer(capsys, *knobs)
-    found, tps = document["exposure"], document["tps"]
-    for kind, seconds in (("process_dies", process_dies), ("power_cut", power_cut)):
-        assert found[kind]["commits"] == pytest.approx(tps * seconds, abs=1)
-        assert found[kind]["high"] == pytest.approx(2 * tps * seconds, abs=1)
-    if source_lost is not None:
-        assert found["source_lost"] == NOTHING
+def test_what_settings_risk_follows_from_the_tps(capsys: pytest.CaptureFixture[str]) -> None:
+    for knobs, process_dies, power_cut in SECONDS_AT_RISK:
+        document = answer(capsys, *knobs)
+        found, tps = document["exposure"], document["tps"]
+        for kind, seconds in (("process_dies", process_dies), ("power_cut", power_cut)):
+            assert found[kind]["commits"] == pytest.approx(tps * seconds, abs=1)
+            assert found[kind]["high"] == pytest.approx(2 * tps * seconds, abs=1)
+        if "semi_sync=on" in knobs:
+            assert found["source_lost"] == {"commits": 0, "low": 0, "high": 0, "age_ms": None}
 
 
 def test_lists_are_predicted_as_a_sweep_would_measure_them(
     capsys: pytest.CaptureFixture[str], snapshot: object
 ) -> None:
     words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
-    documents = answer(capsys, *words)
-    assert [(each["settings"]["rtt@db2"], each["settings"]["clients"]) for each in documents] == [
-        (10.0, 1),
-        (10.0, 8),
-        (85.0, 1),
-        (85.0, 8),
-    ]
-    assert documents[2] == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
+    assert answer(capsys, *words)[2] == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
     assert main(["predict", *words]) == 0
     assert capsys.readouterr().out == snapshot
     assert main(["predict", "rtt=10,,85"]) == 2
@@ -170,10 +144,7 @@ def test_a_broken_calibration_is_warned_of(capsys: pytest.CaptureFixture[str]) -
 
 def swept(**changed: Any) -> list[SweptRun]:
     return [
-        replace(
-            SweptRun(index, 0, 1, 0.0, 5.0, tps=run.tps, setting=asdict(run.setting)),
-            **changed,
-        )
+        replace(SweptRun(index, 0, 1, 0.0, 5.0, tps=run.tps, setting=asdict(run.setting)), **changed)
         for index, run in enumerate(shipped_calibration().runs)
     ]
 
@@ -194,11 +165,11 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
     assert (document["calibration"]["origin"], document["calibration"]["day"]) == ("own", "2027-01-15")
 
 
-@pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])
-def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> None:
-    told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
-    assert told.startswith("the model's calibration is unchanged: fitting it takes at least 16 runs")
-    assert not paths.calibration_file().exists()
+def test_a_sweep_that_cannot_tell_changes_nothing() -> None:
+    for useless in ({"why": "the stack is degraded"}, {"setting": None}, {"tps": None}):
+        told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
+        assert told.startswith("the model's calibration is unchanged: fitting it takes at least 16 runs")
+        assert not paths.calibration_file().exists()
 
 
 @pytest.mark.costly("it fits the model")
