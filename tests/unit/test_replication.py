@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from replexplorer.core.event import Severity
 from replexplorer.core.server.node_view import (
     LATE_S,
@@ -53,51 +51,35 @@ def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) ->
     assert [not healthy(tick.nodes) for tick in ticks] == can_be_repaired
 
 
-def test_the_lag_is_the_servers_exact_one_where_it_is_known() -> None:
-    truth = ServerTruth(5.0, replicas=(ReplicaTruth("db2", 4400.0),))
-    [found] = troubles(with_replica(lag_s=1.0).nodes, truth)
-    assert found.words == ("4 s behind",)
-
-
-def test_a_lag_that_was_told_stays_until_it_has_settled() -> None:
+def test_a_lag_that_was_told_stays_until_it_has_settled_and_is_the_servers_exact_one() -> None:
     tick = with_replica(lag_s=2.0)
     assert troubles(tick.nodes, tick.truth, LATE_S) == ()
     assert troubles(tick.nodes, tick.truth, SETTLED_S) != ()
+    [found] = troubles(tick.nodes, ServerTruth(5.0, replicas=(ReplicaTruth("db2", 4400.0),)))
+    assert found.words == ("4 s behind",)
 
 
 def node(io: str, sql: str = "on", fault: str | None = None) -> NodeView:
-    return NodeView(
-        "db2",
-        "replica",
-        True,
-        io_thread=io,
-        sql_thread=sql,
-        io_error=ThreadError(1, fault) if fault else None,
-    )
+    error = ThreadError(1, fault) if fault else None
+    return NodeView("db2", "replica", True, io_thread=io, sql_thread=sql, io_error=error)
 
 
 FINE, STOPPED, FAILED = node("on"), node("on", "off"), node("on", "error", "Duplicate entry")
 GONE = replace(node("off", "off"), reachable=False)
 
 
-@pytest.mark.parametrize(
-    ("looks", "told"),
-    [
-        (
-            [FINE, FINE, STOPPED, STOPPED, STOPPED, FINE, FINE],
-            {
-                3: (Severity.WARN, "db2: SQL thread stopped"),
-                6: (Severity.GOOD, "db2: both threads run again"),
-            },
-        ),
-        ([node(io) for io in ("on", "off", "connecting", "on", "connecting", "on", "on")], {}),
-        ([FAILED, FAILED], {1: (Severity.BAD, "db2: SQL thread error: Duplicate entry")}),
-        ([FINE, FINE, GONE, GONE, FINE, FINE], {}),
-    ],
-    ids=["once each", "for a moment", "in the server's words", "away"],
-)
-def test_threads_are_told_of_when_two_looks_agree(
-    looks: list[NodeView], told: dict[int, tuple[Severity, str]]
-) -> None:
+def told(*looks: NodeView) -> dict[int, tuple[Severity, str]]:
+    """What is said at which look."""
     watch = ThreadWatch()
-    assert {at: one for at, look in enumerate(looks) if (one := watch.seen(look))} == told
+    return {at: one for at, look in enumerate(looks) if (one := watch.seen(look))}
+
+
+def test_threads_are_told_of_when_two_looks_agree() -> None:
+    assert told(FINE, FINE, STOPPED, STOPPED, STOPPED, FINE, FINE) == {
+        3: (Severity.WARN, "db2: SQL thread stopped"),
+        6: (Severity.GOOD, "db2: both threads run again"),
+    }
+    for_a_moment = ("on", "off", "connecting", "on", "connecting", "on", "on")
+    assert told(*map(node, for_a_moment)) == {}
+    assert told(FAILED, FAILED) == {1: (Severity.BAD, "db2: SQL thread error: Duplicate entry")}
+    assert told(FINE, FINE, GONE, GONE, FINE, FINE) == {}
