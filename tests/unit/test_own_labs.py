@@ -1,17 +1,23 @@
-"""Labs of one's own: what a file says, and the line of what is wrong with it."""
+"""Labs of one's own: what a file says, the line of what is wrong with it, and stacks of a lab's own."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from replexplorer.cli.experiment import LABS
+from replexplorer.cli import experiment, main
+from replexplorer.cli.experiment import LABS, names_beside
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import Length, Phase, PhaseResult, Published
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.system import SYSTEMS
 from replexplorer.formats import paths
+from replexplorer.formats.configuration import STACK_NAME_PATTERN
 from tests.known import refused
 
 MINE = """\
@@ -145,3 +151,38 @@ def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path) -> Non
         file.write_text(MINE.replace("set = { semi_sync = true }", f"set = {{ {written} }}"))
         states = [phase.state for phase in LABS.named(str(file)).phases]
         assert states == [ProtectionState.OFF, ProtectionState.PROTECTED]
+
+
+# -- stacks that an experiment makes for itself
+
+
+@given(st.from_regex(STACK_NAME_PATTERN, fullmatch=True).map(str.strip))
+def test_every_system_has_a_stack_of_another_name_that_is_allowed(stack: str) -> None:
+    names = names_beside(stack, SYSTEMS)
+    assert all(re.match(STACK_NAME_PATTERN, name) for name in names.values())
+    assert len({*names.values()}) == len(SYSTEMS)
+    assert all(name.endswith(f"-lab-{system}") for system, name in names.items())
+    assert stack not in names.values() or "-lab-" in stack
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Docker host on which somebody has a stack of such a name."""
+
+    async def names() -> list[str]:
+        return ["default", "wan-lab-galera"]
+
+    monkeypatch.setattr(experiment, "stack_names", names)
+
+
+@pytest.mark.usefixtures("there")
+def test_a_lab_that_makes_stacks_looks_for_all_of_them_before_it_makes_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["lab", "run", "systems-78ms", "--quick", "--stack", "wan"]) == 4
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        "replexplorer: stack 'wan-lab-galera' is there already, and this makes one of that name:"
+        " `replexplorer down --stack wan-lab-galera`, or another --stack\n"
+    )

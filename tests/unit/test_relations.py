@@ -1,6 +1,10 @@
-"""What expectations come to: a drill's, and a relation's evidence."""
+"""What expectations come to: a drill's, a relation's evidence, and one of several repeats."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -15,9 +19,14 @@ from replexplorer.core.experiment.drill_result import (
     rates_of,
     stretches_of,
 )
-from replexplorer.core.experiment.lab import Length, Phase, PhaseResult
-from replexplorer.core.experiment.relations import SIGNS, Claim, Found
-from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.experiment.experiment import Relation
+from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult, Phases, Published
+from replexplorer.core.experiment.relations import SIGNS, Claim, Found, judge_by
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.ratio import repeated
+from replexplorer.engine.experiment.lab import judged, merged
+from tests.known import known
 
 FIGURES = {"lost": 5.0, "clients": 8.0, "tps_during": 12.5}
 TIMELINE = (StateAt(0.0, "protected"), StateAt(2.0, "blocked"), StateAt(5.0, "degraded"))
@@ -38,8 +47,8 @@ def test_an_expectation_holds_or_says_what_was_found(snapshot: object) -> None:
         Claim("x", never=ProtectionState.DOWN),
         Claim("x", never=ProtectionState.BLOCKED),
     ]
-    judged = judge(expected, FIGURES, TIMELINE)
-    assert [(each.holds, each.evidence) for each in judged] == snapshot
+    told = judge(expected, FIGURES, TIMELINE)
+    assert [(each.holds, each.evidence) for each in told] == snapshot
 
 
 @given(st.sampled_from(list(SIGNS)), st.integers(-9, 9), st.integers(-9, 9))
@@ -108,5 +117,153 @@ def test_a_failed_relation_says_what_was_found_and_what_would_hold(snapshot: obj
         Claim("x", "a.tps", 10, "<", shown="of this machine"),
     ]
     phases = {name: phase(name, tps) for name, tps in (("a", 20), ("b", 10), ("a - b", 7))}
-    judged = [claim.judge(Found(phases)) for claim in claims]
-    assert [(each.word, each.evidence) for each in judged] == snapshot
+    told = [claim.judge(Found(phases)) for claim in claims]
+    assert [(each.word, each.evidence) for each in told] == snapshot
+
+
+# -- one result of several runs, and relations that are judged by all of them
+
+
+PHASE = Phase("semi-sync", (), Length(1), Length(1), ProtectionState.PROTECTED, "")
+RATES = st.lists(st.floats(0.1, 1e6), min_size=2, max_size=8)
+
+
+def run_of(latencies_ms: Sequence[float], duration_s: float = 1.0, **beside: object) -> PhaseResult:
+    service = Histogram.of(round(1000 * each) for each in latencies_ms)
+    protection = Protection(ProtectionState.PROTECTED, requested=True, fallbacks=0, unprotected=0)
+    result = PhaseResult(
+        PHASE, service=service, tps=service.count / duration_s, duration_s=duration_s, protection=protection,
+        protection_before=protection,
+    )  # fmt: skip
+    return replace(result, **beside)  # type: ignore[arg-type]
+
+
+def protected(result: PhaseResult) -> Relation:
+    return judge_by([], ())({"a": result})[0]
+
+
+def judge_ratios(ratios: Sequence[float], least: float, most: float) -> Relation:
+    """A relation whose ratio in each repeat is the next of these."""
+    rounds: list[Phases] = [{str(number): run_of([1.0])} for number in range(len(ratios))]
+
+    def judge(phases: Phases) -> Sequence[Relation]:
+        [name] = phases or ["0"]
+        ratio = ratios[int(name)]
+        return (Relation("a", least <= ratio <= most, "as found", ratio=ratio, least=least, most=most),)
+
+    lab = Lab("a", "", "", (), judge)
+    [relation] = judged(lab, rounds, {})
+    return relation
+
+
+WORDS: list[tuple[tuple[float, float, float], float, float, str]] = [
+    ((1.00, 1.01, 1.02), 0.9, inf, "holds"),
+    ((0.80, 0.81, 0.82), 0.9, inf, "deviates"),
+    ((0.95, 1.00, 1.05), 0.9, inf, "open"),
+    ((0.85, 0.88, 0.86), 0.9, inf, "open"),
+    ((0.99, 1.00, 1.01), 0.85, 1.15, "holds"),
+    ((1.29, 1.30, 1.31), 0.85, 1.15, "deviates"),
+    ((1.00, 1.15, 1.30), 0.85, 1.15, "open"),
+    ((0.90, 0.90, 0.90), 0.9, inf, "holds"),
+]
+"""A ratio in each repeat, the least and the most that it may be, and what that comes to."""
+
+
+def test_a_relation_is_judged_by_the_interval_of_its_repeats() -> None:
+    for ratios, least, most, word in WORDS:
+        relation = judge_ratios(ratios, least, most)
+        assert relation.word == word
+        assert relation.holds == (word != "deviates"), "nothing is shown against an open one"
+        assert "3 repeats: x" in relation.evidence
+        assert ("would show it" in relation.evidence) == (word == "open")
+
+
+def test_what_is_no_figure_holds_only_where_it_held_every_time() -> None:
+    fine = run_of([10.0])
+    fell = replace(fine, protection=replace(fine.protection, state=ProtectionState.DEGRADED))
+    lab = Lab("a", "", "", (), judge_by((), ("semi-sync",)))
+
+    def of(*runs: PhaseResult) -> Relation:
+        rounds = [{"semi-sync": each} for each in runs]
+        [relation] = judged(lab, rounds, {"semi-sync": merged(runs)})
+        return relation
+
+    assert of(fine, fine, fine).word == "holds"
+    relation = of(fine, fell, fine)
+    assert (relation.word, relation.evidence) == (
+        "deviates",
+        "in repeat 2 of 3: semi-sync: degraded at its end, not protected",
+    )
+
+
+def test_a_figure_that_is_only_shown_stays_so_with_its_interval() -> None:
+    lab = Lab("a", "", "", (), judge_by([Claim("times", "r.tps", 1, says="3 times")], ("r",)))
+    rounds: list[Phases] = [{"r": run_of([1.0] * count)} for count in (10, 11, 12)]
+    _, relation = judged(lab, rounds, rounds[0])
+    assert (relation.word, relation.holds, relation.checked) == ("shown", True, False)
+    assert relation.evidence.startswith("3 times; 3 repeats: x11 [")
+
+
+def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says() -> None:
+    """It was judged by its end: a fall back and a recovery within the phase passed as protected."""
+    fine = run_of([10.0])
+    assert protected(fine).holds
+    fell = replace(fine, protection=replace(fine.protection, fallbacks=2))
+    assert (protected(fell).holds, protected(fell).evidence) == (
+        False,
+        "semi-sync: 2 fallbacks to asynchronous replication",
+    )
+    slipped = replace(fine, protection=replace(fine.protection, unprotected=1_234))
+    assert protected(slipped).evidence == "semi-sync: 1,234 commits without an acknowledgement"
+    before = replace(fine.protection, fallbacks=5)
+    earlier = replace(fine, protection=before, protection_before=before)
+    assert protected(earlier).holds, "those of phases before are not this one's"
+    unknown = replace(fine, protection_before=None)
+    assert "at their ends" in protected(unknown).evidence
+
+
+def test_runs_are_merged_from_histograms_and_not_from_their_percentiles() -> None:
+    runs = [run_of([1.0] * 99, 1.0), run_of([100.0], 3.0, figures={"lag, s": 4.0, "seen": "1 of 1"})]
+    runs[0] = replace(runs[0], figures={"lag, s": 2.0, "seen": "1 of 1"}, limited="CPU")
+    found = merged(runs)
+    assert found.service.count == 100
+    assert found.service.percentile_ms(50) == pytest.approx(1.0, rel=0.02)
+    assert found.tps == pytest.approx(25.0), "commits over time, not the mean of two rates"
+    assert found.figures == {"lag, s": 3.0, "seen": "1 of 1"}
+    assert (found.limited, len(found.repeats)) == ("CPU", 2)
+    assert merged(runs[:1]) is runs[0]
+
+
+def test_seconds_stand_beside_seconds_of_as_many_rows() -> None:
+    """20,000 rows stood beside 27.997 s, which were of 300,024."""
+    for rows, published_rows, value_s, scaled in (
+        (300_024, 300_024, 50.0, None), (1_200, 300_024, 12_501.0, 1_200), (1_200, None, 50.0, None),
+    ):  # fmt: skip
+        phase = replace(PHASE, published=Published(27.997, "s", rows=published_rows))
+        once = replace(run_of([1.0], 50.0), phase=phase, rows=rows)
+        for result in (once, merged([once, once, once])):
+            measured = known(result.measured)
+            assert measured.value == pytest.approx(value_s)
+            assert measured.rows == scaled
+
+
+@given(RATES)
+def test_the_interval_of_repeats_is_around_their_geometric_mean(values: Sequence[float]) -> None:
+    found = known(repeated(values))
+    value = known(found.value)
+    assert min(values) * 0.999 <= value <= max(values) * 1.001
+    assert found.low is None or 0 < found.low <= value * 1.001
+    assert found.high is None or found.high >= value * 0.999
+
+
+@given(RATES, st.floats(0.01, 100))
+def test_another_unit_moves_the_whole_interval(values: Sequence[float], factor: float) -> None:
+    one, other = known(repeated(values)), known(repeated([factor * each for each in values]))
+    for a, b in ((one.value, other.value), (one.low, other.low), (one.high, other.high)):
+        assert (a is None) == (b is None)
+        assert a is None or b == pytest.approx(a * factor, rel=1e-6)
+
+
+def test_no_interval_where_there_is_none() -> None:
+    for values in ((), (1.0,), (1.0, 0.0), (-1.0, 2.0)):
+        assert repeated(values) is None
