@@ -112,13 +112,11 @@ def test_a_description_is_for_who_reads_the_document() -> None:
     assert [text for text in told if re.search(r"\b(core|engine|formats|reports)[./]\w|\bNone\b", text)] == []
 
 
-@pytest.mark.parametrize("verb", ["status", "lab run", "keys"])
-def test_one_document_alone_has_its_definitions_and_no_more(
-    verb: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["schema", *verb.split()]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {reference.removeprefix("#/$defs/") for reference in _references(found)} == set(found["$defs"])
+def test_one_document_alone_has_its_definitions_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("status", "lab run", "keys"):
+        assert main(["schema", *verb.split()]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {each.removeprefix("#/$defs/") for each in _references(found)} == set(found["$defs"])
 
 
 def test_every_verb_that_prints_json_has_its_document() -> None:
@@ -137,16 +135,16 @@ def _verbs_with_json(parser: argparse.ArgumentParser, words: str = "") -> list[s
     return found
 
 
-@pytest.mark.parametrize("not_undone", [(), ("primary: SET GLOBAL sync_binlog = 1",)])
-def test_a_set_that_failed_on_the_way_prints_what_its_shape_says(not_undone: tuple[str, ...]) -> None:
+def test_a_set_that_failed_on_the_way_prints_what_its_shape_says() -> None:
     """A rollback that failed was printed as `false` where only `true` was allowed."""
-    out = io.StringIO()
-    error = outcome.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
-    Output(json=True, out=out, err=io.StringIO()).fail(error)
-    printed = json.loads(out.getvalue())
-    assert set(printed) == set(WHOLE["$defs"]["FailedSet"]["properties"])
-    assert printed["rolled_back"] is not bool(not_undone)
-    assert all(each in printed["error"]["hint"] for each in not_undone)
+    for not_undone in ((), ("primary: SET GLOBAL sync_binlog = 1",)):
+        out = io.StringIO()
+        error = outcome.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
+        Output(json=True, out=out, err=io.StringIO()).fail(error)
+        printed = json.loads(out.getvalue())
+        assert set(printed) == set(WHOLE["$defs"]["FailedSet"]["properties"])
+        assert printed["rolled_back"] is not bool(not_undone)
+        assert all(each in printed["error"]["hint"] for each in not_undone)
     assert {"$ref": "#/$defs/FailedSet"} in WHOLE["properties"]["set"]["anyOf"]
 
 

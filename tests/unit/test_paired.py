@@ -23,10 +23,10 @@ def test_the_interval_has_the_truth_19_times_of_20() -> None:
     assert 370 <= held <= 395
 
 
-@pytest.mark.parametrize("count", range(1, 6))
-def test_few_blocks_bound_nothing(count: int) -> None:
-    found = paired.ratio_of_blocks([0.0] * count)
-    assert (found.value, found.low, found.high) == (1.0, None, None)
+def test_few_blocks_bound_nothing() -> None:
+    for count in range(1, 6):
+        found = paired.ratio_of_blocks([0.0] * count)
+        assert (found.value, found.low, found.high) == (1.0, None, None)
 
 
 async def test_what_drifts_falls_out_and_what_is_known_ends_it() -> None:

@@ -205,19 +205,16 @@ def test_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
             report_directory(name)
 
 
-@pytest.mark.parametrize(
-    ("words", "elsewhere"),
-    [
+def test_the_same_can_be_run_again_by_somebody_else() -> None:
+    """It used to name the stack and the paths of whoever ran it."""
+    for typed, elsewhere in (
         ("tour", "tour"),
         ("archive --rows 5000 --quick", "archive --quick --rows 5000"),
         ("bulk-load --dump /home/me/employees.sql", "bulk-load --dump employees.sql"),
         ("/home/me/mine.toml --quick --stack wan --config c.toml --beside", "./mine.toml --quick"),
-    ],
-)
-def test_the_same_can_be_run_again_by_somebody_else(words: str, elsewhere: str) -> None:
-    """It used to name the stack and the paths of whoever ran it."""
-    args = arguments.parse(["lab", "run", *words.split(), "--report", "/tmp/x", "--json"])
-    assert " ".join(command_of(LABS, args)) == f"replexplorer lab run {elsewhere}"
+    ):
+        args = arguments.parse(["lab", "run", *typed.split(), "--report", "/tmp/x", "--json"])
+        assert " ".join(command_of(LABS, args)) == f"replexplorer lab run {elsewhere}"
 
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from replexplorer.core.dialect.mariadb import transfer_in
 from replexplorer.core.server.node_view import Transfer, TransferKind
 from tests.known import known
@@ -40,23 +38,19 @@ def read(*lines: str) -> Transfer | None:
 MISSED = (*BEGINS, had(f"{CLUSTER}:1060"), DONOR)
 
 
-@pytest.mark.parametrize(
-    ("lines", "kind", "done", "total"),
-    [
+def test_which_it_is_and_how_far() -> None:
+    had_nothing = (*BEGINS, had(NOTHING), DONOR)
+    for lines, *how_far in (
         (MISSED, None, None, None),
         ((*MISSED, RECEIVES), TransferKind.IST, 0, 240),
         ((*MISSED, copied(1060), RECEIVES, HALF), TransferKind.IST, 120, 240),
         ((*MISSED, copied(1290)), TransferKind.SST, None, None),
-        ((*BEGINS, had(NOTHING), DONOR), TransferKind.SST, None, None),
-        ((*BEGINS, had(NOTHING), DONOR, copied(1299), RECEIVES), TransferKind.SST, None, None),
-    ],
-)
-def test_which_it_is_and_how_far(
-    lines: tuple[str, ...], kind: TransferKind | None, done: int | None, total: int | None
-) -> None:
-    found = known(read(*lines))
-    assert (found.kind, found.done, found.total) == (kind, done, total)
-    assert (found.donor, found.runs, found.elapsed_s) == ("db1", True, 10.0 + len(lines))
+        (had_nothing, TransferKind.SST, None, None),
+        ((*had_nothing, copied(1299), RECEIVES), TransferKind.SST, None, None),
+    ):
+        found = known(read(*lines))
+        assert [found.kind, found.done, found.total] == how_far
+        assert (found.donor, found.runs, found.elapsed_s) == ("db1", True, 10.0 + len(lines))
 
 
 def test_one_that_is_over_took_as_long_as_it_took_and_the_last_one_counts() -> None:
