@@ -86,15 +86,13 @@ def test_it_is_judged_by_its_comparisons(file: Path) -> None:
     """Whether the phase was protected, its TPS against half of async's, its p50 against a round trip."""
     lab = LABS.named(str(file))
     async_, semi = lab.phases
-    for semi_us, semi_tps, held, evidence in (
-        (71_000, 14.0, [True, True, True], "14 < 500"),
-        (60_000, 14.0, [True, True, False], "14 < 500"),
-        (71_000, 900.0, [True, False, True], "found 900; less than 500 would hold"),
+    for semi_us, semi_tps, held in (
+        (71_000, 499.0, [True, True, True]),
+        (69_000, 499.0, [True, True, False]),
+        (71_000, 501.0, [True, False, True]),
     ):
         found = {"async": result(async_, 900, 1000.0), "semi-sync": result(semi, semi_us, semi_tps)}
-        relations = lab.judge(found)
-        assert [relation.holds for relation in relations] == held
-        assert relations[1].evidence == evidence
+        assert [relation.holds for relation in lab.judge(found)] == held
 
 
 MISTAKES = [
