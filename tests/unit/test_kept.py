@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import kept, seen_from, unkept, without
 from replexplorer.core.topology import SOURCE, Roster, ends_of
+from tests.known import known
 
 NODES = ("db1", "db2", "db3")
 BEFORE, AFTER = (Roster(NODES, source) for source in ("db1", "db2"))
@@ -32,26 +34,22 @@ def names(roster: Roster) -> tuple[KnobName, ...]:
     return expand(CATALOGUE, roster.others, (":".join(roster.others),))
 
 
-TURNED: list[tuple[str, str, Value, str, Value]] = [
-    ("rtt@db2", "rtt@db1:db2", 85.0, "rtt@db1", 85.0),
-    ("rtt@db3", "rtt@db1:db3", 85.0, "rtt@db1:db3", 85.0),
-    ("rtt@db2:db3", "rtt@db2:db3", 85.0, "rtt@db3", 85.0),
-    ("delay_to_replica@db2", "delay_to_replica@db1:db2", 9.0, "delay_to_primary@db1", 9.0),
-    ("partition@db2", "partition@db1:db2", "ack", "partition@db1", "dump"),
-    ("partition@db2", "partition@db1:db2", "both", "partition@db1", "both"),
-    ("partition@db3", "partition@db1:db3", "ack", "partition@db1:db3", "ack"),
-    ("sync_binlog", "sync_binlog", 0, "sync_binlog", 0),
-    ("clients", "clients", 4, "clients", 4),
-]
-"""What is asked while db1 is the source, what is written, and what that is after db2 became the source."""
+ASKED: list[tuple[str, Value]] = [
+    ("rtt@db2", 85.0), ("rtt@db3", 85.0), ("rtt@db2:db3", 85.0), ("delay_to_replica@db2", 9.0),
+    ("partition@db2", "ack"), ("partition@db2", "both"), ("partition@db3", "ack"), ("sync_binlog", 0),
+    ("clients", 4),
+]  # fmt: skip
 
 
-def test_after_db2_became_the_source() -> None:
-    for asked, text, value, now, now_value in TURNED:
-        name = parse_name(now)
-        assert kept(parse_name(asked), value, BEFORE) == (text, value)
-        assert unkept(text, value, AFTER) == (name, now_value)
-        assert kept(name, now_value, AFTER) == (text, value)
+def test_after_db2_became_the_source(snapshot: object) -> None:
+    """What is asked while db1 is the source, what is written, and what that is then."""
+    told = []
+    for name, value in ASKED:
+        written = kept(parse_name(name), value, BEFORE)
+        now = known(unkept(*written, AFTER))
+        assert kept(*now, AFTER) == written
+        told.append(f"{name} {value}: {written[0]} {written[1]}: {now[0]} {now[1]}")
+    assert told == snapshot
 
 
 def test_what_no_document_of_this_version_has_is_left_out() -> None:
@@ -95,80 +93,57 @@ GROUP = Roster(("db1", "db2", "db3", "db4"), "db1", mesh=True)
 REPLICAS = Roster(("db1", "db2", "db3", "db4"), "db1")
 
 
-def nodes_of(name: KnobName, roster: Roster) -> tuple[str, ...]:
+JOINED: dict[str, tuple[Roster, dict[str, Value]]] = {
+    "all links of a group have one value, and so have the new ones": (
+        GROUP,
+        {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 20},
+    ),
+    "one link is farther: that stays its own": (GROUP, {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 80}),
+    "every link has a value of its own: nobody's value": (
+        GROUP,
+        {"rtt@db2": 10, "rtt@db3": 20, "rtt@db2:db3": 80},
+    ),
+    "nobody joins behind a partition": (
+        GROUP,
+        {"partition@db2": "both", "partition@db3": "both", "partition@db2:db3": "both"},
+    ),
+    "one member has a setting of its own": (
+        GROUP,
+        {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 7, "wsrep_sync_wait@db3": 1},
+    ),
+    "the only replica's": (Roster(("db1", "db2", "db4"), "db1"), {"rtt@db2": 85}),
+    "one of two is no more than half": (REPLICAS, {"rtt@db2": 20, "rtt@db3": 85}),
+    "one link was never asked for anything": (GROUP, {"rtt@db2": 20, "rtt@db3": 20}),
+    "a setting of all members": (
+        GROUP,
+        {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 1, "wsrep_sync_wait@db3": 1},
+    ),
+    "replicas have links to the source alone, and the source's settings are its own": (
+        REPLICAS,
+        {"rtt@db2": 85.0, "rtt@db3": 85.0, "jitter@db2": 2.0, "sync_binlog": 0},
+    ),
+    "what was asked of a node that had been there before stays": (
+        REPLICAS,
+        {"rtt@db2": 85.0, "rtt@db3": 85.0, "rtt@db4": 1.0},
+    ),
+}
+
+
+def nodes_of(roster: Roster, name: KnobName) -> tuple[str, ...]:
     """Where a knob is carried out."""
     if name.knob.backing is Backing.LINK:
         return ends_of(roster.link(name.node))
     return (roster.source if name.node == SOURCE else name.node,)
 
 
-@pytest.mark.parametrize(
-    ("roster", "wanted", "joined"),
-    [
-        (  # all links of a group have one value, and so have the new ones
-            GROUP,
-            {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 20},
-            {"rtt@db4": 20, "rtt@db2:db4": 20, "rtt@db3:db4": 20},
-        ),
-        (  # one link is farther: that stays its own
-            GROUP,
-            {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 80},
-            {"rtt@db4": 20, "rtt@db2:db4": 20, "rtt@db3:db4": 20},
-        ),
-        (  # every link has a value of its own: nobody's value
-            GROUP,
-            {"rtt@db2": 10, "rtt@db3": 20, "rtt@db2:db3": 80},
-            {},
-        ),
-        (  # nobody joins behind a partition
-            GROUP,
-            {"partition@db2": "both", "partition@db3": "both", "partition@db2:db3": "both"},
-            {},
-        ),
-        (  # one member has a setting of its own
-            GROUP,
-            {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 7, "wsrep_sync_wait@db3": 1},
-            {"wsrep_sync_wait@db4": 1},
-        ),
-        (  # the only replica's
-            Roster(("db1", "db2", "db4"), "db1"),
-            {"rtt@db2": 85},
-            {"rtt@db4": 85},
-        ),
-        (  # one of two is no more than half
-            REPLICAS,
-            {"rtt@db2": 20, "rtt@db3": 85},
-            {},
-        ),
-        (  # one link was never asked for anything
-            GROUP,
-            {"rtt@db2": 20, "rtt@db3": 20},
-            {},
-        ),
-        (  # a setting of all members
-            GROUP,
-            {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 1, "wsrep_sync_wait@db3": 1},
-            {"wsrep_sync_wait@db4": 1},
-        ),
-        (  # replicas have links to the source alone, and the source's settings are its own
-            REPLICAS,
-            {"rtt@db2": 85.0, "rtt@db3": 85.0, "jitter@db2": 2.0, "sync_binlog": 0},
-            {"rtt@db4": 85.0},
-        ),
-        (  # what was asked of a node that had been there before stays
-            REPLICAS,
-            {"rtt@db2": 85.0, "rtt@db3": 85.0, "rtt@db4": 1.0},
-            {},
-        ),
-    ],
-)
-def test_a_node_that_joins_takes_what_most_others_share(
-    roster: Roster, wanted: dict[str, Value], joined: dict[str, Value]
-) -> None:
+def test_a_node_that_joins_takes_what_most_others_share(snapshot: object) -> None:
     knobs = tuple(find(key) for key in ("rtt", "jitter", "partition", "wsrep_sync_wait", "sync_binlog"))
-    names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
-    found = for_joined(named(wanted), names, ("db4",), lambda name: nodes_of(name, roster))
-    assert found == named(joined)
+    told = {}
+    for case, (roster, wanted) in JOINED.items():
+        names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
+        found = for_joined(named(wanted), names, ("db4",), partial(nodes_of, roster))
+        told[case] = wanted, {str(name): value for name, value in found.items()}
+    assert told == snapshot
 
 
 def test_what_was_asked_of_nodes_that_are_gone_goes_with_them() -> None:
