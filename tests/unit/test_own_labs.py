@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replexplorer.cli import experiment, main
 from replexplorer.cli.experiment import LABS, names_beside
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.lab import Length, Phase, PhaseResult, Published
+from replexplorer.core.experiment.lab import Phase, PhaseResult
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import SYSTEMS
@@ -60,14 +60,10 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_file_is_a_lab(file: Path) -> None:
+def test_a_file_is_a_lab(file: Path, snapshot: object) -> None:
     lab = LABS.named(str(file))
-    assert (lab.name, lab.title, lab.replicas) == ("mine", "Ours across the ocean", 2)
-    first, second = lab.phases
-    assert first.settings == ("semi_sync=off", "rtt=70ms", "clients=4")
-    assert (first.state, first.full, first.quick) == (ProtectionState.OFF, Length(20), Length(5))
-    assert (second.state, second.full) == (ProtectionState.PROTECTED, Length(60, 500))
-    assert (second.quick, second.published) == (Length(15, 50), Published(14.0, "tps"))
+    phases = [(each.settings, each.state, each.full, each.quick, each.published) for each in lab.phases]
+    assert [lab.name, lab.title, lab.replicas, *phases] == snapshot
 
 
 def test_a_knob_goes_by_any_of_its_names(file: Path) -> None:

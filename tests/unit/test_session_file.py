@@ -37,6 +37,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.formats.session_rows import packed, unpacked
 from tests.fakes.facade import knob_views, make_tick
+from tests.known import refused
 
 ABOUT = {"stack": "default", "holder": "tui"}
 
@@ -222,38 +223,38 @@ def _torn(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:30_000])
 
 
-@pytest.mark.parametrize(
-    ("alter", "told"),
-    [
-        (lambda file: None, "no session file"),
-        (lambda file: file.write_text("hello, this is no database"), "is damaged: file is not a database"),
-        (_foreign, "is no session file"),
-        (_torn, "is damaged"),
-        ("PRAGMA user_version = 99", "is of format 99, and this version reads format 2"),
-        ("DELETE FROM tick", "holds no tick"),
-        ("UPDATE part SET json = '{' WHERE name = 'links'", "is damaged: links"),
-        ("UPDATE tick SET at_s = 'abc' WHERE at_s = 2", "is damaged: its last tick is at no time"),
-        ("UPDATE tick SET wall_s = 'abc' WHERE at_s = 2", "is damaged: a tick is of no day"),
-        ("UPDATE tick SET wall_s = 1e20 WHERE at_s = 2", "is damaged: a tick is of no day"),
-        (
-            "INSERT INTO event (tick_s, at_s, wall_s, severity, text) VALUES (2, 2, -1, 'info', 'early')",
-            "is damaged: an event is of no day",
-        ),
-        ("UPDATE part SET at_s = 'abc' WHERE at_s = 0", "is damaged: a row of part is at no time"),
-    ],
-)
-def test_a_file_that_cannot_be_replayed_says_why(
-    tmp_path: Path, alter: str | Callable[[Path], object], told: str
-) -> None:
+DAMAGED: dict[Callable[[Path], object], str] = {
+    lambda file: None: "no session file",
+    lambda file: file.write_text("hello, this is no database"): "is damaged: file is not a database",
+    _foreign: "is no session file",
+    _torn: "is damaged",
+}
+ALTERED = {
+    "PRAGMA user_version = 99": "is of format 99, and this version reads format 2",
+    "DELETE FROM tick": "holds no tick",
+    "UPDATE part SET json = '{' WHERE name = 'links'": "is damaged: links",
+    "UPDATE tick SET at_s = 'abc' WHERE at_s = 2": "is damaged: its last tick is at no time",
+    "UPDATE tick SET wall_s = 'abc' WHERE at_s = 2": "is damaged: a tick is of no day",
+    "UPDATE tick SET wall_s = 1e20 WHERE at_s = 2": "is damaged: a tick is of no day",
+    "INSERT INTO event (tick_s, at_s, wall_s, severity, text) VALUES (2, 2, -1, 'info', 'early')": (
+        "is damaged: an event is of no day"
+    ),
+    "UPDATE part SET at_s = 'abc' WHERE at_s = 0": "is damaged: a row of part is at no time",
+}
+
+
+def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path) -> None:
     file = tmp_path / "b.rxs"
-    if isinstance(alter, str):
+    for damage, why in DAMAGED.items():
+        damage(file)
+        assert why in refused(read, file)
+        file.unlink(missing_ok=True)
+    for statement, why in ALTERED.items():
         _written(file)
-        with sqlite3.connect(file) as base:
-            base.execute(alter)
-    else:
-        alter(file)
-    with pytest.raises(UsageError, match=told):
-        read(file)
+        with closing(sqlite3.connect(file)) as base, base:
+            base.execute(statement)
+        assert why in refused(read, file), statement
+        file.unlink()
 
 
 async def test_a_new_session_takes_the_place_of_the_oldest_that_has_ended(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from replexplorer.core import wire
 
-SET_LINK = {
+SET_LINK: dict[str, object] = {
     "op": "set_link", "peer": "db2", "address": "172.18.0.3",
     "shape": asdict(wire.Shape(42.5, 3.0, cut=True, loss_percent=1.0, bandwidth_bps=20_000)),
 }  # fmt: skip
@@ -37,25 +37,22 @@ def test_what_is_not_named_of_a_shape_is_plain() -> None:
     assert wire.read(wire.SetLink, line).shape == wire.Shape(loss_percent=5.0)
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        (SET_LINK | {"shape": {"delay_ms": "1"}}, "'1' is no float"),
-        (SET_LINK | {"shape": {"cut": 1}}, "1 is no bool"),
-        (SET_LINK | {"shape": [1]}, r"\[1\] is no Shape"),
-        ({"op": "set_link", "peer": "db2", "address": "172.18.0.3"}, "'shape'"),
-        ({"op": "set_disk", "redo_delay_ms": "none"}, "'none' is no"),
-        ({"op": "link", "peer": None}, "None is no str"),
-        ({"op": "write_document", "expect_version": 1, "content": []}, r"\[\] is no Mapping"),
-        (
-            {"op": "take", "place": "throne", "wish": {"holder": "tui", "pid": 1, "host": "a"}},
-            "'throne' is no",
-        ),
-    ],
-)
-def test_what_is_no_request_is_refused(line: dict[str, object], why: str) -> None:
-    with pytest.raises(wire.Malformed, match=why):
-        wire.read(wire.REQUESTS[str(line["op"])], line)
+MALFORMED: list[tuple[dict[str, object], str]] = [
+    (SET_LINK | {"shape": {"delay_ms": "1"}}, "'1' is no float"),
+    (SET_LINK | {"shape": {"cut": 1}}, "1 is no bool"),
+    (SET_LINK | {"shape": [1]}, r"\[1\] is no Shape"),
+    ({"op": "set_link", "peer": "db2", "address": "172.18.0.3"}, "'shape'"),
+    ({"op": "set_disk", "redo_delay_ms": "none"}, "'none' is no"),
+    ({"op": "link", "peer": None}, "None is no str"),
+    ({"op": "write_document", "expect_version": 1, "content": []}, r"\[\] is no Mapping"),
+    ({"op": "take", "place": "throne", "wish": {"holder": "tui", "pid": 1, "host": "a"}}, "'throne' is no"),
+]
+
+
+def test_what_is_no_request_is_refused() -> None:
+    for line, why in MALFORMED:
+        with pytest.raises(wire.Malformed, match=why):
+            wire.read(wire.REQUESTS[str(line["op"])], line)
 
 
 HEALTH = wire.Health("db1", 1.5, volumes={"data": wire.Volume(5, 3)}, packets={"packets": 7})
