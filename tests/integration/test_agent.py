@@ -23,7 +23,7 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import LinkState, Shape
 from replexplorer.ports import Bridge
 from tests.sidecar import DIRECTORY, load
-from tests.waiting import patience, until
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -179,7 +179,7 @@ async def is_measured(primary: BridgedAgent, rtt_ms: float, within_ms: float) ->
     """Wait until the probes say what was asked."""
     await until(
         lambda: primary.link("db2"),
-        holds=lambda link: abs((link.measured_ms or math.inf) - rtt_ms) <= within_ms * patience(),
+        holds=lambda link: abs((link.measured_ms or math.inf) - rtt_ms) <= within_ms,
     )
 
 
@@ -188,7 +188,7 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
         # The least of the last bare probes: on a busy machine it takes some until one was not delayed.
         link = await until(
             lambda: primary.link("db2"),
-            holds=lambda link: (link.base_ms or 99) < 2 * patience(),
+            holds=lambda link: (link.base_ms or 99) < 2,
             within_s=30,
         )
         assert link.backend in ("netem", "nfqueue")
@@ -198,8 +198,7 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
             await is_measured(primary, rtt_ms, 1.7)
         link = await set_rtt(pair, primary, replica, 0)
         assert link.shape.delay_ms == 0
-        assert link.measured_ms is not None
-        assert link.measured_ms < 5 * patience()
+        await until(lambda: primary.link("db2"), holds=lambda link: (link.measured_ms or math.inf) < 5)
         assert link.dropped == link.lost == 0
         for node in ("db1", "db2"):
             assert "NFQUEUE" not in pair.run(node, "iptables-nft", "-t", "mangle", "-S")
@@ -220,7 +219,7 @@ async def test_others_than_the_peer_are_not_delayed(pair: Pair) -> None:
                 )
                 client.recv(256)
                 times_ms.append((time.monotonic() - started_s) * 1000)
-        assert statistics.median(times_ms) < min(50 * patience(), 200)
+        assert statistics.median(times_ms) < 90, "each side would hold it for 100 ms"
         health = await primary.health()
         assert not health.packets.get("strangers")
         assert health.packets["packets"] > 0

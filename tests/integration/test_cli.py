@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from replexplorer.adapters.mysql import Address, ControlConnection
 from tests.documents import document
 from tests.integration.conftest import ids
 from tests.integration.shell import Shell
-from tests.waiting import patience, until_true
+from tests.waiting import until_true
 
 pytestmark = pytest.mark.docker
 
@@ -82,9 +83,15 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     assert shell.json("get", workers)[workers]["min"] == 1, "as this server takes it; others take 0"
     status = shell.status()
     assert status.protection.state == "protected"
-    # Never sooner than asked; how much later a full machine lets packets go is the benchmark's.
-    assert 24.5 <= (status.links[0].rtt_measured_ms or 0.0) < 50 * patience()
+    # Never sooner than asked; later while the machine is full.
+    assert (status.links[0].rtt_measured_ms or 0.0) >= 24.5
+    until_true(lambda: rtt_ms(shell) < 26.5, "no more than what was asked")
     assert shell.json("set", "semi_sync=on")["changed"] == []
+
+
+def rtt_ms(shell: Shell) -> float:
+    """The link's as it is measured now."""
+    return float(shell.status().links[0].rtt_measured_ms or math.inf)
 
 
 def errors(narration: str) -> list[str]:
@@ -269,7 +276,7 @@ def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell, docke
     status = shell.status()
     assert status.state == "up"
     assert (status.knobs["semi_sync"].effective, status.knobs["sync_binlog"].effective) == ("on", 0)
-    assert status.links[0].rtt_measured_ms == pytest.approx(10, abs=2 * patience())
+    until_true(lambda: rtt_ms(shell) == pytest.approx(10, abs=1), "the round trip as before")
 
 
 def test_doctor_names_what_the_link_is_made_of(shell: Shell) -> None:

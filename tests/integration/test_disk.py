@@ -23,7 +23,7 @@ from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, ids
 from tests.integration.sessions import attached
 from tests.turning import turn
-from tests.waiting import patience, until
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -103,7 +103,7 @@ async def test_clients_that_commit_together_share_the_delays(
     await asyncio.gather(*(commits_ms(live_stack, each) for _ in range(clients)))
     took_ms = (time.perf_counter() - began_s) * 1000
     assert (await primary.disk()).fsyncs["binlog"] - before < clients * each / 2
-    assert took_ms < clients * each * alone_ms / 3 * patience()
+    assert took_ms < clients * each * alone_ms / 3
 
 
 async def test_a_delay_that_falls_lets_a_waiting_commit_go(
@@ -120,7 +120,7 @@ async def test_a_delay_that_falls_lets_a_waiting_commit_go(
         began_s = time.monotonic()
         await primary.ask(SetDisk(delay_ms=0))
         await commit
-        assert time.monotonic() - began_s < patience()
+        assert time.monotonic() - began_s < 4
     finally:
         await commit
 
@@ -136,13 +136,17 @@ async def test_the_counts_are_the_servers_own(live_stack: LiveStack, primary: Br
             kind: int(await live_stack.value("db1", statement.format(file))) for kind, file in files.items()
         }
 
-    shim_before, server_before = (await primary.disk()).fsyncs, await counted()
+    async def both() -> tuple[dict[str, int], dict[str, int], float]:
+        began_s = time.monotonic()
+        return dict((await primary.disk()).fsyncs), await counted(), time.monotonic() - began_s
+
+    shim_before, server_before, one_s = await both()
     await commits_ms(live_stack, 300)
-    shim_after, server_after = (await primary.disk()).fsyncs, await counted()
+    shim_after, server_after, other_s = await both()
     for kind in ("redo", "binlog"):
         shim, server = shim_after[kind] - shim_before[kind], server_after[kind] - server_before[kind]
         # The two are not read at one time, and redo is synced once a second besides.
-        assert shim == pytest.approx(server, abs=4 * patience()), kind
+        assert shim == pytest.approx(server, abs=4 + one_s + other_s), kind
         assert shim >= 300
 
 
@@ -169,10 +173,15 @@ async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
     assert 0 < bare.probe.p50_ms <= bare.probe.p95_ms <= bare.probe.p99_ms
     slowed = await primary.ask(SetDisk(delay_ms=DELAY_MS))
     assert (slowed.delay_ms, slowed.attached, slowed.reason) == (DELAY_MS, True, None)
-    await commits_ms(live_stack, 10)
-    measured = await primary.disk()
-    assert measured.measured_ms is not None
-    assert DELAY_MS <= measured.measured_ms < 2 * DELAY_MS * patience()
+
+    async def paid_ms() -> float:
+        await commits_ms(live_stack, 10)
+        measured_ms = (await primary.disk()).measured_ms
+        assert measured_ms is not None
+        assert measured_ms >= DELAY_MS
+        return measured_ms
+
+    await until(paid_ms, "an fsync takes what was asked", holds=lambda ms: ms < 2 * DELAY_MS)
 
 
 async def test_a_server_that_was_killed_comes_back_with_the_delay(

@@ -71,10 +71,8 @@ async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> No
         await asyncio.sleep(3)
         assert not await has_row(live_stack, "db2", 1)
         lasted_s = time.monotonic() - began_s
-        healed_s = time.monotonic()
         await turn(session, "partition=none")
         await until(lambda: has_row(live_stack, "db2", 1), within_s=2 * lasted_s + 2)
-        assert time.monotonic() - healed_s < (2 * lasted_s + 2) * patience()
         assert not session.state.links["db2"].healing
 
 
