@@ -46,7 +46,8 @@ async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
         assert session.state.pairs["db2:db3"].rtt_asked_ms == 40
         assert effective(session, "delay_to_replica", "db2:db3") == 30
         status = await session.status()
-        assert [link.replica for link in status.links] == ["db2", "db3", "db2:db3"]
+        ends = [(link.replica, link.a, link.b) for link in status.links]
+        assert ends == [("db2", "db1", "db2"), ("db3", "db1", "db3"), ("db2:db3", "db2", "db3")]
         await turn(session, "partition@db2:db3=both")
         assert session.state.pairs["db2:db3"].partition == "both"
         assert session.state.links["db2"].partition == "none"

@@ -75,6 +75,7 @@ def test_five_seconds_are_merged() -> None:
             Part.ENGINE: 1.0, Part.OTHER: 0.1,
         }
     )  # fmt: skip
+    assert lookback(20).commit_ms == pytest.approx(9.0)
 
 
 def test_for_want_of_commits_it_reaches_further_back_but_not_without_end() -> None:

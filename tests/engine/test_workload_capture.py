@@ -100,6 +100,8 @@ async def test_what_came_between_two_looks_becomes_a_file() -> None:
     server = Server()
     captured = await capture(server, address=server.node, seconds=0.05)
     assert {key: count.times for key, count in captured.digests.items()} == {DigestKey("shop", SELECT): 50}
+    assert captured.seconds >= 0.05
+    assert captured.reading_s >= 0
     found = write_workload(captured)
     assert [(each.statements, each.boundaries) for each in found.transactions] == [((SELECT,), "seen")]
     assert found.workload

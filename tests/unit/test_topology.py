@@ -250,6 +250,9 @@ def test_a_lone_commit_of_a_group_waits_for_a_majority_and_then_for_the_farthest
     assert operating_point_of(values, others, system=GALERA).rtt_ms == 80
     assert not operating_point_of(values, others).semi_sync
     assert operating_point_of(values, others).rtt_ms == bound_rtt_ms(values, others) == 20
+    both: dict[KnobName, Value | None] = {**values, KnobName("semi_sync_replicas", SOURCE): 2}
+    assert bound_rtt_ms(both, others) == 80
+    assert bound_rtt_ms({**both, KnobName("partition", "db3"): "both"}, others) == 20
     cut = {**values, KnobName("partition", "db2"): "both", KnobName("partition", "db3"): "both"}
     assert "1 other node must have it" in str(unacknowledged(cut, others, GROUP))
     assert unacknowledged(values, others, GROUP) is None
