@@ -69,6 +69,7 @@ async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknow
     assert isinstance(seen.source_lost, Loss)
     assert seen.source_lost.age_ms is not None
     assert seen.source_lost.age_ms > 100
+    assert seen.source_lost.low > 500, "the replica was asked after the source had executed them"
     world.crash("db2")
     seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Unknown))
     assert isinstance(seen.source_lost, Unknown)
