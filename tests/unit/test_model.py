@@ -18,6 +18,7 @@ from replexplorer.core.model.fit import PARTS, CellCheck, checks, cross_validate
 from replexplorer.core.model.fitted import (
     Calibration,
     CalibrationRun,
+    CostTerm,
     LocalCost,
     OperatingPoint,
     Validation,
@@ -204,6 +205,10 @@ def test_a_group_waits_for_the_one_before_it() -> None:
         (0.0, 0.0, 64): 0.0,
     }
     assert {each: behind_ms(*each) for each in wait_ms} == pytest.approx(wait_ms)
+    twice = replace(FAR, clients=16, rtt_ms=0.0, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=20.0)
+    terms = solve(replace(twice, group_delay_ms=5.0), CALIBRATION, LocalCost(0.1, 0.3)).terms
+    assert terms[CostTerm.REDO] == pytest.approx(20.2), "the binlog is the slower one, with its group's delay"
+    assert terms[CostTerm.BINLOG] > 25
 
 
 @pytest.mark.parametrize(("rtt_ms", "added_ms"), [(0.25, 18.55), (10.0, 8.8), (40.0, 0.0)])
