@@ -9,20 +9,19 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
-from replexplorer.cli import entry, machine, main
+from replexplorer.cli import entry, machine
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import (
     MissingPiece,
-    ReplexplorerError,
     ServerRefused,
     ServerUnreachable,
     StackUnavailable,
     UsageError,
 )
+from tests.unit.conftest import Run
 from tests.unit.test_question import Screen
 
 
@@ -39,50 +38,33 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "word"),
+    "error",
     [
-        (UsageError("no", "do this"), 2, "usage"),
-        (MissingPiece("no Docker", "start it"), 3, "missing"),
-        (StackUnavailable("no stack", "replexplorer up"), 4, "stack"),
-        (ServerUnreachable("gone"), 4, "unreachable"),
-        (ServerRefused(1290, "read only", "look"), 5, "refused"),
-        (RuntimeError("a\nb"), 1, "error"),
-        (PermissionError(13, "Permission denied", "/etc/x"), 3, "missing"),
-        (KeyboardInterrupt(), 130, "interrupted"),
+        UsageError("no", "do this"),
+        MissingPiece("no Docker", "start it"),
+        StackUnavailable("no stack", "replexplorer up"),
+        ServerUnreachable("gone"),
+        ServerRefused(1290, "read only", "look"),
+        RuntimeError("a\nb"),
+        PermissionError(13, "Permission denied", "/etc/x"),
+        KeyboardInterrupt(),
     ],
+    ids=lambda error: type(error).__name__,
 )
 def test_an_error_is_one_line_and_one_document(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: BaseException,
-    code: int,
-    word: str,
+    monkeypatch: pytest.MonkeyPatch, run: Run, error: BaseException, snapshot: object
 ) -> None:
     failing(monkeypatch, error)
-    assert main(["config"]) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("replexplorer: ")
-    assert main(["config", "--json"]) == code
-    out, err = capsys.readouterr()
-    document = json.loads(out)["error"]
-    assert document["code"] == word
-    assert set(document) == {"code", "message", "hint"}
-    assert "Traceback" not in err
-    if isinstance(error, ReplexplorerError):
-        assert (document["message"], document["hint"]) == (error.message, error.hint)
+    assert (run("config"), run("config", "--json")) == snapshot
 
 
-def test_a_traceback_is_only_for_those_who_ask(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_traceback_is_only_for_those_who_ask(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     failing(monkeypatch, RuntimeError("inside"))
-    assert main(["config", "-v"]) == 1
-    assert "Traceback" in capsys.readouterr().err
+    asked = run("config", "-v")
     monkeypatch.setenv("REPLEXPLORER_DEBUG", "1")
-    assert main(["config"]) == 1
-    assert "Traceback" in capsys.readouterr().err
+    for code, _, err in (asked, run("config")):
+        assert code == 1
+        assert "Traceback" in err
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
@@ -96,33 +78,27 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert run.returncode == 141
 
 
-STDOUT_IS_FULL = [(["config"], 4), (["config", "--json"], 4), (["frob", "--json"], 2)]
-
-
-@pytest.mark.parametrize(("words", "code"), STDOUT_IS_FULL)
+@pytest.mark.parametrize(("words", "code"), [("config", 4), ("config --json", 4), ("frob --json", 2)])
 def test_a_stdout_that_takes_nothing_is_one_line(
-    words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str, code: int, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert main(words) == code
+        ended, _, err = run(*words.split())
+        assert ended == code
         with suppress(OSError):
             full.close()
-    err = capsys.readouterr().err
     assert err.startswith("replexplorer: ")
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
-def test_a_closed_stream_is_no_error(
-    closed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_closed_stream_is_no_error(closed: str, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.setattr(sys, closed, None)  # as the interpreter has it then
-    assert main(["config"]) == 0
+    code, out, err = run("config")
     if (nowhere := getattr(sys, closed)) is not None:
         nowhere.close()
-    out, err = capsys.readouterr()
-    assert err == ""
+    assert (code, err) == (0, "")
     assert ("theme" in out) is (closed != "stdout")
 
 
@@ -131,26 +107,23 @@ def test_nor_are_all_of_them() -> None:
     assert subprocess.run(["/bin/sh", "-c", command], timeout=60).returncode == 0
 
 
-def test_a_stdout_without_our_letters_gets_question_marks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stdout_without_our_letters_gets_question_marks(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    assert main(["keys"]) == 0
+    assert run("keys") == (0, "", "")
     sys.stdout.flush()
-    assert capsys.readouterr().err == ""
     assert b"? k" in written.getvalue()
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "replexplorer", "…"], env=environment, capture_output=True, timeout=60
     )
-    assert run.returncode == 2
-    assert run.stderr.startswith(b"replexplorer: unknown verb '?'")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(b"replexplorer: unknown verb '?'")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_verb_after_it_has_cleaned_up(
-    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     """With one document where JSON was promised."""
     cleaned = []
@@ -168,11 +141,11 @@ def test_a_signal_ends_a_verb_after_it_has_cleaned_up(
 
     try:
         monkeypatch.setattr(machine, "config", lambda call: verb())
-        assert main(["config", "--json"]) == 128 + number
+        code, out, _ = run("config", "--json")
     finally:
         signal.signal(number, before)
-    assert cleaned == [True]
-    assert json.loads(capsys.readouterr().out)["error"]["message"] == f"ended by {number.name}"
+    assert (code, cleaned) == (128 + number, [True])
+    assert json.loads(out)["error"]["message"] == f"ended by {number.name}"
 
 
 def test_progress_is_one_line_on_a_terminal_and_gone_before_anything_else() -> None:
@@ -201,30 +174,27 @@ def test_narration_survives_a_closed_stderr() -> None:
     assert out.getvalue() == "kept\n"
 
 
-def test_a_document_is_all_that_stdout_gets(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        ["schema"],
-        ["themes", "--json"],
-        ["keys", "--json"],
-        ["config", "--json"],
-        ["scene", "list", "--json"],
-    ):
-        assert main(words) == 0
-        document: Any = json.loads(capsys.readouterr().out)
-        assert document
+@pytest.mark.parametrize(
+    "words", ["schema", "themes --json", "keys --json", "config --json", "scene list --json"]
+)
+def test_a_document_is_all_that_stdout_gets(words: str, run: Run) -> None:
+    code, out, _ = run(*words.split())
+    assert code == 0
+    assert json.loads(out)
 
 
 @pytest.mark.parametrize("verb", ["lab", "drill"])
-def test_a_list_that_is_piped_fits_80_columns(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, "list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
+def test_a_list_that_is_piped_fits_80_columns(verb: str, run: Run) -> None:
+    code, out, _ = run(verb, "list")
+    lines = out.splitlines()
+    assert (code, max(map(len, lines)) <= 80) == (0, True)
     assert len(lines) > 10
 
 
 def test_a_server_that_is_not_there_is_unreachable_by_its_address(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.setenv("MYSQL_PWD", "x")
-    assert main(["workload", "capture", "mysql://ada@127.0.0.1:1", "--for", "1s"]) == 4
-    assert capsys.readouterr().err.startswith("replexplorer: no MySQL server answers at 127.0.0.1:1")
+    code, _, err = run("workload", "capture", "mysql://ada@127.0.0.1:1", "--for", "1s")
+    assert code == 4
+    assert err.startswith("replexplorer: no MySQL server answers at 127.0.0.1:1")
