@@ -86,53 +86,28 @@ def test_without_docker_everything_else_is_still_told(examined: Examined) -> Non
     assert {"terminal", "glyphs", "state path"} <= set(checks)
 
 
-@pytest.mark.parametrize(
-    ("registry", "maker", "state"),
-    [(True, None, "ok"), (False, "/usr/bin/mmdebstrap", "ok"), (False, None, "missing")],
-)
+@pytest.mark.parametrize(("registry", "maker"), [(True, None), (False, "/usr/bin/mmdebstrap"), (False, None)])
 def test_images_need_a_registry_or_the_tool_that_makes_their_base(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, registry: bool, maker: str | None, state: str
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, registry: bool, maker: str | None, snapshot: object
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: maker)
-    images = examined(Daemon(registry=registry))["images"]
-    assert (images.state, images.packages) == (state, ["mmdebstrap"] if state == "missing" else [])
+    assert examined(Daemon(registry=registry))["images"] == snapshot
 
 
-@pytest.mark.parametrize(
-    ("built_with", "told"),
-    [(None, "versions unknown"), ("python3 3.14.2-1, iptables 1.8.11-2",) * 2],
-)
+@pytest.mark.parametrize("built_with", [None, "python3 3.14.2-1, iptables 1.8.11-2"])
 def test_images_are_told_with_the_versions_that_the_archive_gave(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, built_with: str | None, told: str
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, built_with: str | None, snapshot: object
 ) -> None:
     monkeypatch.setattr(Absent, "present", True)
     monkeypatch.setattr(Absent, "built_with", built_with)
-    assert examined(Daemon())["images"].detail == f"built: replexplorer/sidecar:x ({told})"
-
-
-MYSQL, GALERA = "built: replexplorer/mysql:a (mysql 9.7.4)", "built: replexplorer/galera:d (galera 26.4)"
-NOT_BUILT = "not built yet: the first stack of it does that"
+    assert examined(Daemon())["images"] == snapshot
 
 
 @pytest.mark.parametrize(
-    ("configured", "own", "others"),
-    [
-        ({}, f"{MYSQL}; ", {"MariaDB image": NOT_BUILT, "Galera image": GALERA}),
-        ({"flavor": "mariadb"}, "not built yet", {"MySQL image": MYSQL, "Galera image": GALERA}),
-        ({"system": "galera"}, f"{GALERA}; ", {"MySQL image": MYSQL, "MariaDB image": NOT_BUILT}),
-        (
-            {"image": "mysql:8.4"},
-            "built: replexplorer/sidecar:c (python3 3.14)",
-            {"MySQL image": MYSQL, "MariaDB image": NOT_BUILT, "Galera image": GALERA},
-        ),
-    ],
+    "configured", [{}, {"flavor": "mariadb"}, {"system": "galera"}, {"image": "mysql:8.4"}]
 )
 def test_images_of_other_servers_are_named_with_their_state(
-    monkeypatch: pytest.MonkeyPatch,
-    examined: Examined,
-    configured: dict[str, Any],
-    own: str,
-    others: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, configured: dict[str, Any], snapshot: object
 ) -> None:
     made = [
         ImageState("mysqld", "MySQL", "replexplorer/mysql:a", True, "mysql 9.7.4"),
@@ -141,63 +116,48 @@ def test_images_of_other_servers_are_named_with_their_state(
         ImageState("sidecar", "sidecar", "replexplorer/sidecar:c", True, "python3 3.14"),
     ]
     monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: made)
-    checks = examined(Daemon(), **configured)
-    assert checks["images"].detail.startswith(own)
-    assert {name: each.detail for name, each in checks.items() if name.endswith(" image")} == others
+    checks = examined(Daemon(registry=True), **configured)
+    assert {name: each.detail for name, each in checks.items() if "image" in name} == snapshot
 
 
-@pytest.mark.parametrize(("free_gb", "state"), [(1, "missing"), (4, "warning"), (90, "ok")])
+@pytest.mark.parametrize("free_gb", [1, 4, 90])
 def test_a_full_disk_and_a_scarce_one(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, free_gb: int, state: str
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, free_gb: int, snapshot: object
 ) -> None:
     usage = shutil._ntuple_diskusage(100 << 30, 0, free_gb << 30)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert examined(Daemon(registry=True, DockerRootDir="/"))["disk"].state == state
+    assert examined(Daemon(registry=True, DockerRootDir="/"))["disk"] == snapshot
 
 
 @pytest.mark.parametrize(
-    ("backend", "reason", "state", "detail", "remedy"),
-    [
-        (
-            "nfqueue", "kernel has no netem: unknown kind", "ok",
-            "nfqueue: kernel has no netem: unknown kind", "linux-modules-extra",
-        ),
-        (
-            None, "no NET_ADMIN: not permitted", "warning",
-            "packets cannot be shaped here: no NET_ADMIN: not permitted", "None",
-        ),
-    ],
-)  # fmt: skip
+    ("backend", "reason"),
+    [("nfqueue", "kernel has no netem: unknown kind"), (None, "no NET_ADMIN: not permitted")],
+)
 def test_the_link_is_what_the_agent_says(
-    examined: Examined, backend: str | None, reason: str, state: str, detail: str, remedy: str
+    examined: Examined, backend: str | None, reason: str, snapshot: object
 ) -> None:
     found = LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
-    link = examined(Daemon(registry=True, OperatingSystem="Ubuntu 24.04"), found)["link"]
-    assert (link.state, link.detail) == (state, detail)
-    assert remedy in str(link.remedy)
+    assert examined(Daemon(registry=True, OperatingSystem="Ubuntu 24.04"), found)["link"] == snapshot
 
 
 @pytest.mark.parametrize(
-    ("info", "remedy"),
+    ("system", "kernel"),
     [
-        ({"OperatingSystem": "Docker Desktop", "KernelVersion": "6.10.14-linuxkit"}, "Docker Desktop's"),
-        ({"OperatingSystem": "Docker Desktop", "KernelVersion": "5.15-microsoft-standard-WSL2"}, "modprobe"),
-        ({"OperatingSystem": "Fedora Linux 40"}, "kernel-modules-extra"),
-        ({"OperatingSystem": "Debian GNU/Linux 12"}, "modprobe sch_netem"),
+        ("Docker Desktop", "6.10.14-linuxkit"),
+        ("Docker Desktop", "5.15-microsoft-standard-WSL2"),
+        ("Fedora Linux 40", ""),
+        ("Debian GNU/Linux 12", ""),
     ],
 )
-def test_a_kernel_without_netem_has_a_remedy_for_its_kind(info: dict[str, str], remedy: str) -> None:
-    assert remedy in doctor._netem_remedy(info)
+def test_a_kernel_without_netem_has_a_remedy_for_its_kind(system: str, kernel: str, snapshot: object) -> None:
+    assert doctor._netem_remedy({"OperatingSystem": system, "KernelVersion": kernel}) == snapshot
 
 
-@pytest.mark.parametrize(
-    ("info", "state"),
-    [({"OSType": "windows"}, "missing"), ({"SecurityOptions": ["name=rootless"]}, "warning")],
-)
+@pytest.mark.parametrize("info", [{"OSType": "windows"}, {"SecurityOptions": ["name=rootless"]}])
 def test_docker_for_other_containers_and_a_rootless_one(
-    examined: Examined, info: dict[str, Any], state: str
+    examined: Examined, info: dict[str, Any], snapshot: object
 ) -> None:
-    assert examined(Daemon(registry=True, **info))["docker"].state == state
+    assert examined(Daemon(registry=True, **info))["docker"] == snapshot
 
 
 def test_the_state_path_alone_must_be_writable_and_has_a_remedy(
