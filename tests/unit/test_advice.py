@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replexplorer.core.knobs.names import KnobName, Value, defaults, parse_name
-from replexplorer.core.model.advice import Advised, Goal, GoalFigure, Verdict, advise, read_goals
+from replexplorer.core.model.advice import Advised, GoalFigure, Verdict, advise, read_goals
 from replexplorer.formats.calibration import shipped_calibration
 from tests.amount import examples
 from tests.known import known, refused
@@ -42,33 +42,19 @@ def settings_of(found: Mapping[KnobName, Value]) -> dict[str, Value]:
     return {str(name): value for name, value in found.items()}
 
 
-@pytest.mark.parametrize(
-    ("text", "goals"),
-    [
-        ("p99 < 20ms", [Goal(GoalFigure.P99, "<", 20.0, "ms", "p99")]),
-        (
-            "p99 < 20ms, rpo = 0",
-            [
-                Goal(GoalFigure.P99, "<", 20.0, "ms", "p99"),
-                Goal(GoalFigure.SOURCE_LOST, "=", 0.0, "commits", "rpo"),
-            ],
-        ),
-        ("MEAN <= 0.5s", [Goal(GoalFigure.MEAN, "<=", 500.0, "ms", "mean")]),
-        ("p50<250us", [Goal(GoalFigure.P50, "<", 0.25, "ms", "p50")]),
-        ("tps >= 500", [Goal(GoalFigure.TPS, ">=", 500.0, "tps", "tps")]),
-        ("power_cut<=1s", [Goal(GoalFigure.POWER_CUT, "<=", 1.0, "s", "power_cut")]),
-        ("rpo <= 100 commits", [Goal(GoalFigure.SOURCE_LOST, "<=", 100.0, "commits", "rpo")]),
-        (
-            "tps>10 and rpo==0",
-            [
-                Goal(GoalFigure.TPS, ">", 10.0, "tps", "tps"),
-                Goal(GoalFigure.SOURCE_LOST, "=", 0.0, "commits", "rpo"),
-            ],
-        ),
-    ],
-)
-def test_goals_are_read(text: str, goals: list[Goal]) -> None:
-    assert list(read_goals(text)) == goals
+GOALS = """\
+p99 < 20ms
+p99 < 20ms, rpo = 0
+MEAN <= 0.5s
+p50<250us
+tps >= 500
+power_cut<=1s
+rpo <= 100 commits
+tps>10 and rpo==0"""
+
+
+def test_goals_are_read(snapshot: object) -> None:
+    assert {text: read_goals(text) for text in GOALS.splitlines()} == snapshot
 
 
 MISTAKES = """\

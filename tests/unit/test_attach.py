@@ -125,25 +125,20 @@ def test_what_is_a_read_has_none_of_what_a_server_takes_for_code(text: str) -> N
         assert not re.search(r"[;#\\'\"`]|/\*|--|:=|\b(INTO|FOR)\b", code)
 
 
-@pytest.mark.parametrize(
-    ("statement", "setting"),
-    [
-        ("SET GLOBAL rpl_semi_sync_source_enabled = ON", ("rpl_semi_sync_source_enabled", "ON")),
-        ("SET GLOBAL binlog_row_image = 'FULL'", ("binlog_row_image", "FULL")),
-        ("SET GLOBAL x = -1.5", ("x", "-1.5")),
-        ("SET SESSION sync_binlog = 0", None),
-        ("SET GLOBAL a = 1, b = 2", None),
-        ("SET PERSIST sync_binlog = 0", None),
-        ("SET GLOBAL sync_binlog = 0; DROP TABLE t", None),
-        ("SET GLOBAL clone_valid_donor_list = 'a:1'", None),
-        ("SET GLOBAL x = @@y", None),
-    ],
-)
-def test_a_statement_that_sets_one_variable_is_understood_and_no_other(
-    statement: str, setting: tuple[str, str] | None
-) -> None:
-    found = setting_of(statement)
-    assert (found and (found.variable, found.value)) == setting
+SETS = """\
+SET GLOBAL rpl_semi_sync_source_enabled = ON
+SET GLOBAL binlog_row_image = 'FULL'
+SET GLOBAL x = -1.5
+SET SESSION sync_binlog = 0
+SET GLOBAL a = 1, b = 2
+SET PERSIST sync_binlog = 0
+SET GLOBAL sync_binlog = 0; DROP TABLE t
+SET GLOBAL clone_valid_donor_list = 'a:1'
+SET GLOBAL x = @@y"""
+
+
+def test_a_statement_that_sets_one_variable_is_understood_and_no_other(snapshot: object) -> None:
+    assert {statement: setting_of(statement) for statement in SETS.splitlines()} == snapshot
 
 
 def test_a_value_is_written_as_it_was_read() -> None:
@@ -236,17 +231,15 @@ def test_a_broken_journal_is_named(tmp_path: Path, content: str) -> None:
 # -- addresses, option files, passwords
 
 
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
-        ("mysql://dba@db.example.com:3307", ServerUrl("db.example.com", 3307, "dba")),
-        ("mariadb://db", ServerUrl("db")),
-        ("db:3310", ServerUrl("db", 3310)),
-        ("mysql://a%40b@[::1]:1/shop", ServerUrl("::1", 1, "a@b")),
-    ],
-)
-def test_an_address_is_read(text: str, url: ServerUrl) -> None:
-    assert parse_server_url(text) == url
+ADDRESSES = """\
+mysql://dba@db.example.com:3307
+mariadb://db
+db:3310
+mysql://a%40b@[::1]:1/shop"""
+
+
+def test_an_address_is_read(snapshot: object) -> None:
+    assert {text: parse_server_url(text) for text in ADDRESSES.splitlines()} == snapshot
 
 
 NO_ADDRESSES = """\

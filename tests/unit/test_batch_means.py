@@ -22,14 +22,6 @@ def autoregressive(source: random.Random, count: int, phi: float) -> list[float]
     return values
 
 
-def test_ten_batches_of_the_least_length() -> None:
-    readings = autoregressive(random.Random(1), 200, 0.0)
-    for least_s, count in ((1.0, 10), (4.0, 40)):
-        assert spread_of(readings[: count - 1], 1.0, least_s) is None
-        assert spread_of(readings[:count], 1.0, least_s) is not None
-    assert spread_of([], 1.0, 1.0) is None
-
-
 @pytest.mark.parametrize("constant", [0.0, 1 / 3, 100.1, 15_000.7])
 def test_equal_readings_have_no_variance(constant: float) -> None:
     """And no correlation: what rounding leaves of it would say that there are no independent batches."""
