@@ -417,24 +417,23 @@ def test_how_a_node_stands_to_its_group(change: dict[str, object], belongs: Belo
     assert (found.belongs, found.state) == (belongs, change.get("state", "ONLINE") or "OFFLINE")
 
 
-@pytest.mark.parametrize(
-    ("state", "status", "connected", "belongs"),
-    [
-        ("Donor/Desynced", "Primary", "ON", Belonging.MEMBER),
-        ("Joined", "Primary", "ON", Belonging.JOINING),
-        ("Joining: receiving State Transfer", "Primary", "ON", Belonging.JOINING),
-        ("Initialized", "non-Primary", "ON", Belonging.CUT_OFF),
-        ("Initialized", "Disconnected", "OFF", Belonging.OUTSIDE),
-        ("", "", "", Belonging.OUTSIDE),
-    ],
-)
-def test_how_a_node_stands_to_its_cluster(
-    state: str, status: str, connected: str, belongs: Belonging
-) -> None:
-    said = zip(
-        ("local_state_comment", "cluster_status", "connected"), (state, status, connected), strict=True
-    )
-    assert belonging(IN_CLUSTER, rows({f"wsrep_{name}": value for name, value in said})).belongs is belongs
+STATES = """\
+Donor/Desynced | Primary | ON | member
+Joined | Primary | ON | joining
+Joining: receiving State Transfer | Primary | ON | joining
+Initialized | non-Primary | ON | cut off
+Initialized | Disconnected | OFF | outside
+ | | | outside"""
+"""What a member of a cluster says of its own state, the cluster's and its connection, and what it is then."""
+
+
+@pytest.mark.parametrize("line", STATES.splitlines())
+def test_how_a_node_stands_to_its_cluster(line: str) -> None:
+    state, status, connected, belongs = map(str.strip, line.split("|"))
+    said = {
+        "wsrep_local_state_comment": state, "wsrep_cluster_status": status, "wsrep_connected": connected,
+    }  # fmt: skip
+    assert belonging(IN_CLUSTER, rows(said)).belongs.value == belongs
 
 
 def test_a_commit_waits_for_all_others_of_the_cluster() -> None:
