@@ -206,8 +206,11 @@ def running(server: Server) -> Iterator[Server]:
         server.close()
 
 
+Start = Callable[..., Server]
+
+
 @pytest.fixture
-def start(built: Path, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def start(built: Path, tmp_path: Path) -> Iterator[Start]:
     """Start the program with the shim and a page of the test's own."""
     with ExitStack() as stack:
 
@@ -215,6 +218,12 @@ def start(built: Path, tmp_path: Path) -> Iterator[Callable[..., Server]]:
             return stack.enter_context(running(Server(program, built / "fsyncshim.so", page)))
 
         yield started
+
+
+@pytest.fixture
+def server(start: Start) -> Server:
+    """One that runs already."""
+    return start()
 
 
 def test_it_needs_one_name_of_the_c_library_in_any_version(built: Path) -> None:
@@ -237,8 +246,8 @@ KINDS = {
 }
 
 
-def test_the_kind_is_in_the_name(start: Callable[..., Server], tmp_path: Path) -> None:
-    server, expected = start(), dict[str, int]()
+def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
+    expected = dict[str, int]()
     for kind, names in KINDS.items():
         for name in names:
             file = tmp_path / name
@@ -250,8 +259,7 @@ def test_the_kind_is_in_the_name(start: Callable[..., Server], tmp_path: Path) -
         assert server.ns(page_of.DELAYED_NS, kind) == 0
 
 
-def test_directories_duplicates_and_removed_files(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
+def test_directories_duplicates_and_removed_files(server: Server, tmp_path: Path) -> None:
     server.tell("directory", tmp_path / "binlog.000001")
     assert server.counts() == {"directory": 1}
     server.tell("dup", tmp_path / "binlog.000002")
@@ -260,8 +268,7 @@ def test_directories_duplicates_and_removed_files(start: Callable[..., Server], 
     assert server.counts() == {"directory": 1, "binlog": 2, "relay": 1}
 
 
-def test_a_reused_inode_is_another_file(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
+def test_a_reused_inode_is_another_file(server: Server, tmp_path: Path) -> None:
     for number in range(40):
         name = f"binlog.{number:06}" if number % 2 else f"t{number}.ibd"
         server.tell("sync", tmp_path / name)
@@ -278,28 +285,25 @@ def grown_up(*files: Path) -> None:
         time.sleep(0.05)
 
 
-def test_a_file_is_remembered_whatever_its_name_becomes(start: Callable[..., Server], tmp_path: Path) -> None:
+def test_a_file_is_remembered_whatever_its_name_becomes(server: Server, tmp_path: Path) -> None:
     first, second = tmp_path / "binlog.000001", tmp_path / "t.ibd"
     grown_up(first)
-    server = start()
     server.tell("sync", first)
     first.rename(second)
     server.tell("sync", second)
     assert server.counts() == {"binlog": 2}
 
 
-def test_more_files_than_it_remembers(start: Callable[..., Server], tmp_path: Path) -> None:
+def test_more_files_than_it_remembers(server: Server, tmp_path: Path) -> None:
     files = [tmp_path / (f"binlog.{n:06}" if n % 3 else f"t{n}.ibd") for n in range(1500)]
     grown_up(*files)
-    server = start()
     for _ in range(2):
         for file in files:
             server.tell("sync", file)
     assert server.counts() == {"binlog": 2000, "data": 1000}
 
 
-def test_threads_are_all_counted(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
+def test_threads_are_all_counted(server: Server, tmp_path: Path) -> None:
     server.tell("threads", tmp_path / "relay.000001", 1000)
     grown_up(tmp_path / "binlog.000001")
     server.tell("threads", tmp_path / "binlog.000001", 1000)
@@ -307,9 +311,8 @@ def test_threads_are_all_counted(start: Callable[..., Server], tmp_path: Path) -
 
 
 def test_errors_of_the_real_call_are_passed_on_and_not_counted(
-    start: Callable[..., Server], built: Path, tmp_path: Path
+    server: Server, built: Path, tmp_path: Path
 ) -> None:
-    server = start()
     server.ask(2000)
     with running(Server(built / "mysqld", None, tmp_path / "none")) as plain:
         said = [s.tell("errors", tmp_path / "binlog.000001").split() for s in (server, plain)]
@@ -319,8 +322,7 @@ def test_errors_of_the_real_call_are_passed_on_and_not_counted(
 
 
 @pytest.mark.parametrize("delay_ms", [0.1, 3, 20])
-def test_the_delay_is_added_to_each(start: Callable[..., Server], tmp_path: Path, delay_ms: float) -> None:
-    server = start()
+def test_the_delay_is_added_to_each(server: Server, tmp_path: Path, delay_ms: float) -> None:
     server.ask(delay_ms, "binlog")
     took_ms = server.ms("sync", tmp_path / "binlog.000001", 20)
     delayed_ms = server.ns(page_of.DELAYED_NS, "binlog") / 1e6
@@ -331,15 +333,13 @@ def test_the_delay_is_added_to_each(start: Callable[..., Server], tmp_path: Path
     assert server.ns(page_of.DELAYED_NS, "relay") == 0
 
 
-def test_waiting_in_parallel_costs_one_delay(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
+def test_waiting_in_parallel_costs_one_delay(server: Server, tmp_path: Path) -> None:
     server.ask(100)
     took_ms = server.ms("threads", tmp_path / "binlog.000001", 3)
     assert 300 <= took_ms < 16 * 300 / 2
 
 
-def test_a_delay_that_falls_lets_go_who_waits(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
+def test_a_delay_that_falls_lets_go_who_waits(server: Server, tmp_path: Path) -> None:
     server.ask(30_000)
     with ThreadPoolExecutor(1) as pool:
         took = pool.submit(server.ms, "sync", tmp_path / "binlog.000001")
@@ -351,8 +351,7 @@ def test_a_delay_that_falls_lets_go_who_waits(start: Callable[..., Server], tmp_
     assert server.counts() == {"binlog": 1}
 
 
-def test_a_delay_that_rises_holds_only_later_ones(start: Callable[..., Server], tmp_path: Path) -> None:
-    server = start()
+def test_a_delay_that_rises_holds_only_later_ones(server: Server, tmp_path: Path) -> None:
     server.ask(500)
     with ThreadPoolExecutor(1) as pool:
         took = pool.submit(server.ms, "sync", tmp_path / "binlog.000001")
@@ -364,7 +363,7 @@ def test_a_delay_that_rises_holds_only_later_ones(start: Callable[..., Server], 
 
 
 def test_the_page_outlives_the_server_and_is_open_to_the_agent(
-    start: Callable[..., Server], built: Path, tmp_path: Path
+    start: Start, built: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "disk.page"
     with running(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
@@ -383,9 +382,7 @@ def attaches(page: Path) -> int:
     return int(struct.unpack_from("=Q", page.read_bytes(), 24)[0])
 
 
-def test_a_second_server_stays_out_until_the_first_is_gone(
-    start: Callable[..., Server], built: Path, tmp_path: Path
-) -> None:
+def test_a_second_server_stays_out_until_the_first_is_gone(start: Start, built: Path, tmp_path: Path) -> None:
     page = tmp_path / "disk.page"
     with running(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
         second = start()
@@ -401,9 +398,7 @@ def test_a_second_server_stays_out_until_the_first_is_gone(
 
 
 @pytest.mark.parametrize("name", ["mysql", "mysqld-debug", "notmysqld"])
-def test_other_programs_are_left_alone(
-    start: Callable[..., Server], built: Path, tmp_path: Path, name: str
-) -> None:
+def test_other_programs_are_left_alone(start: Start, built: Path, tmp_path: Path, name: str) -> None:
     program = Path(shutil.copy(built / "mysqld", tmp_path / name))
     server = start(program)
     server.tell("sync", tmp_path / "binlog.000001")
@@ -421,9 +416,7 @@ def test_other_programs_are_left_alone(
         struct.pack("=3Q", page_of.MAGIC, page_of.VERSION, 4096) + b"\7" * 8168,
     ],
 )
-def test_a_page_of_another_layout_is_made_anew(
-    start: Callable[..., Server], tmp_path: Path, content: bytes
-) -> None:
+def test_a_page_of_another_layout_is_made_anew(start: Start, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "disk.page").write_bytes(content)
     server = start()
     server.tell("sync", tmp_path / "binlog.000001")
@@ -432,9 +425,7 @@ def test_a_page_of_another_layout_is_made_anew(
 
 
 @pytest.mark.parametrize("what", ["directory", "link", "pipe", "nowhere"])
-def test_without_a_page_the_server_runs_all_the_same(
-    start: Callable[..., Server], tmp_path: Path, what: str
-) -> None:
+def test_without_a_page_the_server_runs_all_the_same(start: Start, tmp_path: Path, what: str) -> None:
     page = tmp_path / "deeper" / "disk.page"
     if what != "nowhere":
         page.parent.mkdir()
