@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
+from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import make_tick
-from tests.ui.driving import Bench, bench
+from tests.ui.driving import Bench, bench, page
 from tests.ui.test_replay import playing
 from tests.ui.test_spectator import Watched
 from tests.ui.walk import REPLICAS, SIZES, STACK, THEMES, Seen, calm, seen_of, troubled, walk
@@ -85,17 +86,20 @@ async def test_no_widget_moves_whatever_the_figures_are(size: tuple[int, int]) -
 
 
 @EVERY_SIZE
-@pytest.mark.parametrize("rtt_ms", [0.5, 85.0, 300.0, 1250.0])
-async def test_what_is_in_effect_stands_in_one_column(size: tuple[int, int], rtt_ms: float) -> None:
+async def test_what_is_in_effect_stands_in_one_column(
+    size: tuple[int, int], snapshot: SnapshotAssertion
+) -> None:
     """Whatever is measured beside it, and whichever knob is selected."""
-    async with bench(make_tick(1.0, rtt=(rtt_ms, rtt_ms + 0.4), replicas=REPLICAS), size=size) as app:
+    ticks = [
+        make_tick(1.0 + at, rtt=(rtt_ms, rtt_ms + 0.4), replicas=REPLICAS)
+        for at, rtt_ms in enumerate((0.5, 85.0, 300.0, 1250.0))
+    ]
+    panel, pages = "#drawer" if size == SIZES[0] else "#knobs", list[str]()
+    async with bench(ticks[0], size=size) as app:
         if size == SIZES[0]:
             await app.press("enter")
             await app.until(lambda: bool(app.rows("#drawer")), "the drawer")
-        rows = app.rows("#drawer" if size == SIZES[0] else "#knobs")
-        column = next(row.index("in effect") for row in rows if "in effect" in row)
-        shown = [row for row in rows if " rtt db" in row]
-        assert len(shown) == REPLICAS
-        for row in shown:
-            assert row[column - 1] == " " != row[column], row
-            assert row[column:].split()[0] == f"{rtt_ms:g}", row
+        for tick in ticks:
+            await app.play(tick)
+            pages += [row for row in app.rows(panel) if "in effect" in row or " rtt db" in row]
+        assert page(pages) == snapshot
