@@ -31,7 +31,6 @@ from tests.turning import turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
 BUSY = "machine at 97 % of its CPU, which source, replicas and load share"
-REQUESTED = {"sync_binlog": 100, "rtt@db2": 5.0, "clients": 3}
 
 
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:

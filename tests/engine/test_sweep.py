@@ -21,7 +21,6 @@ from tests.fakes.world import World, tasks_left
 from tests.turning import sweep, turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
-REQUESTED = {"sync_binlog": 100, "rtt@db2": 5.0, "clients": 3, "semi_sync": "on"}
 TICK_S = 0.1
 SPEC = ("rtt=0,20", "clients=1,8")
 

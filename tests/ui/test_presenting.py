@@ -15,7 +15,7 @@ from replexplorer.ui.words.runs import wrapped
 from tests.fakes.facade import FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, bench, page
 
-SEMI_SYNC, RTT = KnobName("semi_sync", "primary"), KnobName("rtt", "db2")
+SEMI_SYNC = KnobName("semi_sync", "primary")
 SIZES = ((80, 24), (120, 36), (200, 60))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.fault import Fault
@@ -28,14 +29,13 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Belonging, Role
 from replexplorer.ui.widgets.topology import group_line
 from tests.fakes.facade import WALL_S, altered, change_event, down, explained, make_tick
-from tests.ui.driving import bench
+from tests.ui.driving import bench, page
 
 GAP = " .. "
 """Anything may stand there."""
 SIZES = {"X": (300, 45), "L": (200, 45), "W": (160, 45), "N": (120, 36), "S": (80, 24), "T": (60, 16)}
 PROTECTED, OFF = ProtectionState.PROTECTED, ProtectionState.OFF
 BLOCKED, DEGRADED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
-CHIP = "onstate on partitioned b"
 
 Values = dict[KnobName, Value]
 SYNC, FLUSH = (KnobName(key, SOURCE) for key in ("sync_binlog", "innodb_flush_log_at_trx_commit"))
@@ -180,6 +180,145 @@ TWO_BROKEN = altered(THREE, db2={"sql_thread": "off"}, db3={"io_thread": "off"})
 TWO_LATE = altered(TWO_BROKEN, db2={"lag_s": 625.0}, db3={"lag_s": 714.0})
 
 
+HEADERS = {
+    "all is well": TICK,
+    **{
+        f"{state}, with another's load and failures": altered(
+            make_tick(1.0, state=state, viewer=True),
+            load={"errors": 12, "unknown": 3, "reconnects": 4, "driver": "load (pid 123)"},
+        )
+        for state in ProtectionState
+    },
+    "another drives": altered(
+        make_tick(1.0, viewer=True), load={"state": "viewer", "driver": "lab tour (pid 7)"}
+    ),
+    # What must not be overlooked
+    **{
+        f"{state}, cut": make_tick(1.0, state=state, values=ACK_LOST)
+        for state in (PROTECTED, BLOCKED, DEGRADED)
+    },
+    "one link of two is cut": make_tick(1.0, replicas=2, values={CUT_3: "dump"}),
+    "both links are cut alike": make_tick(1.0, replicas=2, values={CUT_3: "both", CUT: "both"}),
+    "and unlike": make_tick(1.0, replicas=2, values={CUT_3: "dump", CUT: "both"}),
+    "healed": make_tick(1.0, healing=True),
+    **{
+        f"not durable by {len(values)} of {min(values)}": make_tick(1.0, values=values)
+        for values in (SYNC_0, LAX, {FLUSH: 2})
+    },
+    "a replica is down": down(TICK, "db2"),
+    "a thread has an error": altered(TICK, db2={"sql_thread": "error"}),
+    "a replica is down by a fault": under(down(make_tick(1.0, values=SYNC_0), "db2"), ("kill", "db2")),
+    "one fault of two nodes": under(THREE, ("applier_stop", "db2"), ("applier_stop", "db3")),
+    "two faults, and what they bring": under(
+        make_tick(1.0, values={**SYNC_0, CUT: "both"}), ("isolate", "db1"), ("disk_stall", "db1")
+    ),
+    # Who waits, and who acknowledges
+    "many commits wait": waited(**WAITING),
+    "how many is not known": waited(oldest_wait_s=6.4),
+    "one commit waits": waited(oldest_wait_s=6.4, waiting=1),
+    "acknowledged": waited(PROTECTED),
+    "registered, and blocked": waited(),
+    "registered, and degraded": waited(DEGRADED),
+    "registered, and no acknowledgement can come": waited(PROTECTED, no_ack_can_come=True),
+    "after a heal the old dump thread counts beside the new one": waited(PROTECTED, replicas_counted=2),
+    "of a file from before its own count": waited(PROTECTED, replicas_acking=2),
+    "two of two": altered(THREE, protection={"replicas_counted": 2}),
+    "a whole group": grouped(ONLINE, ONLINE, ONLINE),
+    "a member of three": grouped(ONLINE, JOINING, OUTSIDE),
+    # Round trip and fsync: asked, measured, and what contradicts
+    "a round trip that is not as asked": make_tick(1.0, rtt=(85.0, 95.0)),
+    "that jitter explains": make_tick(1.0, rtt=(85.0, 99.0), values={KnobName("jitter", "db2"): 10.0}),
+    "that the bandwidth explains": make_tick(
+        1.0, rtt=(85.0, 99.0), values={KnobName("bandwidth", "db2"): 1_000_000}
+    ),
+    "no round trip": make_tick(1.0, rtt=(85.0, None)),
+    "a link that is not as asked": altered(make_tick(1.0, rtt=(85.0, 0.2)), links=NOT_AS_ASKED),
+    "a link of which nothing is known": altered(TICK, links={"fault": "no answer"}),
+    "an fsync as slow as asked": slow_disk(2.2),
+    "one that is not": slow_disk(1.2),
+    "one that is not measured": slow_disk(None),
+    "an fsync as it is": make_tick(1.0, fsync_ms=0.21),
+    "no shim, and none is asked for": altered(TICK, disks=NO_SHIM),
+    "no shim": altered(slow_disk(2.2), disks=NO_SHIM),
+    "no shim, for a long reason": altered(slow_disk(2.2), disks={"fault": "no LD_PRELOAD is possible here"}),
+    # What the load counts, drops and is limited by
+    "a busy load": loaded(**BUSY),
+    "errors": loaded(errors=4),
+    "reconnects": loaded(reconnects=1),
+    "deadlocks": loaded(deadlocks=2),
+    "lock timeouts": loaded(lock_timeouts=1),
+    "commits in doubt": loaded(unknown=3),
+    "a drained load": loaded(state="drained"),
+    "a load that is prepared": loaded(state="preparing", prepared=0.4),
+    "a generator without room": loaded(**FULL_CORE),
+    "an open loop": of_window(1.0, 200, 512.0, mode="open", rate_asked_tps=500.0, response_p50_ms=512.0),
+}
+"""What the first row is of."""
+
+
+STREAMS = {
+    "a source and its replica": TICK,
+    "acknowledgements are cut": make_tick(1.0, values=ACK_LOST),
+    "healing": make_tick(1.0, healing=True),
+    "a replica is down": down(TICK, "db2"),
+    "after a failover the old source is down": pointed(
+        db1={"role": Role.DOWN, "reachable": False}, db3={"follows": "db2"}
+    ),
+    "it is back, and follows nobody until it rejoins": pointed(db3={"follows": "db2"}),
+    "a replica follows the old source still": pointed(db3={"follows": "db1", "io_thread": "connecting"}),
+    "a chain": altered(THREE, db2={"follows": "db3"}, db3={"follows": "db1"}),
+    "lag": lagging(ReplicaTruth("db3", 4300.0, 985, 1.0), ReplicaTruth("db2", 3100.0, 59_850, 1.0)),
+    "a lag of milliseconds": EXPLAINED,
+    "a group that counts conflicts": grouped(ONLINE, ONLINE, replace(ONLINE, conflicts=3)),
+    "a group of which one joins and one is outside": grouped(ONLINE, JOINING, OUTSIDE),
+    "one that is sent what it lacks": grouped(ONLINE, ONLINE, JOINING, reachable=False, transfer=HALF_DONE),
+}
+TROUBLES = {
+    "stopped threads": TWO_BROKEN,
+    "late ones": TWO_LATE,
+    "one that is late alone": altered(THREE, db3={"lag_s": 12.0}),
+    "acknowledgements that are lost": make_tick(1.0, state=BLOCKED, values=ACK_LOST),
+}
+COMMITS = {
+    "taken apart": EXPLAINED,
+    "nine parts": NINE_PARTS,
+    "a limit": limited(LIMIT),
+    "a limit with its advice": limited(ADVICE),
+    "a check that failed": explained(TICK, failed=True),
+    "parts that exceed the mean": explained(TICK, excess_ms=12.0),
+    "by little": explained(TICK, excess_ms=8.0),
+    "nothing measured yet": TICK,
+    "another drives": make_tick(1.0, viewer=True),
+    "no load": replace(TICK, load=None),
+    "a load that waits": loaded(state="waiting"),
+    "after_commit": altered(EXPLAINED, protection={"wait_point": "after_commit"}),
+    "asynchronous": explained(make_tick(1.0, state=OFF)),
+    "counters alone": replace(EXPLAINED, anatomy=None),
+}
+RISKS = {"known": TICK, "not told": make_tick(1.0, exposure=None)}
+PARTS = {
+    "header": (HEADERS, "LWNS"), "topology": (STREAMS, "NW"), "replica-strip": (TROUBLES, "WNS"),
+    "anatomy": (COMMITS, "WNS"), "exposure": (RISKS, "WNS"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("where", "size"), [(name, size) for name, (_, sizes) in PARTS.items() for size in sizes]
+)
+async def test_a_part_of_the_dashboard(where: str, size: str, snapshot: SnapshotAssertion) -> None:
+    """What it draws of each of these ticks, and its inks."""
+    pages = []
+    async with bench(make_tick(0.0), size=SIZES[size]) as app:
+        for number, (name, tick) in enumerate(PARTS[where][0].items(), 1):
+            await app.play(replace(tick, at_s=10.0 * number))
+            pages.append(f"-- {name}")
+            for text, runs in zip(app.rows(f"#{where}"), app.painted(f"#{where}"), strict=True):
+                assert len(text) <= SIZES[size][0], name
+                inks = " | ".join(f"{ink}: {part.strip()}" for part, ink in runs if part.strip())
+                pages += [text, f"   {inks}"]
+    assert page(pages) == snapshot
+
+
 def row(
     where: str,
     sizes: str,
@@ -200,115 +339,21 @@ def row(
 
 # fmt: off
 ROWS = (
-    # The first row: the state, and what must not be overlooked
-    row("header", "N", "● PROTECTED .. 1/1 ack .. RTT 85.4"),
-    *(
-        row(
-            "header", "WNS", f"{word} .. VIEWER .. TPS",
-            altered(
-                make_tick(1.0, state=ProtectionState(state), viewer=True),
-                load={"errors": 12, "unknown": 3, "reconnects": 4, "driver": "load (pid 123)"},
-            ),
-        )
-        for state, word in (
-            ("protected", "● PROTECTED"), ("armed", "◐ ARMED"), ("off", "○ ASYNC"),
-            ("blocked", "◼ BLOCKED"), ("degraded", "▲ DEGRADED"), ("down", "✖ DOWN"),
-        )
-    ),
-    row("header", "W", "VIEWER: lab tour (pid 7) drives the load",
-        altered(make_tick(1.0, viewer=True), load={"state": "viewer", "driver": "lab tour (pid 7)"})),
-    row("header", "WNS", "", untold="PARTITION .. healed .. of 10 s .. NOT DURABLE .. ✖"),
-    *(
-        row("header", "WNS", f"{state.value.upper()} .. PARTITION ack .. TPS",
-            make_tick(1.0, state=state, values=ACK_LOST), inks={" PARTITION ack ": CHIP})
-        for state in (PROTECTED, BLOCKED, DEGRADED)
-    ),
-    *(
-        row("header", "W", f"PARTITION {told}", make_tick(1.0, replicas=2, values=values))
-        for values, told in (
-            ({CUT_3: "dump"}, "db3 dump"), ({CUT_3: "both", CUT: "both"}, "both"),
-            ({CUT_3: "dump", CUT: "both"}, "db2 both, db3 dump"),
-        )
-    ),
-    row("header", "WN", "healed, TCP retries", make_tick(1.0, healing=True), untold="PARTITION"),
-    row("header", "S", "healed", make_tick(1.0, healing=True), untold="PARTITION"),
-    *(
-        row("header", "WNS", "▲ NOT DURABLE .. TPS", make_tick(1.0, values=values))
-        for values in (SYNC_0, LAX, {FLUSH: 2})
-    ),
-    row("header", "WS", "✖ db2", down(TICK, "db2")),
-    row("header", "WS", "✖ db2 .. SQL thread", altered(TICK, db2={"sql_thread": "error"})),
-    row("header", "WNS", "kill@db2 .. NOT DURABLE",
-        under(down(make_tick(1.0, values=SYNC_0), "db2"), ("kill", "db2")), untold="✖ db2"),
-    row("header", "W", "applier_stop@db2,db3", under(THREE, ("applier_stop", "db2"), ("applier_stop",
-        "db3"))),
-    *(
-        row("header", "WNS", "PROTECTED .. both .. isolate@db1 .. TPS 528",
-            under(make_tick(1.0, values={**SYNC_0, CUT: "both"}), ("isolate", "db1"), ("disk_stall", "db1")),
-            untold="…", keys=keys)
-        for keys in ("", "space space")
-    ),
+    row("header", "WNS", "PROTECTED .. both .. isolate@db1 .. TPS 528",
+        under(make_tick(1.0, values={**SYNC_0, CUT: "both"}), ("isolate", "db1"), ("disk_stall", "db1")),
+        untold="…", keys="space space"),
     row("tiny", "T", "528 TPS .. not durable: sync_binlog 0 .. needs 80 x 24 .. this terminal is 60 x 16",
         make_tick(1.0, values=SYNC_0)),
-    # Who waits, and who acknowledges
-    row("header", "WN", "6 of 10 s, 32 commits wait", waited(**WAITING)),
-    row("header", "S", "BLOCKED .. 6 of 10 s", waited(**WAITING)),
-    row("header", "W", "6 of 10 s", waited(oldest_wait_s=6.4), untold="wait"),
-    row("header", "W", "1 commit waits", waited(oldest_wait_s=6.4, waiting=1)),
-    row("header", "L", "1/1 ack", waited(PROTECTED), inks={"1/1 ack": "good b"}),
-    *(
-        row("header", "L", "1/1 registered", tick, inks={"1/1 registered": "warn b"})
-        for tick in (waited(), waited(DEGRADED), waited(PROTECTED, no_ack_can_come=True))
-    ),
-    # For some seconds after a heal the source counts the old dump thread beside the new one; the last is of
-    # a file from before its own count.
-    row("header", "L", "1/1 ack +1 stale", waited(PROTECTED, replicas_counted=2),
-        inks={" +1 stale": "warn b"}),
-    row("header", "L", "1/1 ack +1 stale", waited(PROTECTED, replicas_acking=2)),
-    row("header", "L", "2/1 ack", altered(THREE, protection={"replicas_counted": 2}), untold="stale"),
-    row("header", "W", "members 3/3", grouped(ONLINE, ONLINE, ONLINE)),
-    row("header", "W", "members 1/3", grouped(ONLINE, JOINING, OUTSIDE)),
-    # Round trip and fsync: asked, measured, and what contradicts
-    row("header", "N", "RTT 95.0", make_tick(1.0, rtt=(85.0, 95.0)), inks={"95.0": "warn b"}),
-    *(
-        row("header", "N", "RTT 99.0", make_tick(1.0, rtt=(85.0, 99.0), values=values),
-        inks={"99.0": "text b"})
-        for values in ({KnobName("jitter", "db2"): 10.0}, {KnobName("bandwidth", "db2"): 1_000_000})
-    ),
-    row("header", "N", "RTT none", make_tick(1.0, rtt=(85.0, None))),
+    # Round trip and fsync, beside the header's
     row("knobs", "N", "rtt ◂ 85 ms ▸ 85 ms none", make_tick(1.0, rtt=(85.0, None))),
-    row("header", "W", "link ▲", altered(make_tick(1.0, rtt=(85.0, 0.2)), links=NOT_AS_ASKED),
-        untold="asked 85 ms", inks={"0.2": "warn b"}),
-    row("header", "W", "link: no answer", altered(TICK, links={"fault": "no answer"})),
-    row("header", "L", "fsync +2 → 2.2", slow_disk(2.2), inks={"2.2": "text b"}),
-    row("header", "L", "fsync +2 → 1.2", slow_disk(1.2), inks={"1.2": "warn b"}),
-    row("header", "L", "fsync +2 → -", slow_disk(None)),
-    row("header", "L", "fsync 0.21", make_tick(1.0, fsync_ms=0.21)),
-    row("header", "NS", "", make_tick(1.0, fsync_ms=0.21), untold="fsync"),
-    row("header", "S", "p99", slow_disk(2.2), untold="fsync"),
-    row("header", "W", "", altered(TICK, disks=NO_SHIM), untold="disk"),
-    row("header", "W", "disk: no shim", altered(slow_disk(2.2), disks=NO_SHIM)),
-    row("header", "S", "disk ▲", altered(slow_disk(2.2), disks={"fault": "no LD_PRELOAD is possible here"})),
     row("value-strip", "S", "fsync +2 → 2.2", slow_disk(2.2)),
     row("value-strip", "S", "in 0.5 s ×8 .. fsync +2 → 2.2 sync_binlog 0", slow_disk(2.2, sync_binlog=0)),
     row("value-strip", "S", "in 0.5 s ×8 .. sync_binlog 0 innodb_flush 2", make_tick(1.0, values=LAX),
         untold="…"),
     row("value-strip", "S", "in 0.5 s closed ×8"),
     # What the load counts, hides, drops and is limited by
-    row("header", "WNS", "▲ dropped .. busy .. deadl .. TPS", loaded(**BUSY)),
-    *(
-        row("header", "W", told, loaded(**changes))
-        for changes, told in (
-            ({"errors": 4}, "8.0 err/s"), ({"reconnects": 1}, "2.0 reconn/s"),
-            ({"deadlocks": 2}, "4.0 deadlocks/s"), ({"lock_timeouts": 1}, "2.0 lock timeouts/s"),
-            ({"unknown": 3}, "6.0 unknown/s"), ({"state": "drained"}, "load drained"),
-            ({"state": "preparing", "prepared": 0.4}, "load preparing 40%"), (FULL_CORE, "▲ generator"),
-        )
-    ),
     row("header", "L", "n 11 in 1.0 s", of_window(1.0, 4, 90.0), of_window(1.5, 7, 90.0),
         inks={"  90": "p50 b, faint"}),
-    row("header", "W", "open 500/s × .. 512",
-        of_window(1.0, 200, 512.0, mode="open", rate_asked_tps=500.0, response_p50_ms=512.0)),
     row("header", "W", "dropped 14.0/s", loaded(mode="open"), loaded(2.0, mode="open", dropped=7)),
     row("tps-chart", "N", "10.6k QPS", loaded(qps=10_560.0)),
     row("tps-chart", "N", "", loaded(qps=528.0), untold="QPS"),
@@ -350,77 +395,10 @@ ROWS = (
         "SET GLOBAL sync_binlog = 0 .. ▲ not 1: a power cut takes commits .. 0 1 10 100 1000",
         knob=SYNC, keys="left"),
     row("knobs", "N", "no knob matches `zzz`", keys="slash z z z"),
-    # Streams between nodes
-    row("topology", "N", "db1 primary 9.7.4 :33061 ──▸ db2 replica"),
-    row("topology", "N", "╌✖╌", make_tick(1.0, values=ACK_LOST)),
-    row("topology", "N", "╌╌▸", make_tick(1.0, healing=True)),
-    row("topology", "N", "db2 ✖ down", down(TICK, "db2")),
-    # After a failover the old source is down; it comes back, and follows nobody until it rejoins; a replica
-    # that could not be pointed at the new source follows the old one; and a chain.
-    row("topology", "W", "db2 primary 9.7.4 .. ╌✖╌ db1 ✖ down .. ──▸ db3 replica",
-        pointed(db1={"role": Role.DOWN, "reachable": False}, db3={"follows": "db2"})),
-    row("topology", "W", "db2 primary 9.7.4 .. db1 detached ──▸ db3 replica", pointed(db3={"follows": "db2"}),
-        untold="▸ db1"),
-    row("topology", "W", "db2 primary 9.7.4 .. db1 detached db1 ╌╌▸ db3 replica",
-        pointed(db3={"follows": "db1", "io_thread": "connecting"})),
-    row("topology", "W", "db3 ──▸ db2 replica ──▸ db3 replica",
-        altered(THREE, db2={"follows": "db3"}, db3={"follows": "db1"})),
-    row("topology", "NW", "db2 lag 3.1 s db3 lag 4.3 s",
-        lagging(ReplicaTruth("db3", 4300.0, 985, 1.0), ReplicaTruth("db2", 3100.0, 59_850, 1.0))),
-    row("topology", "NW", "db2 lag 12 ms, 3 queued", EXPLAINED),
-    row("topology", "W",
-        "db1 primary 9.7.4 :33061 ◂─▸ db2 secondary ◂─▸ db3 secondary conflicts 3 queued db1 0 db2 0 db3 0",
-        grouped(ONLINE, ONLINE, replace(ONLINE, conflicts=3))),
-    row("topology", "W", "db1 primary 9.7.4 :33061 ╌╌▸ db2 RECOVERING db3 ERROR", grouped(ONLINE, JOINING,
-        OUTSIDE)),
-    row("topology", "W", "╌╌▸ db3 IST 50 %", grouped(ONLINE, ONLINE, JOINING, reachable=False,
-        transfer=HALF_DONE)),
-    row("replica-strip", "WNS", "▲ db2: SQL thread stopped ▲ db3: IO thread stopped .. f repair N nodes",
-        TWO_BROKEN),
-    row("replica-strip", "WNS", "db2: SQL .. db3: IO", TWO_LATE, untold="…"),
-    row("replica-strip", "WNS", "▲ db3: 12 s behind", altered(THREE, db3={"lag_s": 12.0}), untold="repair"),
-    row("replica-strip", "WNS", "▲ db2: acknowledgements lost: a waiting commit is here already",
-        make_tick(1.0, state=BLOCKED, values=ACK_LOST)),
     row("footer", "N", "f repair", down(TICK, "db2")),
     row("footer", "N", "f repair", altered(TICK, db2={"sql_thread": "off"})),
     row("footer", "N", "", untold="repair"),
-    # A commit taken apart
-    row("anatomy", "NW",
-        "AFTER_SYNC: acknowledged before the engine commits .. commit 89.4 ms in 5 s .. ACK wait 85.7 ms .. "
-        "network wait: 97 % of a commit; twice the clients would nearly double TPS .. group 6.2 .. "
-        "✓ 2 checks",
-        EXPLAINED),
-    row("anatomy", "W", "■ redo 1.9 .. binlog 0.05 .. predicted 89.0/s at 89.4 ms", EXPLAINED),
-    row("anatomy", "N",
-        "wire 11.2 .. exec 2.8 .. fsyncQ 5.0 .. redo 9.9 .. binlog 4.0 .. engine 0.70 .. "
-        "ACK 26.0 ■ (queued 12.0) .. other 0.10",
-        NINE_PARTS),
-    row("anatomy", "W", "fsyncQ 5.0 .. ACK 26.0 ■ (queued 12.0) .. ACK wait 26.0 ms", NINE_PARTS),
-    row("anatomy", "N", LIMIT, limited(ADVICE), untold=";"),
-    row("anatomy", "W", ADVICE, limited(ADVICE)),
-    row("anatomy", "S", "commit 89.4 ms in 5 s .. ACK wait 85.7 ms", EXPLAINED),
-    row("anatomy", "S", "▲ Little's law: 8 clients, TPS x mean = 6.1", explained(TICK, failed=True)),
-    row("anatomy", "N", "▲ Little's law: 8 clients, TPS x mean = 6.1 .. ✓ 1 check", explained(TICK,
-        failed=True),
-        inks={"▲ Little's law: ": "warn b"}),
-    row("anatomy", "NW", "▲ parts exceed the mean by 12.0 ms", explained(TICK, excess_ms=12.0)),
-    row("anatomy", "NW", "", explained(TICK, excess_ms=8.0), untold="exceed"),
-    *(
-        row("anatomy", "NS", why, tick, untold="0.0 .. checks")
-        for tick, why in (
-            (TICK, "measuring…"), (make_tick(1.0, viewer=True), "another app drives the load"),
-            (replace(TICK, load=None), "no load runs"),
-            (loaded(state="waiting"), "the load waits for a server that takes writes"),
-        )
-    ),
-    row("anatomy", "N", "AFTER_COMMIT: visible before it is acknowledged",
-        altered(EXPLAINED, protection={"wait_point": "after_commit"})),
-    row("anatomy", "N", "asynchronous: no replica is waited for", explained(make_tick(1.0, state=OFF))),
-    row("anatomy", "N", "counters in 10 s", replace(EXPLAINED, anatomy=None)),
     # What a failure would lose now
-    row("exposure", "SW", "at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8 (12 ms)"),
-    row("exposure", "N", "at risk now: dies 0 · power 300..340 (0.4 s) · source 8 (12 ms)"),
-    row("exposure", "SNW", "", make_tick(1.0, exposure=None), untold="risk"),
     row("exposure-chart", "N", "Exposure commits that a failure would lose, log .. 312 power .. 0┤ .. 0 dies",
         *(make_tick(at / 2) for at in range(2, 12)), keys="e"),
     row("exposure-chart", "N", "not known yet", make_tick(1.0, exposure=silent("not reached")), keys="e"),
