@@ -114,19 +114,6 @@ def test_the_cheapest_gives_up_least_and_says_what() -> None:
     assert two[0].settings[parse_name("semi_sync_replicas")] == 2
 
 
-def test_what_no_round_trip_allows_is_missed_and_the_closest_is_told() -> None:
-    answer = advised("mean < 5ms, rpo = 0", "rtt@db2=85")
-    assert (answer.found, answer.looked_at) == ((), 18)
-    assert Verdict.MISSES in {each.verdict for each in known(answer.closest).judged}
-
-
-def test_a_knob_that_is_named_is_not_chosen() -> None:
-    named = {"semi_sync": "off", "sync_binlog": 100}
-    answer = advised("tps >= 1", *(f"{key}={value}" for key, value in named.items()), pinned=named)
-    assert all(settings_of(each.settings).items() >= named.items() for each in answer.found)
-    assert answer.found
-
-
 def test_without_a_replica_whose_link_is_whole_semi_sync_is_no_choice() -> None:
     answer = advised("tps >= 1", "partition@db2=both")
     assert {each.settings[parse_name("semi_sync")] for each in answer.found} == {"off"}

@@ -223,7 +223,7 @@ PLACED = Placement({"db1": A, "db2": B, "db3": B})
 class Client:
     """A daemon's client that knows its address."""
 
-    def __init__(self, address: str, info: dict[str, Any] | None = None) -> None:
+    def __init__(self, address: str) -> None:
         self.address = address
         self.closed = False
 
