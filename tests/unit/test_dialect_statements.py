@@ -65,35 +65,32 @@ def test_the_first_question_is_for_every_name_of_every_knob() -> None:
         assert all(f"'{name}'" in IDENTITY.statement for name in knob.variables)
 
 
-@pytest.mark.parametrize(
-    ("dialect", "key", "value", "statement"),
-    [
-        (NEW, "semi_sync", "on", "SET GLOBAL rpl_semi_sync_source_enabled = ON"),
-        (OLD, "semi_sync", "on", "SET GLOBAL rpl_semi_sync_master_enabled = ON"),
-        (OLD, "wait_point", "after_commit", "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'"),
-        (OLD, "semi_sync_replicas", 2, "SET GLOBAL rpl_semi_sync_master_wait_for_slave_count = 2"),
-        (OLD, "replica_parallel_workers", 8, "SET GLOBAL slave_parallel_workers = 8"),
-        (MARIA, "semi_sync", "on", "SET GLOBAL rpl_semi_sync_master_enabled = ON"),
-        (IN_CLUSTER, find("gcs.fc_limit").key, 32, "SET GLOBAL wsrep_provider_gcs_fc_limit = 32"),
-        (IN_GROUP, "sync_binlog", 0, "SET GLOBAL sync_binlog = 0"),
-        (  # the number of primaries is agreed by all members
-            IN_GROUP,
-            "group_replication_single_primary_mode",
-            "off",
-            "SELECT group_replication_switch_to_multi_primary_mode()",
-        ),
-        (
-            IN_GROUP,
-            "group_replication_single_primary_mode",
-            "on",
-            "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)",
-        ),
-    ],
-)
-def test_a_knob_is_set_in_a_servers_own_words(
-    dialect: Dialect, key: str, value: str | int, statement: str
-) -> None:
-    assert dialect.set(key, value) == statement
+SERVERS = {"9.7": NEW, "5.7": OLD, "mariadb": MARIA, "galera": IN_CLUSTER, "group": IN_GROUP}
+SET = """\
+9.7     | semi_sync=on                | SET GLOBAL rpl_semi_sync_source_enabled = ON
+5.7     | semi_sync=on                | SET GLOBAL rpl_semi_sync_master_enabled = ON
+5.7     | wait_point=after_commit     | SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'
+5.7     | semi_sync_replicas=2        | SET GLOBAL rpl_semi_sync_master_wait_for_slave_count = 2
+5.7     | replica_parallel_workers=8  | SET GLOBAL slave_parallel_workers = 8
+mariadb | semi_sync=on                | SET GLOBAL rpl_semi_sync_master_enabled = ON
+galera  | gcs.fc_limit=32             | SET GLOBAL wsrep_provider_gcs_fc_limit = 32
+group   | sync_binlog=0               | SET GLOBAL sync_binlog = 0
+"""
+
+
+@pytest.mark.parametrize("line", SET.splitlines())
+def test_a_knob_is_set_in_a_servers_own_words(line: str) -> None:
+    server, assignment, statement = map(str.strip, line.split("|"))
+    key, value = assignment.split("=")
+    typed = int(value) if value.isdigit() else value
+    assert SERVERS[server].set(find(key).key, typed) == statement
+
+
+def test_the_number_of_a_group_s_primaries_is_agreed_by_all_members() -> None:
+    assert [IN_GROUP.set("group_replication_single_primary_mode", word) for word in ("off", "on")] == [
+        "SELECT group_replication_switch_to_multi_primary_mode()",
+        "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)",
+    ]
 
 
 def test_a_knob_that_a_server_lacks_is_neither_set_nor_asked_for_and_who_has_it_is_said(
