@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from replexplorer.formats.paths import shipped_tour
+from replexplorer.formats.play_script import CastWriter
 from tests.unit.conftest import Run
 
 
@@ -76,3 +78,17 @@ def test_a_play_that_fails_writes_no_cast_and_ends_with_1(tmp_path: Path, run: R
     assert code == 1
     assert "x.play, line 1: `until tps > 10000000 within 2s`: did not hold within 2 s" in err
     assert not cast.exists()
+
+
+# -- a cast as asciinema's format has it: a header, then events
+
+
+def test_times_never_go_back(snapshot: object) -> None:
+    stream = io.StringIO()
+    cast = CastWriter(stream, (120, 36), wall_s=1_760_000_000.9, title="a play")
+    cast.event(0.0, "o", "\x1b[2J")
+    cast.event(3.0, "o", "⣿")
+    cast.event(3.0, "m", "(1) rtt 0 -> 85 ms")
+    cast.event(2.5, "o", "late")
+    cast.event(10.0, "o", "")
+    assert [json.loads(line) for line in stream.getvalue().splitlines()] == snapshot

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from replexplorer.cli.experiment import DRILLS, drill_asked
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import FIGURES, Doing, Drill
 from replexplorer.formats import paths
-from replexplorer.formats.experiment_file import StepTable, read_drill
+from replexplorer.formats.experiment_file import StepTable, checked, read_drill, rows_of
 from tests.known import refused
 
 MINE = """\
@@ -187,3 +189,52 @@ def test_the_example_is_a_drill(tmp_path: Path) -> None:
     assert found is not None
     (tmp_path / "mine.toml").write_text(found[1])
     assert read_drill(tmp_path / "mine.toml").expects
+
+
+# -- the dump that the bulk-load lab inserts
+
+
+DUMP = """\
+-- a dump
+CREATE TABLE employees (emp_no INT NOT NULL);
+INSERT INTO `departments` VALUES ('d001','(1,''x'',''y'',''z'',''M'',''2000-01-01'')');
+INSERT INTO `employees` VALUES (10001,'1953-09-02','Georgi','Facello','M','1986-06-26'),
+(10002,'1964-06-02','Bezalel','O\\'Simmel','F','1985-11-21'),
+(10003, '1959-12-03', 'Parto', 'Bam''ford', 'M', '1986-08-28');
+INSERT INTO titles VALUES (1,'a','b','c','M','d');
+INSERT INTO employees VALUES (10004,'1954-05-01','Chirstian','Koblick','M','1986-12-01');
+"""
+
+
+def test_rows_come_in_order_with_their_escapes_and_no_other_table_s(tmp_path: Path) -> None:
+    file = tmp_path / "employees.sql"
+    file.write_text(DUMP)
+    rows = list(rows_of(checked(file)))
+    assert [row.partition(",")[0] for row in rows] == ["(10001", "(10002", "(10003", "(10004"]
+    assert rows[1] == "(10002,'1964-06-02','Bezalel','O\\'Simmel','F','1985-11-21')"
+    assert "Bam''ford" in rows[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "no dump"), (b"SELECT 1;", "has no row of employees"), (b"\xff\xfe", "is not a text file")],
+)
+def test_a_file_that_is_no_dump_is_told(tmp_path: Path, content: bytes | None, told: str) -> None:
+    file = tmp_path / "employees.sql"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=told):
+        checked(file)
+
+
+def test_a_dump_as_bad_as_it_can_be_ends_soon(tmp_path: Path) -> None:
+    file = tmp_path / "employees.sql"
+    os.mkfifo(file)
+    with pytest.raises(UsageError, match="is a pipe"):
+        checked(file)
+    file.unlink()
+    file.write_text("INSERT INTO employees VALUES " + "(1,'" * 500_000)
+    began_s = time.process_time()
+    with pytest.raises(UsageError, match="has no row of employees"):
+        checked(file)
+    assert time.process_time() - began_s < 2
