@@ -41,11 +41,9 @@ def carried_out(settings: LinkSettings, towards: LinkState, back: LinkState) -> 
 SPLIT: list[tuple[LinkSettings, float, float, float | None]] = [
     (LinkSettings(), 0, 0, None),
     (LinkSettings(85), 42.45, 42.45, None),
-    (LinkSettings(1), 0.45, 0.45, None),
     (LinkSettings(0.2), 0.05, 0.05, None),
     (LinkSettings(0.18), 0.08, 0, None),
     (LinkSettings(0.12), 0, 0, 0.15),
-    (LinkSettings(0.1), 0, 0, 0.15),
     (LinkSettings(0.01), 0, 0, 0.15),
     (LinkSettings(20, delay_to_replica_ms=40), 39.95, 9.95, None),
     (LinkSettings(20, delay_to_primary_ms=0), 9.9, 0, None),

@@ -271,10 +271,6 @@ def test_the_ceiling_holds_whatever_the_model_says() -> None:
     assert (predicted.tps, predicted.latency_ms) == (50.0, 160.0)
 
 
-def test_without_a_client_nothing_is_predicted() -> None:
-    assert predict(replace(FAR, clients=0), CALIBRATION) is None
-
-
 FSYNC = OperatingPoint(1, "update_index", fsync_delay_ms=2.0)
 
 
