@@ -26,7 +26,6 @@ from replexplorer.core.model.fitted import (
     hot_rows,
     locked_rows,
     solve,
-    times_worked,
     under_way,
 )
 from replexplorer.core.model.operating_point import beyond, check_known, operating_point_of
@@ -102,28 +101,6 @@ def test_a_round_trip_is_no_less_than_what_was_asked_and_the_bare_path() -> None
     assert tps(replace(asked, rtt_ms=12.0)) == tps(replace(FAR, rtt_ms=12.0))
 
 
-def test_the_wait_is_paid_once_and_the_work_by_each_client() -> None:
-    awake = replace(CALIBRATION, asleep_ms=0.0)
-    for clients in (1, 4, 64):
-        answer = solve(replace(FAR, clients=clients, workload="insert"), awake, LocalCost(0.1, 0.3))
-        assert answer.latency_ms == pytest.approx(85.1 + clients * 0.4)
-
-
-def test_what_comes_at_any_moment_is_partly_done_while_a_commit_waits() -> None:
-    """The share, the clients, the work of each and the trip; half of the others' work falls into a wait as
-    long as it."""
-    times = {
-        (0.0, 4, 1.0, 3.0): 4.0,
-        (1.0, 4, 1.0, 3.0): 2.5,
-        (0.5, 4, 1.0, 3.0): 3.25,
-        (1.0, 4, 1.0, 1e9): 1.0,
-        (1.0, 4, 1.0, 0.0): 4.0,
-        (1.0, 1, 1.0, 3.0): 1.0,
-        (1.0, 4, 0.0, 3.0): 4.0,
-    }
-    assert {each: times_worked(*each) for each in times} == pytest.approx(times)
-
-
 def test_clients_that_want_a_locked_row_do_not_commit_meanwhile() -> None:
     """Of a workload, a spread and clients: how many commit at once; a spread of more than there are rows is
     none."""
@@ -187,11 +164,6 @@ def test_what_no_run_was_fitted_to_is_predicted_as_measured(
     assert said_tps / measured_tps - 1 == pytest.approx(off, abs=0.002)
 
 
-def test_many_clients_come_to_what_the_cores_can_do() -> None:
-    here = OperatingPoint(1000, "update_index", redo_fsyncs=0, binlog_fsyncs=0)
-    assert tps(here) == pytest.approx(1000 / 0.3, rel=0.01)
-
-
 def test_a_group_waits_for_the_one_before_it() -> None:
     """The fsyncs of redo and binlog, and the clients."""
     wait_ms = {
@@ -209,17 +181,6 @@ def test_a_group_waits_for_the_one_before_it() -> None:
     terms = solve(replace(twice, group_delay_ms=5.0), CALIBRATION, LocalCost(0.1, 0.3)).terms
     assert terms[CostTerm.REDO] == pytest.approx(20.2), "the binlog is the slower one, with its group's delay"
     assert terms[CostTerm.BINLOG] > 25
-
-
-@pytest.mark.parametrize(("rtt_ms", "added_ms"), [(0.25, 18.55), (10.0, 8.8), (40.0, 0.0)])
-def test_the_wait_for_the_group_before_is_none_while_something_else_is_waited_for(
-    rtt_ms: float, added_ms: float
-) -> None:
-    calibration = replace(CALIBRATION, asleep_ms=0.0, fsync_ms=0.0, fsync_cpu_ms=0.0)
-    setting = replace(FAR, clients=3, rtt_ms=rtt_ms, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=20.0)
-    setting = replace(setting, workload="insert")
-    answer = solve(setting, calibration, LocalCost(0.1, 0.3))
-    assert answer.latency_ms == pytest.approx(0.1 + 3 * 0.4 + 40.0 + rtt_ms + added_ms)
 
 
 @examples(deadline=None)
