@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -79,18 +78,9 @@ async def rogue(
         return len(content).to_bytes(3, "little") + bytes([number]) + content
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        flags = 0x000B_A20F  # protocol 4.1, plugins by name, and no TLS
-        greeting = (
-            b"\x0a"
-            + version
-            + b"\0"
-            + bytes(4)
-            + b"12345678\0"
-            + struct.pack("<H", flags & 0xFFFF)
-            + b"\xff\x02\0"
-        )
-        greeting += struct.pack("<H", flags >> 16) + b"\x15" + bytes(10) + b"123456789012\0"
-        writer.write(packet(0, greeting + greets_by + b"\0"))
+        # 0F A2 and 0B 00, the flags: protocol 4.1, plugins by name, and no TLS
+        flags = b"12345678\0\x0f\xa2\xff\x02\0\x0b\0\x15" + bytes(10) + b"123456789012\0"
+        writer.write(packet(0, b"\x0a" + version + b"\0" + bytes(4) + flags + greets_by + b"\0"))
         await reader.read(4096)
         if not pem:
             writer.write(packet(2, b"\xfe" + plugin + b"\0Password: "))

@@ -77,18 +77,16 @@ def test_words_that_choose_nothing_are_refused(snapshot: object) -> None:
     assert [refused(chosen_cells, matrix_cells(quick=True), each) for each in mistakes] == snapshot
 
 
-@pytest.mark.parametrize("cell", matrix_cells(quick=False), ids=lambda cell: cell.name)
-def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_is_lost(
-    cell: MatrixCell,
-) -> None:
-    drill = cell_drill(cell, clients=8)
-    injected = [step.what for step in drill.steps if step.doing is Doing.INJECT]
-    mended = [step.what for step in drill.steps if step.doing is Doing.CLEAR]
-    assert injected[-1] == ("power_cut=strict" if cell.failure is CUT else "kill")
-    assert bool(mended) is (cell.failure is not LOST)
-    assert bool(drill.survivor) is (cell.failure is LOST)
-    assert ("partition=both" in injected) is (cell.mode is Mode.FALLEN_BACK)
-    assert bool(drill.prechecks) is (cell.mode is not Mode.ASYNC)
+def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_is_lost() -> None:
+    for cell in matrix_cells(quick=False):
+        drill = cell_drill(cell, clients=8)
+        injected = [step.what for step in drill.steps if step.doing is Doing.INJECT]
+        mended = [step.what for step in drill.steps if step.doing is Doing.CLEAR]
+        assert injected[-1] == ("power_cut=strict" if cell.failure is CUT else "kill")
+        assert bool(mended) is (cell.failure is not LOST)
+        assert bool(drill.survivor) is (cell.failure is LOST)
+        assert ("partition=both" in injected) is (cell.mode is Mode.FALLEN_BACK)
+        assert bool(drill.prechecks) is (cell.mode is not Mode.ASYNC)
 
 
 @pytest.mark.parametrize("system", ["group", "galera"])
@@ -103,16 +101,16 @@ def test_a_group_meets_each_failure(system: str) -> None:
         chosen_cells(whole, ["after_sync"])
 
 
-@pytest.mark.parametrize("cell", matrix_cells(quick=False, system="group"), ids=lambda cell: cell.name)
-def test_each_cell_of_a_group_lets_it_write_again_and_only_a_lost_member_stays_away(cell: MatrixCell) -> None:
-    drill = cell_drill(cell, clients=8)
-    doings = [step.doing for step in drill.steps]
-    waited = [step.what for step in drill.steps if step.doing is Doing.UNTIL]
-    assert (drill.systems, drill.replicas, drill.survivor) == (("group",), 2, "")
-    assert "writing" in waited
-    assert (Doing.CLEAR in doings) is (cell.failure is not LOST)
-    assert ("blocked" in waited) is (cell.failure is FailureKind.MAJORITY_LOST)
-    assert checked_steps(drill.steps) is None
+def test_each_cell_of_a_group_lets_it_write_again_and_only_a_lost_member_stays_away() -> None:
+    for cell in matrix_cells(quick=False, system="group"):
+        drill = cell_drill(cell, clients=8)
+        doings = [step.doing for step in drill.steps]
+        waited = [step.what for step in drill.steps if step.doing is Doing.UNTIL]
+        assert (drill.systems, drill.replicas, drill.survivor) == (("group",), 2, "")
+        assert "writing" in waited
+        assert (Doing.CLEAR in doings) is (cell.failure is not LOST)
+        assert ("blocked" in waited) is (cell.failure is FailureKind.MAJORITY_LOST)
+        assert checked_steps(drill.steps) is None
 
 
 def test_what_an_amount_allows() -> None:
@@ -155,13 +153,10 @@ CELL = MatrixCell(Mode.ASYNC, 1, 2, CUT)
 METER = Loss(5, 4, 9)
 
 
-@pytest.mark.parametrize("meter", [METER, NO_ONE_LOOKED])
-@pytest.mark.parametrize("repaired", [(), ("a copy brought it back",)])
-def test_a_cell_is_read_from_the_journal_as_it_was_written(
-    meter: Loss | Unknown, repaired: tuple[str, ...]
-) -> None:
-    journal, one = TypeAdapter(CellResult), replace(found(CELL, 7, meter), repaired=repaired)
-    assert journal.validate_json(journal.dump_json(one)) == one
+def test_a_cell_is_read_from_the_journal_as_it_was_written() -> None:
+    journal = TypeAdapter(CellResult)
+    for one in (found(CELL, 7, METER), replace(found(CELL, 7), repaired=("a copy brought it back",))):
+        assert journal.validate_json(journal.dump_json(one)) == one
 
 
 def test_what_was_acknowledged_after_the_reading_was_at_risk_too() -> None:

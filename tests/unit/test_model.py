@@ -93,6 +93,9 @@ def test_one_client_pays_each_term_once() -> None:
     local = replace(FAR, semi_sync=False, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=2.0)
     slept_ms = 0.5 * (1 - exp(-4.4 / 10))
     assert tps(local) == pytest.approx(1000 / (0.4 + 2 * 2.2 + 0.15 + slept_ms))
+    slept_ms = 0.5 * (1 - exp(-5.4 / 10))
+    delayed = replace(local, group_delay_ms=1.0)
+    assert tps(delayed) == pytest.approx(1000 / (0.4 + 2 * 2.2 + 1.0 + 0.15 + slept_ms))
 
 
 def test_a_round_trip_is_no_less_than_what_was_asked_and_the_bare_path() -> None:
