@@ -1,9 +1,9 @@
-"""Percentiles and their bounds, true for correlated latencies; stretches lose nothing and are bounded."""
+"""Percentiles, their bounds, and ratios: true for correlated latencies, and at whatever moment one looks."""
 
 from __future__ import annotations
 
 import random
-from math import exp
+from math import exp, log, sqrt
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,9 @@ from replexplorer.core.stats.measured import (
     MOST_STRETCHES,
     PERCENTS,
     Estimate,
+    Extremes,
     Lack,
+    MeanTps,
     Percentile,
     Spread,
     Spreads,
@@ -22,6 +24,17 @@ from replexplorer.core.stats.measured import (
     Stretches,
     estimate,
     spreads_of,
+    t_quantile_975,
+)
+from replexplorer.core.stats.ratio import (
+    ComparedSide,
+    boundary,
+    in_small_samples,
+    interval_text,
+    range_text,
+    ratio_of,
+    ratio_text,
+    times_text,
 )
 from tests.known import known
 
@@ -192,3 +205,160 @@ def test_a_second_that_ends_by_a_timer_is_a_second() -> None:
     for _ in range(10):
         stretches.add(0.497, 1, Histogram.of([1]))
     assert [stretch.commits for stretch in stretches.full] == [2] * 5
+
+
+# -- ratios: what a comparison says at any moment of figures above zero, and how it is written
+
+
+RATES = st.floats(0.1, 1e5)
+SHORT = Lack(3.0, is_noise=False)
+
+
+def side(
+    tps: float, deviation: float, seconds: int = 60, least: float = 0.0, most: float = 1e6
+) -> ComparedSide:
+    """A minute of independent seconds with this relative deviation."""
+    spread = Spread((deviation * tps) ** 2, seconds, seconds, 1.0)
+    return ComparedSide(tps, MeanTps(tps, spread), Extremes(least, most, seconds))
+
+
+@given(RATES, RATES, st.floats(0.001, 2.0), st.floats(0.001, 2.0))
+def test_no_bound_is_below_zero_and_the_other_way_round_is_the_inverse(
+    one: float, other: float, first: float, second: float
+) -> None:
+    found = known(ratio_of(side(one, first), side(other, second)))
+    back = known(ratio_of(side(other, second), side(one, first)))
+    assert found.value == pytest.approx(other / one)
+    assert found.low is None or 0 <= found.low <= other / one
+    assert found.high is None or found.high >= other / one
+    assert back.sign in (-found.sign, 0) or found.sign == 0
+
+
+def test_a_ratio_does_not_depend_on_how_fast_the_load_is() -> None:
+    slow, fast = (known(ratio_of(side(tps, 0.1), side(tps / 8, 0.1))) for tps in (10.0, 10_000.0))
+    assert (slow.value, slow.low, slow.high) == pytest.approx((fast.value, fast.low, fast.high))
+
+
+def test_what_was_seen_of_few_seconds_must_lie_apart_by_more_the_fewer_they_are() -> None:
+    """How many seconds, the most TPS of any after the change, and the verdict."""
+    for count, most_after, sign in (
+        (2, 1.0, None), (3, 33.0, -1), (3, 34.0, None), (9, 66.0, -1), (9, 67.0, None),
+    ):  # fmt: skip
+        before, after = Extremes(100.0, 120.0, count), Extremes(most_after / 2, most_after, 60)
+        found = ratio_of(ComparedSide(110.0, SHORT, before), ComparedSide(most_after * 0.75, SHORT, after))
+        assert (found.sign if found else None) == sign
+
+
+def test_the_range_bounds_what_correlated_seconds_leave_open() -> None:
+    """Two independent batches on each side have a Student interval of a factor of millions."""
+    wild = Spread(400.0, 2.0, 12.0, 6.0)
+    sides = [ComparedSide(tps, MeanTps(tps, wild), Extremes(tps / 2, tps * 2, 12)) for tps in (100.0, 90.0)]
+    found = known(ratio_of(*sides))
+    assert found.low == pytest.approx(45 / 200 / (1 + 4 / 11))
+    assert found.high == pytest.approx(180 / 50 * (1 + 4 / 11))
+
+
+@given(
+    st.lists(st.floats(1.0, 2.0), min_size=3, max_size=160),
+    st.lists(st.floats(1.0, 2.0), min_size=3, max_size=160),
+    st.booleans(),
+)
+def test_sides_whose_seconds_lie_apart_have_a_verdict_whatever_they_remember_and_however_few_stall(
+    one: list[float], other: list[float], slower: bool
+) -> None:
+    """2,680 to 168 TPS is not a tie: apart by a factor of 8 or more, with one second in twenty anywhere."""
+    before, after = [16 * each for each in one], list(other)
+    for seconds, wild in ((before, 0.0), (after, 20.0)):
+        for at in range(len(seconds) // 20):
+            seconds[20 * at + 7] = wild
+    if not slower:
+        before, after = after, before
+    sides = [
+        ComparedSide(sum(each) / len(each), Lack(99.0, is_noise=True), Extremes.of(each, len(each)))
+        for each in (before, after)
+    ]
+    found = known(ratio_of(*sides))
+    assert found.sign == (-1 if slower else 1)
+
+
+def test_from_nothing_there_is_a_direction_and_no_ratio() -> None:
+    before = ComparedSide(0.0, SHORT, Extremes(0.0, 0.2, 15))
+    found = known(ratio_of(before, ComparedSide(50.0, SHORT, Extremes(40.0, 60.0, 15))))
+    assert (found.value, found.sign) == (None, 1)
+
+
+WRITTEN = (
+    (0.143, 0.140, 0.146), (0.12, 0.10, 0.14), (0.0092, 0.0070, 0.012), (0.88, 0.86, 0.90),
+    (1.002, 0.9995, 1.003), (31.3, 28.2, 35.1), (32_327.0, None, 104_000.0), (2e-5, 1e-5, 3e-5),
+    (0.0, 0.0, 0.003), (1.5, None, None),
+)  # fmt: skip
+
+
+def test_words(snapshot: object) -> None:
+    found = [(ratio_text(*each), interval_text(*each), times_text(each[0], "slower")) for each in WRITTEN]
+    assert found == snapshot
+
+
+@given(st.floats(1e-9, 1e9), st.floats(0.01, 1.0), st.floats(1.0, 100.0))
+def test_every_figure_fits_its_column(ratio: float, below: float, above: float) -> None:
+    bounds = (ratio, ratio * below, ratio * above)
+    assert len(ratio_text(*bounds)) <= 7
+    assert len(interval_text(*bounds)) <= 16
+    assert len(range_text(*bounds)) <= 13
+    assert "e" not in ratio_text(*bounds) + interval_text(*bounds)
+
+
+# -- the comparison that may be looked at all the time, against what is known of its parts
+
+
+def summed(tps: float, log_variance: float, *, batches: int = 21) -> ComparedSide:
+    """A minute's TPS of so many independent batches, whose logarithm has this variance."""
+    spread = Spread(log_variance * tps**2 * (batches - 1), batches, 60.0, 1.0)
+    return ComparedSide(tps, MeanTps(tps, spread), None)
+
+
+def test_students_t_from_normal_errors() -> None:
+    """Below four degrees of freedom it errs on the safe side; the table is of 0.25 % on each side."""
+    for freedom in (4, 9, 9.5, 18, 40, 1000):
+        assert in_small_samples(1.959964, freedom) == pytest.approx(t_quantile_975(freedom), rel=0.005)
+    assert all(in_small_samples(1.959964, freedom) > t_quantile_975(freedom) for freedom in (1, 2, 3))
+    for freedom, quantile in ((5, 4.7733), (9, 3.6897), (18, 3.1966), (30, 3.0298), (1e6, 2.8070)):
+        assert in_small_samples(2.80703, freedom) == pytest.approx(quantile, rel=0.012)
+
+
+def test_the_boundary_grows_with_what_can_still_be_learned() -> None:
+    found = [boundary(growth) for growth in (1, 2, 7, 61, 361, 8640)]
+    assert found == sorted(found)
+    assert 1.96 < found[0] < 2.5
+    assert found[-1] < 3.4
+
+
+@pytest.mark.parametrize("growth", [2.0, 7.0, 61.0])
+def test_brownian_motion_crosses_the_boundary_in_five_percent(growth: float) -> None:
+    """W(t)/sqrt(t) is stationary in log time: step through it."""
+    source = random.Random(11)
+    bound, step, runs, crossed = boundary(growth), 0.02, 1500, 0
+    decay, kick = exp(-step / 2), sqrt(1 - exp(-step))
+    for _ in range(runs):
+        value = source.gauss(0, 1)
+        for _ in range(int(log(growth) / step)):
+            if abs(value) > bound:
+                break
+            value = decay * value + kick * source.gauss(0, 1)
+        crossed += abs(value) > bound
+    assert 0.02 < crossed / runs < 0.06
+
+
+def test_symmetric_bounds_give_welchs_interval_of_the_logarithms() -> None:
+    old, new = 0.0004, 0.0009
+    found = known(ratio_of(summed(100.0, old, batches=10), summed(110.0, new, batches=30)))
+    freedom = (old + new) ** 2 / (old**2 / 9 + new**2 / 29)
+    growth = (old + new * 6) / (old + new * 60 / 86_400)
+    half = in_small_samples(boundary(growth), freedom) * (old + new) ** 0.5
+    assert (found.value, found.low, found.high) == pytest.approx((1.1, 1.1 * exp(-half), 1.1 * exp(half)))
+
+
+def test_without_variance_any_difference_shows() -> None:
+    found = known(ratio_of(summed(100.0, 0.0), summed(100.5, 0.0)))
+    assert (found.low, found.high) == pytest.approx((1.005, 1.005))
+    assert found.sign == 1
