@@ -157,6 +157,14 @@ async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went
     assert lost.low == 0, "it had come back, and may have got them"
 
 
+async def test_what_is_kept_of_the_last_replica_s_end_goes_with_its_fault(world: World) -> None:
+    async with world.attached("fault") as session:
+        await session.console.inject(parse_fault("kill@db2", session.fleet.roster))
+        assert session.state.requested.alone is not None
+        await session.console.clear()
+        assert session.state.requested.alone is None
+
+
 @pytest.mark.parametrize("fault", ["kill", "stop", "power_cut", "isolate", "partition=both@db2"])
 async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(world: World, fault: str) -> None:
     async with world.attached("fault") as session:

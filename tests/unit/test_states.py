@@ -142,6 +142,17 @@ def test_semi_sync_off_though_asked_for_is_an_outage_only_when_it_stays_so() -> 
     assert states.unprotected == 500
     turn = next(one.turn for one in seen if one.turn)
     assert (turn.after, turn.at_s, turn.is_outage) == (OFF, 0.5, True)
+    _, seen = follow([look(0, PROTECTED), look(1, DEGRADED), look(1.5, OFF), look(2, OFF, requested=False)])
+    assert [(one.turn.after, one.turn.is_outage) for one in seen if one.turn] == [
+        (DEGRADED, True), (OFF, False),
+    ]  # fmt: skip
+
+
+def test_an_outage_that_gets_another_state_waits_for_no_change_to_end() -> None:
+    states, _ = follow([look(0, PROTECTED), look(2, BLOCKED, oldest_s=1.5)])
+    found = states.see(look(12, DEGRADED, 10, 0, 3), changing=True)
+    assert found.turn is not None
+    assert (found.turn.before, found.turn.after) == (BLOCKED, DEGRADED)
 
 
 def test_armed_is_on_its_way_and_ends_no_outage() -> None:
