@@ -105,8 +105,8 @@ async def _counted(work: Any, number: int) -> Any:
     return await Counted(work, cancel_at=number)
 
 
-def test_a_cancel_during_the_rollback_does_not_cut_it_short(stride: int) -> None:
-    """The last statement fails; whenever a cancel comes while the others are taken back, they are."""
+def test_cancels_during_the_rollback_do_not_cut_it_short(stride: int) -> None:
+    """The last statement fails; whenever cancels come while the others are taken back, they are."""
     late: list[bool] = []
 
     @virtual
@@ -115,13 +115,14 @@ def test_a_cancel_during_the_rollback_does_not_cut_it_short(stride: int) -> None
         async with world.attached() as session:
             old = world.state()
             world.primary.refusals["SET GLOBAL innodb_flush_log_at_trx_commit = 2"] = 1227
-            wanted = ("sync_binlog=0", "wait_point=after_commit", "innodb_flush_log_at_trx_commit=2")
+            wanted = "sync_binlog=0", "rtt=85", "wait_point=after_commit", "innodb_flush_log_at_trx_commit=2"
             task = asyncio.create_task(ended(session, wanted))
             await until(lambda: any("innodb_flush" in line for line in world.told()), every_s=0.0001)
             await asyncio.sleep(seconds)
             late.append(task.done())
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            while not task.done():
+                task.cancel()
+                await asyncio.sleep(0.0001)
             assert world.state() == old
             assert world.document.version == 0
 
@@ -129,19 +130,6 @@ def test_a_cancel_during_the_rollback_does_not_cut_it_short(stride: int) -> None
         after(stride * len(late) * 0.0001)
         assert len(late) < 400, "the rollback never ends"
     assert stride * len(late) > 10
-
-
-async def test_a_second_cancel_does_not_cut_the_rollback_short_either(world: World, session: Session) -> None:
-    await ended(session, ("semi_sync=on", "rtt=20"))
-    old = world.state()
-    task = asyncio.create_task(ended(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
-    await until(lambda: world.sidecars["db1"].delays["db2"] > 40)
-    for _ in range(200):
-        task.cancel()
-        await asyncio.sleep(0.005)
-    await asyncio.wait({task})
-    assert task.cancelled()
-    assert world.state() == old
 
 
 async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured(world: World, session: Session) -> None:

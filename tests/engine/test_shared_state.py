@@ -126,14 +126,6 @@ async def test_a_call_that_no_agent_can_take_is_the_first_ones_error(world: Worl
 # The fleet: members come from Docker, stay while their place stays, and close wholly
 
 
-async def test_without_a_stack_there_is_one_clear_line() -> None:
-    fleet = Fleet(World(exists=False).outside())
-    with pytest.raises(StackUnavailable, match="no stack 'default' runs here: replexplorer up"):
-        await fleet.discover()
-    with pytest.raises(StackUnavailable, match="there is no primary in stack 'default'"):
-        _ = fleet.source
-
-
 @pytest.fixture
 async def fleet(world: World) -> Fleet:
     """One that has found its members."""
