@@ -31,7 +31,6 @@ from replexplorer.engine.experiment.lab import LabRun, SystemsRun, assignments, 
 from replexplorer.engine.experiment.lab_scripts import SCRIPTS
 from replexplorer.engine.experiment.lab_tables import archive_of, bulk_load_of
 from replexplorer.engine.experiment.matrix import MatrixRun
-from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.experiment_file import checked, read_drill, read_lab, rows_of
 from replexplorer.formats.paths import expanded
@@ -43,6 +42,7 @@ from replexplorer.reports.report import Report, plain_text, report_directory, wr
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.core.tick import Tick
+    from replexplorer.engine.session import Session
 
 _SUFFIX: Final = ".toml"
 _LABS_IN_ORDER: Final = (

@@ -15,13 +15,13 @@ from replexplorer.core.knobs.names import Knob, Place, Value, addressed, find, p
 from replexplorer.core.text import table
 from replexplorer.core.topology import is_pair, new_roster
 from replexplorer.engine.outcome import Changed, SetResult
-from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.files import workload_file
 from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.engine.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,6 @@ from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import node_names
 from replexplorer.core.wire import Lease
-from replexplorer.engine.fleet import Outside
-from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.engine.shared_state import SharedState
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.files import workload_file
@@ -31,6 +28,8 @@ if TYPE_CHECKING:
     from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
     from replexplorer.core.model.fitted import Calibration
+    from replexplorer.engine.fleet import Outside
+    from replexplorer.engine.session import Session
 
 
 _OF_NEW_STACKS: Final = ("replicas", "image", "flavor", "system")
@@ -117,6 +116,8 @@ async def agents_of(
 
 async def driver_of(values: Configuration, name: str) -> Lease | None:
     """Who drives a load on a stack; None when nobody does, or there is nobody left to ask."""
+    from replexplorer.engine.shared_state import SharedState
+
     try:
         async with asyncio.timeout(_DRIVER_WITHIN_S), agents_of(values, name) as agents:
             keepers = [agent for node, agent in agents if node.keeps]
@@ -179,6 +180,7 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
     from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.journal import FileJournal
     from replexplorer.adapters.load import LoadGroup
+    from replexplorer.engine.fleet import Outside
 
     app = uuid.uuid4().hex
     return Outside(
@@ -215,6 +217,7 @@ def outside_of_attached(servers: AttachedProvider, journal: ChangeJournal | None
     from replexplorer.adapters.attached.changes import GuardedSql
     from replexplorer.adapters.attached.provider import NoSidecar
     from replexplorer.core.wire import Document
+    from replexplorer.engine.fleet import Outside
 
     kept: dict[str, Document] = {}
 
@@ -247,6 +250,8 @@ def session_on(
 ) -> Session:
     """A session that is not attached yet, with these more `SessionOptions`. With `recorded` it makes a
     session file, unless that is configured away; with `calibrated` it predicts."""
+    from replexplorer.engine.session import Session, SessionOptions
+
     values = call.values
 
     def record() -> Recorder:
