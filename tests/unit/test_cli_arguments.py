@@ -142,24 +142,25 @@ def in_bash(*lines: str) -> list[list[str]]:
     return [line.split() for line in told.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("typed", "prefix", "words"),
-    [
-        ("", "swi", ["switchover"]),
-        ("set", "semi_sync=o", ["semi_sync=off", "semi_sync=on"]),
-        ("set", "wait_point=after_c", ["wait_point=after_commit"]),
-        ("set", "rtt@db2=", []),
-        ("set", "nonsense=", []),
-        ("set", "rt", ["rtt="]),
-        ("lab run", "wan-", ["wan-insert", "wan-threads"]),
-        ("fault inject", "part", ["partition"]),
-    ],
-)
-def test_verbs_knobs_values_and_names_are_given(typed: str, prefix: str, words: list[str]) -> None:
-    before = typed.split()
+COMPLETED = """\
+swi                      : switchover
+set semi_sync=o          : semi_sync=off semi_sync=on
+set wait_point=after_c   : wait_point=after_commit
+set rtt@db2=             :
+set nonsense=            :
+set rt                   : rtt=
+lab run wan-             : wan-insert wan-threads
+fault inject part        : partition
+"""
+
+
+@pytest.mark.parametrize("line", COMPLETED.splitlines())
+def test_verbs_knobs_values_and_names_are_given(line: str) -> None:
+    typed, words = line.split(" :")
+    *before, prefix = typed.split()
     finder = CompletionFinder(completing_parser(), default_completer=SuppressCompleter())
     given = finder._get_completions(["replexplorer", *before], prefix, "", None)  # type: ignore[no-untyped-call]
-    assert [each.strip() for each in given] == words
+    assert [each.strip() for each in given] == words.split()
 
 
 @pytest.mark.costly("each Tab starts the program")

@@ -53,24 +53,25 @@ def origin(server: BaseTestServer) -> dict[str, str]:
     return {"Origin": f"http://{server.host}:{server.port}"}
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback", "status"),
-    [
-        ("localhost:9000", True, 200),
-        ("[::1]:8000", True, 200),
-        ("127.0.0.1.evil.example", True, 403),
-        ("evil.example:8000", True, 403),
-        ("192.0.2.7", True, 403),
-        ("[::1", True, 403),
-        ("db.example:8000", False, 200),
-    ],
-)
-async def test_a_loopback_server_has_loopback_names_alone(host: str, loopback: bool, status: int) -> None:
-    async with (
-        served(loopback=loopback) as (client, server),
-        client.get(server.make_url("/"), headers={"Host": host}) as answer,
-    ):
-        assert answer.status == status
+HOSTS = """\
+localhost:9000         200
+[::1]:8000             200
+127.0.0.1.evil.example 403
+evil.example:8000      403
+192.0.2.7              403
+[::1                   403
+"""
+
+
+@pytest.mark.parametrize("line", HOSTS.splitlines())
+async def test_a_loopback_server_has_loopback_names_alone(line: str) -> None:
+    host, status = line.split()
+    for loopback, expected in ((True, int(status)), (False, 403 if host == "[::1" else 200)):
+        async with (
+            served(loopback=loopback) as (client, server),
+            client.get(server.make_url("/"), headers={"Host": host}) as answer,
+        ):
+            assert answer.status == expected
 
 
 @pytest.mark.parametrize("loopback", [True, False])
