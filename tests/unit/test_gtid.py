@@ -31,17 +31,18 @@ def members_of(text: str) -> set[tuple[str, int]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "difference"),
-    [
-        (f"{A}:1-10:20-30", f"{A}:5-22:25", f"{A}:1-4:23-24:26-30"),
-        (f"{A}:1-3,\n{B}:1-5", f"{A}:1-3", f"{B}:1-5"),
-        (f"{A}:1-3:backup:1-4", f"{A}:1-3:backup:2", f"{A}:backup:1:3-4"),
-        (A.upper() + ":7", f"{A}:7", ""),
-        (f"{A}:1:2,{A}:3", "", f"{A}:1-3"),
-    ],
-)
-def test_what_one_has_and_the_other_lacks(left: str, right: str, difference: str) -> None:
+LACKED = """\
+u:1-10:20-30     | u:5-22:25      | u:1-4:23-24:26-30
+u:1-3, v:1-5     | u:1-3          | v:1-5
+u:1-3:backup:1-4 | u:1-3:backup:2 | u:backup:1:3-4
+U:7              | u:7            |
+u:1:2,u:3        |                | u:1-3
+"""
+
+
+@pytest.mark.parametrize("line", LACKED.splitlines())
+def test_what_one_has_and_the_other_lacks(line: str) -> None:
+    left, right, difference = map(str.strip, line.split("|"))
     assert subtract_gtids(left, right) == difference
 
 
@@ -50,21 +51,21 @@ def test_what_a_session_owns_is_on_its_way() -> None:
     assert subtract_gtids(f"{A}:1-12", f"{A}:1-10", f"{A}:11#48:12#51") == ""
 
 
-@pytest.mark.parametrize(
-    ("own", "others", "lost"),
-    [
-        (f"{A}:1-8377", (f"{A}:1-8382,{B}:1-30",), f"{A}:8378-8382"),
-        (f"{A}:1-8382", (f"{A}:1-8377,{B}:1-30",), ""),
-        (f"{A}:1-5", (f"{A}:1-6", f"{A}:4-5:8"), f"{A}:6:8"),
-        (f"{A}:1-5:backup:1", (f"{A.upper()}:1-5:backup:1-3",), f"{A}:backup:2-3"),
-        (f"{A}:1-5", (f"{B}:1-9", ""), ""),
-        ("", (f"{A}:1",), f"{A}:1"),
-    ],
-)
-def test_a_server_that_lost_the_end_of_its_own_log_has_a_hole(
-    own: str, others: tuple[str, ...], lost: str
-) -> None:
-    assert hole(A, own, *others) == lost
+HOLES = """\
+u:1-8377         | u:1-8382,v:1-30      | u:8378-8382
+u:1-8382         | u:1-8377,v:1-30      |
+u:1-5            | u:1-6 + u:4-5:8      | u:6:8
+u:1-5:backup:1   | U:1-5:backup:1-3     | u:backup:2-3
+u:1-5            | v:1-9 +              |
+                 | u:1                  | u:1
+"""
+"""What u has itself, what the others have, and what it lost of its own."""
+
+
+@pytest.mark.parametrize("line", HOLES.splitlines())
+def test_a_server_that_lost_the_end_of_its_own_log_has_a_hole(line: str) -> None:
+    own, others, lost = map(str.strip, line.split("|"))
+    assert hole("u", own, *map(str.strip, others.split("+"))) == lost
 
 
 def test_what_is_no_gtid_is_left_out() -> None:
