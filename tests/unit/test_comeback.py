@@ -20,8 +20,8 @@ from replexplorer.core.server.comeback import (
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import gtid_count
 
-A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
+A, B = "u", "v"
+"""Servers, as their GTIDs name them."""
 WHOLE, BROKEN, DIVERGED = Replication.WHOLE, Replication.BROKEN, Replication.DIVERGED
 
 
@@ -33,27 +33,28 @@ def back(
     return compare("db1", A, all_had, others, at_start, purged, answered, is_source=True)
 
 
-@pytest.mark.parametrize(
-    ("at_start", "purged", "replica", "lost", "only", "binlog_lost", "after"),
-    [
-        (f"{A}:1-100", "", f"{A}:1-60", 0, 0, 0, WHOLE),
-        (f"{A}:1-90", "", f"{A}:1-90", 10, 0, 0, WHOLE),
-        (f"{A}:1-90", "", f"{A}:1-96", 10, 6, 0, DIVERGED),
-        (f"{A}:1-100", "", f"{A}:1-102,{B}:1-5", 2, 2, 0, DIVERGED),
-        (f"{A}:1-100", f"{A}:1-100", f"{A}:1-58", 0, 0, 100, BROKEN),
-        (f"{A}:1-100", f"{A}:1-100", f"{A}:1-100", 0, 0, 100, WHOLE),
-        (f"{A}:1-95", f"{A}:1-95", f"{A}:1-98", 5, 3, 95, DIVERGED),
-    ],
-)
-def test_what_a_source_lost_and_what_becomes_of_its_replica(
-    at_start: str, purged: str, replica: str, lost: int, only: int, binlog_lost: int, after: Replication
-) -> None:
+COMEBACKS = """\
+u:1-100 |         | u:1-60          |  0 0   0 | whole
+u:1-90  |         | u:1-90          | 10 0   0 | whole
+u:1-90  |         | u:1-96          | 10 6   0 | diverged
+u:1-100 |         | u:1-102,v:1-5   |  2 2   0 | diverged
+u:1-100 | u:1-100 | u:1-58          |  0 0 100 | broken 1236
+u:1-100 | u:1-100 | u:1-100         |  0 0 100 | whole
+u:1-95  | u:1-95  | u:1-98          |  5 3  95 | diverged
+"""
+"""What the source has at its start and in no binlog, what its replica has; then how many transactions are
+lost, on the replica alone and lost by the binlog, and what becomes of the replica."""
+
+
+@pytest.mark.parametrize("line", COMEBACKS.splitlines())
+def test_what_a_source_lost_and_what_becomes_of_its_replica(line: str) -> None:
+    at_start, purged, replica, counts, after = map(str.strip, line.split("|"))
     found = back(at_start, {"db2": replica}, purged)
-    counts = (found.lost, ",".join(found.only_on.values()), found.binlog_lost or "")
-    assert [gtid_count(gtids) for gtids in counts] == [lost, only, binlog_lost]
+    gone = (found.lost, ",".join(found.only_on.values()), found.binlog_lost or "")
+    assert [gtid_count(gtids) for gtids in gone] == [*map(int, counts.split())]
     assert found.replication == {"db2": after}
-    assert set(found.differs) == (set() if after is WHOLE else {"db2"})
-    assert bool(found.words("demo")) is bool(lost or binlog_lost)
+    assert set(found.differs) == (set() if after == "whole" else {"db2"})
+    assert bool(found.words("demo")) is bool(found.lost or found.binlog_lost)
 
 
 def test_the_words_say_how_many_are_where_and_the_remedy(snapshot: object) -> None:

@@ -283,17 +283,18 @@ def test_versions_compare_as_numbers() -> None:
     assert version_tuple("") == ()
 
 
-@pytest.mark.parametrize(
-    ("version", "comment", "flavor"),
-    [
-        ("9.7.4-2", "(Debian)", "mysql"),
-        ("8.4.3-3", "Percona Server (GPL), Release 3", "percona"),
-        ("10.11.19-MariaDB", "", "mariadb"),
-        ("11.4.2", "MariaDB Server", "mariadb"),
-    ],
-)
-def test_flavours(version: str, comment: str, flavor: str) -> None:
-    assert flavor_name({"version": version, "version_comment": comment}) == flavor
+FLAVORS = """\
+9.7.4-2          | (Debian)                        | mysql
+8.4.3-3          | Percona Server (GPL), Release 3 | percona
+10.11.19-MariaDB |                                 | mariadb
+11.4.2           | MariaDB Server                  | mariadb
+"""
+
+
+def test_flavors() -> None:
+    for line in FLAVORS.splitlines():
+        version, comment, flavor = map(str.strip, line.split("|"))
+        assert flavor_name({"version": version, "version_comment": comment}) == flavor
 
 
 ANSWERED = """\
