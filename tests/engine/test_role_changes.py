@@ -11,9 +11,11 @@ from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
 from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay
+from replexplorer.core.system import GROUP
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.console import Command
+from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
@@ -106,6 +108,14 @@ async def test_a_commit_that_waits_at_the_source_is_no_transaction_of_the_replic
     assert ("db2", "follow db1") in names_of(done)
     assert not any("CLONE" in statement for step in done.steps for statement in step.statements)
     assert (done.rpo.commits, done.errant_gtids) == (0, {})
+
+
+async def test_where_no_member_takes_writes_there_is_no_group_to_come_back_to(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fleet, "system", GROUP)
+    with pytest.raises(StackUnavailable, match="no member takes writes, so there is no group for db2"):
+        await session.console.rejoin("db2")
 
 
 async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy(
