@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse an unknown word with the nearest known one."""
         if action.choices is not None and value not in action.choices:
-            known = [str(choice) for choice in action.choices]
+            known = [text for each in action.choices if (text := str(each)) in VERBS or text not in _ALL]
             what = action.metavar if isinstance(action.metavar, str) else action.dest
             hint = closest(str(value), known) or f"known: {', '.join(known)}"
             raise UsageError(f"unknown {what.lower()} {value!r}", hint)
