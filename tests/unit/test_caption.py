@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from replexplorer.core.fault import KINDS, Fault, FaultKind, begun_words
 from replexplorer.core.history.caption import MOST_CHARACTERS, Matters, caption, headline
-from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, parse_value
 from replexplorer.core.server.exposure import Unknown
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
@@ -44,78 +43,54 @@ def fault(kind: str, value: str | None = None, node: str = "db1") -> Fault:
     return Fault(1, kind, value, node, 100.0, None, "tui (pid 1)", {}, ())
 
 
-TURNED = (
-    (tick(OFF), tick(OFF), ""),
-    (
-        tick(OFF, semi_sync="off"), tick(ARMED, semi_sync="on"),
-        "semi-sync on: every commit now waits for db2, 85 ms away",
-    ),
-    (tick(ARMED, semi_sync="on"), tick(ON, semi_sync="on"), ""),
-    (
-        tick(OFF, rtt=(0, 0.1), semi_sync="off"), tick(ON, rtt=(0, 0.1), semi_sync="on"),
-        "semi-sync on: every commit now waits for db2, next door",
-    ),
-    (
-        tick(OFF, replicas=2, semi_sync="off"), tick(ON, replicas=2, semi_sync="on"),
-        "semi-sync on: every commit now waits for the nearest of db2 and db3, 85 ms away",
-    ),
-    (
-        tick(ON, replicas=3), tick(ON, replicas=3, semi_sync_replicas=2),
-        "a commit needs 2 acknowledgements: it waits for the nearest 2 of db2, db3 and db4, 85 ms away",
-    ),
-    (
-        tick(ON, semi_sync="on"), tick(OFF, semi_sync="off"),
-        "semi-sync off: a commit waits for no replica, and its loss with the source is silent",
-    ),
-    (
-        tick(ON, (0.0, 0.1)), tick(ON, (25.0, 25.2)),
-        "db2 is 25 ms away now: a commit pays that round trip",
-    ),
-    (
-        tick(OFF, (0.0, 0.1)), tick(OFF, (25.0, 25.2)),
-        "db2 is 25 ms away now: a commit does not wait for it",
-    ),
-    (tick(ON, partition="both"), tick(ON), "the line between db1 and db2 is whole again"),
-    (resting(tick(ON, clients=32)), tick(ON, clients=32), ""),
-    (tick(ON), tick(BLOCKED), "every commit waits: no acknowledgement from db2"),
-    (
-        tick(ON, replicas=2), tick(BLOCKED, replicas=2),
-        "every commit waits: no acknowledgement from db2 or db3",
-    ),
-    (
-        tick(BLOCKED), tick(DEGRADED),
-        "semi-sync has given up waiting: a commit is answered with its row on db1 alone",
-    ),
-    (tick(DEGRADED), tick(ON), "protected again: every commit waits for db2, 85 ms away"),
-    (tick(BLOCKED), tick(OFF), "commits get through again"),
-    (tick(ON), down(tick(ProtectionState.DOWN), "db1"), "db1 is down: no commit gets through"),
-    (down(tick(ProtectionState.DOWN), "db1"), tick(ARMED), "db1 answers again: commits get through"),
-)  # fmt: skip
+def moment(words: str) -> Tick:
+    """`protected replicas=2 sync_binlog=0`: a state, and what is not at its default."""
+    state, *changed = words.split()
+    given = dict(each.split("=") for each in changed)
+    rtt_ms, replicas = float(given.pop("rtt", "85")), int(given.pop("replicas", "1"))
+    values = {key: parse_value(BY_KEY[key], text) for key, text in given.items()}
+    return tick(ProtectionState(state), (rtt_ms, rtt_ms + 0.2), replicas, **values)
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "said"), TURNED, ids=[said[:60] or "nothing" for *_, said in TURNED]
-)
-def test_what_happened_in_a_sentence(before: Tick, now: Tick, said: str) -> None:
-    assert caption(before, now) == said
+TURNED = """\
+off                           -> off
+off semi_sync=off             -> armed semi_sync=on
+armed semi_sync=on            -> protected semi_sync=on
+off rtt=0 semi_sync=off       -> protected rtt=0 semi_sync=on
+off replicas=2 semi_sync=off  -> protected replicas=2 semi_sync=on
+protected replicas=3          -> protected replicas=3 semi_sync_replicas=2
+protected                     -> protected semi_sync_replicas=2
+protected semi_sync=on        -> off semi_sync=off
+protected rtt=0               -> protected rtt=25
+off rtt=0                     -> off rtt=25
+protected                     -> protected sync_binlog=0
+protected                     -> protected sync_binlog=1000
+protected                     -> protected innodb_flush_log_at_trx_commit=2
+protected                     -> protected innodb_flush_log_at_trx_commit=0
+protected                     -> protected sync_binlog=0 innodb_flush_log_at_trx_commit=2
+protected                     -> protected wait_point=after_commit
+protected                     -> protected partition=ack
+protected partition=both      -> protected
+protected                     -> protected clients=1
+protected                     -> protected clients=0
+protected                     -> blocked
+protected replicas=2          -> blocked replicas=2
+blocked                       -> degraded
+degraded                      -> protected
+blocked                       -> off
+"""
 
 
-SET: list[dict[str, Any]] = [
-    {"semi_sync_replicas": 2},
-    {"sync_binlog": 0},
-    {"sync_binlog": 1000},
-    {"innodb_flush_log_at_trx_commit": 2},
-    {"innodb_flush_log_at_trx_commit": 0},
-    {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2},
-    {"wait_point": "after_commit"},
-    {"partition": "ack"},
-    {"clients": 1},
-    {"clients": 0},
-]
+@pytest.mark.parametrize("line", [" ".join(line.split()) for line in TURNED.splitlines()])
+def test_what_happened_in_a_sentence(line: str, snapshot: object) -> None:
+    assert caption(*map(moment, line.split("->"))) == snapshot
 
 
-def test_what_was_set_in_a_sentence(snapshot: object) -> None:
-    assert [(values, caption(tick(ON), tick(ON, **values))) for values in SET] == snapshot
+def test_a_server_that_ends_and_answers_again_in_a_sentence_and_a_load_that_pauses_in_none() -> None:
+    ended = down(tick(ProtectionState.DOWN), "db1")
+    assert caption(tick(ON), ended) == "db1 is down: no commit gets through"
+    assert caption(ended, tick(ARMED)) == "db1 answers again: commits get through"
+    assert caption(resting(tick(ON, clients=32)), tick(ON, clients=32)) == ""
 
 
 def test_another_source_is_said_before_anything_else() -> None:
