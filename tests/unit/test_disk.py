@@ -20,6 +20,8 @@ from tests.sidecar import load
 from tests.waiting import patience
 
 disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
+HEAD = (fsyncpage.MAGIC, fsyncpage.VERSION, fsyncpage.PAGE_BYTES)
+"""How a page begins."""
 
 
 class Page:
@@ -31,7 +33,7 @@ class Page:
         self._lock: int | None = None
 
     def make(self, *head: int) -> None:
-        words = [*(head or (fsyncpage.MAGIC, fsyncpage.VERSION, fsyncpage.PAGE_BYTES))]
+        words = [*(head or HEAD)]
         self.path.write_bytes(struct.pack("=512Q", *words, *[0] * (512 - len(words))))
 
     def hold(self) -> None:
@@ -122,13 +124,7 @@ async def test_without_an_attached_server_there_is_a_reason(
 
 
 @pytest.mark.parametrize(
-    "head",
-    [
-        (fsyncpage.MAGIC + 1, fsyncpage.VERSION, fsyncpage.PAGE_BYTES),
-        (fsyncpage.MAGIC, fsyncpage.VERSION + 1, fsyncpage.PAGE_BYTES),
-        (fsyncpage.MAGIC, fsyncpage.VERSION, 8192),
-        (0, 0, 0),
-    ],
+    "head", [(HEAD[0] + 1, *HEAD[1:]), (HEAD[0], HEAD[1] + 1, HEAD[2]), (*HEAD[:2], 8192), (0, 0, 0)]
 )
 async def test_a_page_of_another_layout_is_not_touched(page: Page, head: tuple[int, ...]) -> None:
     page.make(*head)

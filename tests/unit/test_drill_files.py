@@ -78,30 +78,32 @@ def test_a_file_is_a_drill(file: Path, snapshot: object) -> None:
     assert (drill.turns, drill.faults) == (("semi_sync", "rtt", "rtt@db3"), ("pause",))
 
 
-MISTAKES = [
-    ('title = "Our source freezes"', 'titel = "x"'),
-    ("clients = 4", "clients = 0"),
-    ('rtt = "20ms"', 'rtt = "20parsec"'),
-    ('state = "protected"', 'state = "protectd"'),
-    ("wait = 9", "wait = -9"),
-    ("wait = 9", 'wait = 9\ninject = "kill"'),
-    ("wait = 9\n", ""),
-    ('inject = "pause"', 'inject = "pasue"'),
-    ("for = 12", "within = 12"),
-    ('until = "writing"', 'until = "writting"'),
-    ('until = "writing"\nwithin = 20', 'clear = "kill"'),
-    ('until = "writing"\nwithin = 20', "clear = false"),
-    ('left = "lost"', 'left = "losst"'),
-    ('is = "<="', 'is = "=<"'),
-    ('left = "lost"', 'passes = "off"\nleft = "lost"'),
-    ('left = "lost"\n', ""),
-    ('set = { rtt = "0ms" }', 'set = { rtt = "-1ms" }'),
-]
+MISTAKES = """\
+title = "Our source freezes"        -> titel = "x"
+clients = 4                         -> clients = 0
+rtt = "20ms"                        -> rtt = "20parsec"
+state = "protected"                 -> state = "protectd"
+wait = 9                            -> wait = -9
+wait = 9                            -> wait = 9; inject = "kill"
+wait = 9                            ->
+inject = "pause"                    -> inject = "pasue"
+for = 12                            -> within = 12
+until = "writing"                   -> until = "writting"
+until = "writing"; within = 20      -> clear = "kill"
+until = "writing"; within = 20      -> clear = false
+left = "lost"                       -> left = "losst"
+is = "<="                           -> is = "=<"
+left = "lost"                       -> passes = "off"; left = "lost"
+left = "lost"                       ->
+set = { rtt = "0ms" }               -> set = { rtt = "-1ms" }
+"""
+"""What stands there, and what instead."""
 
 
 def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None:
     told = {}
-    for right, wrong in MISTAKES:
+    for line in MISTAKES.splitlines():
+        right, wrong = (side.strip().replace("; ", "\n") for side in line.split("->"))
         assert right in MINE
         file.write_text(MINE.replace(right, wrong, 1))
         told[right, wrong] = refused(read_drill, file).removeprefix(f"{file.parent}/")
