@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
-from replexplorer.core.event import Event, Severity
-from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay
 from tests.fakes.clock import VirtualClock
-from tests.fakes.facade import make_tick
-
-MARKS_S = (4.0, 10.0)
-
-
-class FakeTape:
-    """Twenty seconds with two marks."""
-
-    first_s, last_s = 1.0, 21.0
-
-    def __init__(self) -> None:
-        self.closed = False
-
-    def ticks(self) -> Iterator[Tick]:
-        for half in range(2, 43):
-            yield make_tick(half / 2)
-
-    def events(self) -> Sequence[Event]:
-        return [Event(at_s, 0.0, Severity.MARK, "a change", number) for number, at_s in enumerate(MARKS_S)]
-
-    def close(self) -> None:
-        self.closed = True
+from tests.fakes.facade import FakeTape
 
 
 class Screen:

@@ -137,18 +137,17 @@ def test_a_load_that_stopped_right_after_a_change_leaves_the_truth() -> None:
     assert anatomy(seen, 20.1) is None
 
 
-@pytest.mark.parametrize("anew", [{"uuid": "v"}, {"booted_s": 20.0}])
-def test_a_restarted_server_begins_anew(anew: dict[str, object]) -> None:
+AWAY = NodeSample(20.5, NodeView("db1", "primary", reachable=False, is_source=True))
+
+
+@pytest.mark.parametrize(
+    "anew", [(sample(20.5, uuid="v"),), (sample(20.5, booted_s=20.0),), (AWAY, sample(21.0))]
+)
+def test_a_server_that_restarted_or_was_away_begins_anew(anew: tuple[NodeSample, ...]) -> None:
     seen = lookback(20)
-    seen.add_sample(sample(20.5, **anew))  # type: ignore[arg-type]
+    for each in anew:
+        seen.add_sample(each)
     assert anatomy(seen, 0.0) is None
-    assert seen.truth(0.0) is None
-
-
-def test_so_does_one_that_was_away() -> None:
-    seen = lookback(20)
-    seen.add_sample(NodeSample(20.5, NodeView("db1", "primary", reachable=False, is_source=True)))
-    seen.add_sample(sample(21.0))
     assert seen.truth(0.0) is None
 
 

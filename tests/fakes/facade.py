@@ -553,3 +553,24 @@ def _statement(name: KnobName, value: Value) -> str:
 def change_event(at_s: float, number: int, text: str) -> Event:
     """A change with a mark."""
     return Event(at_s, WALL_S + at_s, Severity.MARK, text, number)
+
+
+class FakeTape:
+    """Twenty seconds with two marks, 10 TPS more each half second."""
+
+    first_s, last_s = 1.0, 21.0
+
+    def ticks(self) -> Iterator[Tick]:
+        for half in range(41):
+            at_s = 1.0 + half / 2
+            told = tuple(event for event in self.events() if event.at_s == at_s)
+            yield replace(make_tick(at_s, tps=10.0 * half), events=told)
+
+    def events(self) -> Sequence[Event]:
+        return [
+            Event(at_s, 1_760_000_000 + at_s, Severity.MARK, f"change {number}", number)
+            for number, at_s in enumerate((4.0, 10.0), 1)
+        ]
+
+    def close(self) -> None:
+        pass

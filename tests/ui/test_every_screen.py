@@ -8,7 +8,6 @@ import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
-from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench, page
 from tests.ui.test_replay import playing
@@ -51,16 +50,6 @@ async def test_nor_does_a_recording_or_who_watches(size: tuple[int, int]) -> Non
     watched = replace(troubled(), viewer=True)
     async with bench(watched, size=size, facade=Watched(replicas=REPLICAS), stack=STACK) as app:
         check(seen_of("spectator", app.app), size)
-
-
-@EVERY_SIZE
-async def test_titles_and_units_of_charts_are_whole(size: tuple[int, int]) -> None:
-    async with bench(calm(), troubled(), size=size, stack=STACK) as app:
-        charts = [chart for chart in app.dashboard.query(Chart) if chart.is_on_screen and chart.region.area]
-        assert charts
-        for chart in charts:
-            title = "".join(segment.text for segment in chart.render_line(0))
-            assert "…" not in title, title
 
 
 FIGURES = (None, 0.0, 7.1, 88.4, 528.0, 1_234.5, 12_345.6, 123_456.7)

@@ -23,8 +23,7 @@ from replexplorer.engine.outcome import SetResult
 from replexplorer.formats.play_script import CastWriter, PlayedLine, PlayScript, read_play
 from replexplorer.ui.play import CaptionBar, PlayApp
 from replexplorer.ui.settings import Settings
-from tests.fakes.facade import WALL_S, FakeFacade, make_tick
-from tests.ui.test_replay import FakeTape
+from tests.fakes.facade import WALL_S, FakeFacade, FakeTape, make_tick
 
 pytestmark = pytest.mark.terminal
 

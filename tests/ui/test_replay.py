@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from textual.message import Message
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Replay, Tape
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
-from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.facade import FakeFacade, FakeTape
 from tests.ui.driving import Bench, ManualClock, folded
-
-MARKS_S = (4.0, 10.0)
-LENGTH_S = 20.0
 
 
 class StillClock:
@@ -37,27 +31,6 @@ class StillClock:
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError("nobody sleeps by this clock")
-
-
-class FakeTape:
-    """Twenty seconds with two marks, 10 TPS more each half second."""
-
-    first_s, last_s = 1.0, 1.0 + LENGTH_S
-
-    def ticks(self) -> Iterator[Tick]:
-        for half in range(int(LENGTH_S * 2) + 1):
-            at_s = 1.0 + half / 2
-            told = tuple(event for event in self.events() if event.at_s == at_s)
-            yield replace(make_tick(at_s, tps=10.0 * half), events=told)
-
-    def events(self) -> Sequence[Event]:
-        return [
-            Event(at_s, 1_760_000_000 + at_s, Severity.MARK, f"change {number}", number)
-            for number, at_s in enumerate(MARKS_S, 1)
-        ]
-
-    def close(self) -> None:
-        pass
 
 
 @asynccontextmanager

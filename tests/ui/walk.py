@@ -21,7 +21,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.lines import Chart, Lines
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
 from tests.ui.driving import bench
 from tests.vision import contrast
@@ -135,6 +135,7 @@ def lost_rows(app: ExplorerApp) -> tuple[str, ...]:
             painted = widget.paint(width, height)
             words = ["".join(text for text, _ in row) for row in painted]
             lost += [f"{name}: {row.rstrip()}" for row in words if len(row.rstrip()) > width]
+            lost += [f"{name}: {row}" for row in words[:1] if isinstance(widget, Chart) and "…" in row]
             lost += [f"{name}: {row.rstrip()}" for row in words[height:] if row.strip()]
     return tuple(lost)
 
