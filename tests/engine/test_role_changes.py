@@ -392,16 +392,19 @@ async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_chang
     assert world.sidecars["db1"].delays.keys() == {"db2"}
 
 
-async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge(
+async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge_and_a_cut_link_heals(
     world: World, session: Session
 ) -> None:
     await turn(session, "semi_sync=on")
-    world.crash("db1")
+    for fault in ("partition=both", "kill"):
+        await session.console.inject(parse_fault(fault, session.fleet.roster))
     done = await session.console.failover()
     assert any(
         "semi_sync is not in force: semi_sync=on needs 1 replica" in warning for warning in done.warnings
     )
-    assert (await session.status()).protection.state == "off"
+    await session.console.clear()
+    status = await session.status()
+    assert (status.protection.state, status.faults) == ("off", ())
     async with world.attached("up") as other:
         await other.up(lambda *_: None)
         assert await roles(other) == ["detached", "primary"]
@@ -510,18 +513,6 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(
     assert world.servers["db2"].follows == "db1"
     assert [world.servers[each].variables["sync_binlog"] for each in ("db1", "db2")] == ["0", "1"]
     assert world.document.content["role_change"] is None
-
-
-async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_yet(session: Session) -> None:
-    await turn(session, "semi_sync=on")
-    for fault in ("partition=both", "kill"):
-        await session.console.inject(parse_fault(fault, session.fleet.roster))
-    await session.console.failover()
-    await session.console.clear()
-    assert (await session.status()).faults == ()
-    assert await roles(session) == ["detached", "primary"]
-    await session.console.rejoin("db1")
-    assert await roles(session) == ["replica", "primary"]
 
 
 @TWO_REPLICAS
