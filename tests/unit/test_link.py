@@ -76,20 +76,16 @@ def test_a_round_trip_is_split() -> None:
         assert [want.to_replica.delay_ms, want.to_primary.delay_ms, want.floor_ms] == pytest.approx(split)
 
 
-@pytest.mark.parametrize(
-    ("partition", "to_replica", "to_primary"),
-    [("none", False, False), ("both", True, True), ("ack", False, True), ("dump", True, False)],
-)
-@pytest.mark.parametrize("holds", ["sent", "received"])
-def test_a_partition_cuts_the_direction_that_it_names(
-    partition: str, to_replica: bool, to_primary: bool, holds: Literal["sent", "received"]
-) -> None:
-    settings = LinkSettings(partition=partition)
-    towards, back = carried_out(settings, side(holds=holds), side(holds=holds))
-    # Netem cuts where a packet is sent, NFQUEUE where it is received.
-    assert (towards if holds == "sent" else back).shape.cut == to_replica
-    assert (back if holds == "sent" else towards).shape.cut == to_primary
-    assert installed(settings, towards, back)[0].partition == partition
+def test_a_partition_cuts_the_direction_that_it_names() -> None:
+    """Netem cuts where a packet is sent, NFQUEUE where it is received."""
+    cut = {"none": (False, False), "both": (True, True), "ack": (False, True), "dump": (True, False)}
+    for partition, (to_replica, to_primary) in cut.items():
+        settings = LinkSettings(partition=partition)
+        sent = carried_out(settings, side(holds="sent"), side(holds="sent"))
+        assert [each.shape.cut for each in sent] == [to_replica, to_primary]
+        received = carried_out(settings, side(holds="received"), side(holds="received"))
+        assert [each.shape.cut for each in received] == [to_primary, to_replica]
+        assert [installed(settings, *ends)[0].partition for ends in (sent, received)] == [partition] * 2
 
 
 def test_the_round_trips_jitter_is_shared_by_the_delayed_directions() -> None:
