@@ -153,30 +153,15 @@ def test_nothing_is_lost_and_time_is_cut_the_same_for_all(found: list[tuple[int,
     assert all(before.end_s <= after.end_s for before, after in pairwise(whole))
 
 
-def test_generators_in_step_are_told_interval_by_interval() -> None:
+def test_one_that_was_asleep_is_waited_for_and_a_newcomers_beginning_is_not_lost() -> None:
     cuts = Cuts(LENGTH_S)
     cuts.origin_s = 100.0
-    assert [each.processes for each in cuts.add(0, a_part(0, 0, 3))] == [1]  # the other is not there yet
-    assert cuts.add(1, a_part(0, 0, 2, 2)) == []
-    assert cuts.add(0, a_part(1, 1, 4)) == []
-    [both] = cuts.add(1, a_part(1, 1, 5, 2))
-    assert (both.processes, both.commits) == (2, 11)  # a newcomer's beginning is not lost
-    assert cuts.add(0, a_part(2, 2, 4)) == []
-    [later] = cuts.add(1, a_part(2, 2, 5, 2))
-    assert (later.processes, later.commits, later.duration_s) == (2, 9, LENGTH_S)
-
-
-def test_one_that_was_asleep_is_waited_for() -> None:
-    cuts = Cuts(LENGTH_S)
-    cuts.origin_s = 100.0
-    cuts.add(0, a_part(0, 0, 1))
-    cuts.add(1, a_part(0, 0, 1, 2))
-    whole = []
-    for number in range(1, 5):
-        whole += cuts.add(0, a_part(number, number, 1))
-    whole += cuts.add(1, a_part(1, 4, 10, 2))
-    [both] = [each for each in whole if each.processes == 2 and each.duration_s > 1]
-    assert both.commits >= 14
+    [alone] = cuts.add(0, a_part(0, 0, 1))
+    assert (alone.processes, alone.commits) == (1, 1)
+    assert cuts.add(1, a_part(0, 0, 1, 2)) == []
+    assert [cuts.add(0, a_part(number, number, 1)) for number in range(1, 5)] == [[]] * 4
+    [both] = cuts.add(1, a_part(1, 4, 10, 2))
+    assert (both.processes, both.commits, both.end_s) == (2, 15, 102.5)
     assert cuts.rest() is None
 
 

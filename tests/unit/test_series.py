@@ -95,11 +95,6 @@ def test_a_viewer_takes_the_figures_as_they_come_and_the_unknown_stays_a_gap() -
     assert list(history.points) == [Point(0.5), Point(1.0, tps=70.0, ceiling_tps=90.0, p50_ms=1.0)]
 
 
-def test_an_empty_interval_draws_zero_tps_and_no_latency() -> None:
-    history = fed(tick(0.5, service()))
-    assert list(history.points) == [Point(0.5, tps=0.0)]
-
-
 def test_old_ticks_are_ignored() -> None:
     assert [point.at_s for point in fed(tick(1.0), tick(1.0), tick(0.5), tick(2.0)).points] == [1.0, 2.0]
 
