@@ -82,6 +82,12 @@ async def until_tick(
     raise AssertionError(f"the ticks ended before {what}; {tick}")
 
 
+async def tick_after(session: Ticking, seconds: float = 3.0) -> Tick:
+    """A tick once what was turned shows in the load."""
+    await asyncio.sleep(seconds)
+    return await until_tick(session, lambda _: True)
+
+
 async def told(session: Ticking, text: str, *, within_s: float = 30.0) -> Event:
     """The first event with this text in it."""
     tick = await until_tick(

@@ -11,12 +11,12 @@ from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Tick
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.world import LOCAL_MS, World
 from tests.turning import turn
+from tests.waiting import tick_after
 
 CALIBRATION = shipped_calibration().calibration
 
@@ -24,14 +24,6 @@ CALIBRATION = shipped_calibration().calibration
 async def turned(session: Session, *texts: str) -> None:
     await turn(session, *texts)
     await session.state.refresh()
-
-
-async def tick_after(session: Session, seconds: float = 3.0) -> Tick:
-    """A tick once what was turned shows in the load."""
-    await asyncio.sleep(seconds)
-    async for tick in session.ticks():
-        return tick
-    raise AssertionError("the ticks ended")
 
 
 async def test_a_tick_predicts_what_the_far_link_leaves_and_not_what_waits_for_nothing(world: World) -> None:

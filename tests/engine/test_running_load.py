@@ -12,7 +12,6 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageE
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName, Place
 from replexplorer.core.load.interval import Interval, Measurement
-from replexplorer.core.tick import Tick
 from replexplorer.engine.experiment.stack_api import Findings
 from replexplorer.engine.load import is_low, measure, purge_to
 from replexplorer.engine.observe.state import NO_LOAD
@@ -25,16 +24,10 @@ from tests.fakes.clock import until
 from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.world import CPU_A_COMMIT_S, World, tasks_left
 from tests.turning import sweep, turn
+from tests.waiting import tick_after
 
 CALIBRATION = shipped_calibration().calibration
 CLIENTS = KnobName("clients", Place.LOAD)
-
-
-async def tick_after(session: Session, seconds: float) -> Tick:
-    await asyncio.sleep(seconds)
-    async for tick in session.ticks():
-        return tick
-    raise AssertionError("the ticks ended")
 
 
 async def load_of(world: World) -> tuple[str, int | None]:
