@@ -142,6 +142,10 @@ def test_a_broken_calibration_is_warned_of(capsys: pytest.CaptureFixture[str]) -
     assert "the shipped calibration is used" in document["warnings"][0]
 
 
+SERVER, NOW_S = "mysql 9.7.4", 1_800_000_000.0
+UNCHANGED = "the model's calibration is unchanged"
+
+
 def swept(**changed: Any) -> list[SweptRun]:
     return [
         replace(SweptRun(index, 0, 1, 0.0, 5.0, tps=run.tps, setting=asdict(run.setting)), **changed)
@@ -155,11 +159,11 @@ def few(**changed: Any) -> list[SweptRun]:
 
 
 def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    told = taught(swept(), "mysql 9.7.4", 1_800_000_000.0).told
+    told = taught(swept(), SERVER, NOW_S).told
     assert told.startswith("this machine's model: median error ")
     assert " cells, cross-validated; " in told
     own = load_calibration(paths.calibration_file()).calibration
-    assert (own.day, own.server, own.is_shipped) == ("2027-01-15", "mysql 9.7.4", False)
+    assert (own.day, own.server, own.is_shipped) == ("2027-01-15", SERVER, False)
     assert own.local == shipped_calibration().calibration.local
     document = answer(capsys, "rtt=85ms")
     assert (document["calibration"]["origin"], document["calibration"]["day"]) == ("own", "2027-01-15")
@@ -167,8 +171,8 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_sweep_that_cannot_tell_changes_nothing() -> None:
     for useless in ({"why": "the stack is degraded"}, {"setting": None}, {"tps": None}):
-        told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
-        assert told.startswith("the model's calibration is unchanged: fitting it takes at least 16 runs")
+        told = taught(swept(**useless), SERVER, NOW_S).told
+        assert told.startswith(f"{UNCHANGED}: fitting it takes at least 16 runs")
         assert not paths.calibration_file().exists()
 
 
@@ -177,10 +181,8 @@ def test_a_sweep_whose_calibration_cannot_be_written_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(paths, "calibration_file", lambda: Path("/proc/nowhere/calibration.json"))
-    told, calibration = taught(few(), "mysql 9.7.4", 1_800_000_000.0)
-    assert told.startswith(
-        "the model's calibration is unchanged: cannot write /proc/nowhere/calibration.json"
-    )
+    told, calibration = taught(few(), SERVER, NOW_S)
+    assert told.startswith(f"{UNCHANGED}: cannot write /proc/nowhere/calibration.json")
     assert calibration is None
 
 
@@ -189,6 +191,6 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
     disturbed = [
         replace(run, tps=(run.tps or 0) * (0.1, 1.0, 8.0)[index % 3]) for index, run in enumerate(few())
     ]
-    told = taught(disturbed, "mysql 9.7.4", 1_800_000_000.0).told
-    assert told.startswith("the model's calibration is unchanged: median error ")
+    told = taught(disturbed, SERVER, NOW_S).told
+    assert told.startswith(f"{UNCHANGED}: median error ")
     assert not paths.calibration_file().exists()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from replexplorer.cli.knobs import turned
-from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import (
     KnobName,
     defaults,
@@ -123,17 +120,14 @@ def test_words_and_units_are_accepted_as_on_the_command_line(tmp_path: Path) -> 
 
 
 def test_an_unknown_scene_gets_a_suggestion(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="did you mean network"):
-        find_scene("netwrok", tmp_path)
-    with pytest.raises(UsageError, match="unknown scene"):
-        find_scene("../../etc/passwd", tmp_path)
+    assert "did you mean network" in refused(find_scene, "netwrok", tmp_path)
+    assert "unknown scene" in refused(find_scene, "../../etc/passwd", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["none", "Bad Name", "", "../up", "a" * 41])
-def test_an_unusable_name_writes_nothing(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        save_scene(name, "", {"rtt": 1.0}, tmp_path / "scenes")
-    assert list(tmp_path.iterdir()) == []
+def test_an_unusable_name_writes_nothing(tmp_path: Path) -> None:
+    for name in ("none", "Bad Name", "", "../up", "a" * 41):
+        assert refused(save_scene, name, "", {"rtt": 1.0}, tmp_path / "scenes")
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_scene_keeps_what_is_not_at_its_default_and_all_replicas_of_a_knob_that_one_has() -> None:
