@@ -41,7 +41,7 @@ from replexplorer.ui.charts.paint import BANDS, paint_chart
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
-from replexplorer.ui.widgets.lines import Chart
+from replexplorer.ui.widgets.lines import Chart, Slice
 from replexplorer.ui.widgets.strips import big_rows, solid_rows
 from replexplorer.ui.words.figures import moment
 
@@ -319,12 +319,14 @@ async def test_the_widget_refreshes_only_what_changed_and_paints_again_at_anothe
         chart = app.query_one(Chart)
         asked: list[tuple[Region, ...]] = []
         with monkeypatch.context() as patched:
-            patched.setattr(chart, "refresh", lambda *regions, **_: asked.append(regions))
+            patched.setattr(Slice, "refresh", lambda _, *regions, **__: asked.append(regions))
             chart.show(both()[0])
             assert asked == []
             chart.show(tps_chart(PAGE, [*history(), Point(700.0, 208.0, 220.0)]))
         assert 0 < sum(region.area for regions in asked for region in regions) < 40
-        assert "208 now" in "".join(chart.render_line(y).text for y in range(12))
+        drawn = ["".join(part.render_line(y).text for part in chart.query(Slice)) for y in range(12)]
+        assert drawn == [chart.render_line(y).text for y in range(12)]
+        assert "208 now" in "".join(drawn)
         await pilot.resize_terminal(100, 30)
         await pilot.pause()
         assert {len(row) for row in chart.rows} == {100}

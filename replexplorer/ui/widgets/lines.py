@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 from textual import events
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -106,14 +107,18 @@ class Lines(Widget, Generic[Shown]):
         before, self._painted = self._painted, fresh
         if self._painted_size != (width, height):
             self._painted_size = (width, height)
-            self.refresh()
+            self.redraw(Region(0, 0, width, height))
             return
         for y, (old, new) in enumerate(zip(before, fresh, strict=True)):
             if old != new:
                 cells = enumerate(zip_longest(_cells(old), _cells(new)))
                 changed = [at for at, (was, now) in cells if was != now] or [0]
                 start, end = changed[0], min(changed[-1] + 1, width)
-                self.refresh(Region(start, y, max(1, end - start), 1))
+                self.redraw(Region(start, y, max(1, end - start), 1))
+
+    def redraw(self, cells: Region) -> None:
+        """Have cells drawn from what is painted."""
+        self.refresh(cells)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a region. Textual forgets what is to be redrawn only where it renders a widget whole:
@@ -146,10 +151,45 @@ def _cells(line: Line) -> list[tuple[str, str]]:
     return [(character, words) for text, words in line for character in text]
 
 
+class Slice(Widget):
+    """A part of the columns of a `Chart`. Textual writes a row again from the left edge of its widget to the
+    last cell that changed: in a chart of one widget most of each row with each tick."""
+
+    def __init__(self, chart: Chart) -> None:
+        super().__init__()
+        self._chart = chart
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """See `Lines.render_lines`."""
+        self._dirty_regions.clear()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Its cells of a row that the chart has painted."""
+        start = self.region.x - self._chart.region.x
+        return self._chart.render_line(y).crop(start, start + self.size.width)
+
+
 class Chart(Lines[ChartModel]):
     """Title rule, plot and time axis of one `ChartModel`; TPS and latency are two models of it."""
 
-    DEFAULT_CSS = "Chart { height: 1fr; min-height: 5; }"
+    DEFAULT_CSS = """
+    Chart { height: 1fr; min-height: 5; layout: horizontal; }
+    Chart Slice { width: 1fr; height: 100%; }
+    """
+    SLICES: ClassVar = 8
+
+    def compose(self) -> ComposeResult:
+        """The slices, from the left."""
+        for _ in range(self.SLICES):
+            yield Slice(self)
+
+    def redraw(self, cells: Region) -> None:
+        """Of each slice what is in it."""
+        for part in self.query(Slice):
+            its = part.region.translate(-self.region.offset)
+            if inside := its.intersection(cells):
+                part.refresh(inside.translate(-its.offset))
 
     def show(self, shown: ChartModel) -> None:
         """Paint another model: equal ones are the same picture."""
