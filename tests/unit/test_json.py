@@ -9,6 +9,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,7 @@ def test_a_value_is_written_as_its_class_says() -> None:
         "parts": {"rtt@db2": ["on"]},
         "double": 2.469,
     }
+    assert plain(Path("/a/\udcff")) == "/a/\udcff"
 
 
 def test_zero_and_unknown_are_not_the_same() -> None:
