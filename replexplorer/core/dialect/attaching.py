@@ -33,6 +33,9 @@ _SETS: Final = re.compile(r"SET GLOBAL ([a-z][a-z0-9_]*) = ('[A-Za-z0-9_-]*'|[A-
 _VARIABLE: Final = re.compile(r"[a-z][a-z0-9_]*")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _DUMP: Final = "binlog dump"
+IN_SYNC: Final = "SET STATEMENT wsrep_sync_wait = 1 FOR "
+"""Before a look at a member of a Galera cluster: for this statement alone it waits until all that was sent
+before is applied there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class Whereabouts:
 def is_read(statement: str) -> bool:
     """Whether a statement is known to change nothing and to lock nothing: a look in the words, and with the
     functions, that this program uses itself."""
-    text = _QUOTED.sub("'", statement)
+    text = _QUOTED.sub("'", statement.removeprefix(IN_SYNC))
     if not _PLAIN.fullmatch(text) or text.count("'") != len(_QUOTED.findall(statement)):
         return False
     return not _CLAUSES.search(text) and all(

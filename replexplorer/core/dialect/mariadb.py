@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from replexplorer.core.dialect.attaching import Whereabouts
+from replexplorer.core.dialect.attaching import IN_SYNC, Whereabouts
 from replexplorer.core.dialect.dialect import (
     KNOB_VARIABLES,
     MARIADB_TIMED,
@@ -321,7 +321,7 @@ _STATES: Final = {
     "joiner": Belonging.JOINING,
 }
 """wsrep_local_state_comment by how a member with it stands to its cluster; `Joining: receiving ...` too."""
-_APPLIED: Final = f"SET STATEMENT wsrep_sync_wait = 1 FOR {EXECUTED}"
+_APPLIED: Final = f"{IN_SYNC}{EXECUTED}"
 """Answered when all that the cluster had sent before is applied here; refused without a majority."""
 _PRIMARY: Final = "primary"
 _NS_PER_MS: Final = 1e6
