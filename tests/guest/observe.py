@@ -193,7 +193,7 @@ class Agent:
 
     async def cost(self) -> Fields:
         """What all links carried since the agent started."""
-        cost: Fields = (await self.must("health"))["links"]
+        cost: Fields = (await self.must("health"))["packets"]
         return cost
 
     async def watch(self, peer: str) -> Fields:
