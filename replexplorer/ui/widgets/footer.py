@@ -77,7 +77,7 @@ class PlayerLine(Lines[PlayerPosition]):
         """The state, the clock, and a bar of what was played and what comes, with the marks on both."""
         state = ("▶ REPLAY", "good b") if shown.playing else ("‖ PAUSED", "warn b")
         if not shown.playing and shown.position_s >= shown.length_s:
-            state = ("■ END", "warn b")
+            state = ("■ END   ", "warn b")
         clocks = " / ".join(elapsed(each) for each in (shown.position_s, shown.length_s))
         row: Line = [(" ", "text"), state, (f" {clocks}  ×{shown.speed:g} ", "text")]
         room, length_s = max(0, width - width_of(row) - 1), shown.length_s or 1.0
