@@ -19,6 +19,7 @@ from replexplorer.core.knobs.catalogue import Group, Knob, Restart, Value
 from replexplorer.core.topology import MOST_REPLICAS
 
 SystemName = Literal["async", "group", "galera"]
+"""A system as it is typed: `up --system group`."""
 DEFAULT: Final = "async"
 """The system of a stack that says nothing of it."""
 

@@ -362,7 +362,7 @@ async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait(
 
 
 @TWO_REPLICAS
-async def test_what_is_asked_of_a_role_stays_with_the_role(world: World, session: Session) -> None:
+async def test_what_is_for_a_role_stays_with_the_role(world: World, session: Session) -> None:
     await turn(session, "semi_sync=on", "sync_binlog=0", "rtt@db2=10", "rtt@db3=40", "fsync_delay@db2=3")
     await session.console.switchover("db2")
     knobs = (await session.status()).knobs
@@ -566,7 +566,7 @@ async def test_the_node_that_the_others_follow_is_the_source() -> None:
         assert session.console.parse("rtt@replica=5").names == (KnobName("rtt", first),)
 
 
-async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
+async def test_what_is_for_a_link_stays_with_its_two_nodes() -> None:
     world = World(replicas=2)
     _, second, third = world.node_names
     async with world.attached() as session:

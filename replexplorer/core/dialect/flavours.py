@@ -33,7 +33,7 @@ TRANSFERS: Final = {Galera.system.name: transfer_in}
 
 def member_of(variables: Mapping[str, str]) -> type[MemberDialect] | None:
     """By the answer to `IDENTITY`, the dialect of a member of a group; None where the server is of none."""
-    return next((dialect for dialect in _MEMBERS if dialect.is_asked_of(variables)), None)
+    return next((dialect for dialect in _MEMBERS if dialect.is_for(variables)), None)
 
 
 def flavour_of(variables: Mapping[str, str]) -> type[Dialect]:

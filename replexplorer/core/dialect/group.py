@@ -81,7 +81,7 @@ class GroupMySql(MySql):
     channel: ClassVar = APPLIER
 
     @classmethod
-    def is_asked_of(cls, variables: Mapping[str, str]) -> bool:
+    def is_for(cls, variables: Mapping[str, str]) -> bool:
         """Whether a server with these variables is one that this dialect is for: its plugin is loaded."""
         return _NAME in variables
 

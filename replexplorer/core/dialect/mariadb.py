@@ -387,7 +387,7 @@ class Galera(MariaDb):
     probed: ClassVar = (_ON,)
 
     @classmethod
-    def is_asked_of(cls, variables: Mapping[str, str]) -> bool:
+    def is_for(cls, variables: Mapping[str, str]) -> bool:
         """Whether a server with these variables is one that this dialect is for."""
         return variables.get(_ON, "").lower() in ("on", "1")
 
