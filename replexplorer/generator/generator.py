@@ -388,17 +388,19 @@ class _Load:
             self._keep(self._truncate(table, job))
 
     async def _truncate(self, table: Table, job: ClientJob) -> None:
-        """Empty the table that reached its bound."""
+        """Empty the table that reached its bound. Where the load ends before the server answers it may be
+        emptied all the same: what was there is not looked for then, either."""
+        is_settled = True
         try:
             await self._tables.truncate(table)
-            if job.log is not None:
-                job.log.reset()
             if self._clients.job is job:
                 self._rows = 0
             self._tally.rows_reset += 1
         except ReplexplorerError as error:
-            self._tally.fault = str(error)
+            self._tally.fault, is_settled = str(error), False
         finally:
+            if is_settled and job.log is not None:
+                job.log.reset()
             self._is_truncating = False
 
     async def stop(self) -> None:
