@@ -22,12 +22,17 @@ CLIENTS, ROWS = 8, 400
 async def begin(session: Session, *settings: str, state: ProtectionState, rows: int = ROWS) -> None:
     """Turn knobs, and let clients write so many rows that are acknowledged."""
     await turn(session, *settings)
+    await session.rig.load.keep_ledger(clients=CLIENTS)
+    await acknowledged(session, rows)
+    await until_state(session, state)
+
+
+async def until_state(session: Session, state: ProtectionState) -> None:
+    """Wait until this is how the stack is protected."""
 
     async def protection() -> ProtectionState:
         return (await session.rig.look()).protection.state
 
-    await session.rig.load.keep_ledger(clients=CLIENTS)
-    await acknowledged(session, rows)
     await until(protection, holds=lambda found: found is state)
 
 
@@ -93,6 +98,7 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         shown = ("semi_sync=on", "wait_point=after_commit", "rtt=0")
         await begin(session, *shown, state=ProtectionState.PROTECTED)
         await inject(session, "partition=dump")
+        await until_state(session, ProtectionState.BLOCKED)  # acknowledgements on their way have come
 
         async def read() -> int:
             log = await rig.load.client_log()
