@@ -186,7 +186,7 @@ class Chart(Lines[ChartModel]):
 
     def redraw(self, cells: Region) -> None:
         """Of each slice what is in it."""
-        for part in self.query(Slice):
+        for part in self.children:
             its = part.region.translate(-self.region.offset)
             if inside := its.intersection(cells):
                 part.refresh(inside.translate(-its.offset))
