@@ -114,8 +114,10 @@ def _content(file: int) -> str:
 class Shell:
     """Runs the program with directories of its own."""
 
-    def __init__(self, home: Path, stack: str) -> None:
+    def __init__(self, home: Path, stack: str, state: Path | None = None) -> None:
+        """`state` is where the stack that it works on was made from; None: it makes its own."""
         directories = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
+        directories |= {} if state is None else {"XDG_STATE_HOME": str(state)}
         own = {name: value for name, value in os.environ.items() if not name.startswith("REPLEXPLORER_")}
         self.environment = own | directories | {"REPLEXPLORER_STACK": stack}
 

@@ -32,9 +32,7 @@ OF_THEIR_OWN = [
 def shell(docker_client: Any, state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """The shell of a user who has a stack of two nodes."""
     with a_stack("each") as live:
-        shell = Shell(tmp_path_factory.mktemp("experiments"), live.stack.name)
-        shell.environment["XDG_STATE_HOME"] = str(state_home)
-        yield shell
+        yield Shell(tmp_path_factory.mktemp("experiments"), live.stack.name, state_home)
 
 
 def asked(shell: Shell) -> dict[str, Any]:

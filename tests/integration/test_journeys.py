@@ -38,9 +38,7 @@ INSERT INTO stock (n) VALUES (:rand(1,100));
 def shell(docker_client: Any, state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """The shell of a user who has a stack of two nodes."""
     with a_stack("journeys") as live:
-        shell = Shell(tmp_path_factory.mktemp("journeys"), live.stack.name)
-        shell.environment["XDG_STATE_HOME"] = str(state_home)
-        yield shell
+        yield Shell(tmp_path_factory.mktemp("journeys"), live.stack.name, state_home)
 
 
 def test_a_load_of_one_s_own_at_a_rate_is_told_though_it_was_interrupted(
