@@ -92,7 +92,13 @@ class _Forming:
             for name, each in seen.items():
                 await self._news.look(self._fleet.members[name], each)
             cut = await self._cut()
-            missing = [name for name, each in seen.items() if not each.is_ready and name not in cut]
+            views = {each.view for name, each in seen.items() if each.is_ready and name not in cut}
+            # One that was put out while it was cut off takes itself for a member, in the view of before,
+            # until it hears of that (3 s, measured).
+            is_one = len(views) == 1
+            missing = [
+                name for name, each in seen.items() if name not in cut and not (each.is_ready and is_one)
+            ]
             if missing and self._is_late(JOINS_WITHIN_S):
                 raise await self._why_not(missing[0], seen)
             if missing:
@@ -100,7 +106,6 @@ class _Forming:
             elif was_whole:
                 await self._keep()
                 return
-            # One that was put out while it was cut off takes itself for a member until it hears of that.
             was_whole = not missing
             await self._clock.sleep(_LOOK_EVERY_S)
 
@@ -159,7 +164,7 @@ class _Forming:
     def _is_due(self, name: str, seen: Membership) -> bool:
         """Whether a node is to be told to join now."""
         now_s, tried_s = self._clock.monotonic(), self._tried_s.get(name)
-        if seen.belongs is Belonging.JOINING:
+        if seen.belongs in (Belonging.JOINING, Belonging.MEMBER):
             return False
         if tried_s is not None:
             return now_s - tried_s >= _AGAIN_AFTER_S

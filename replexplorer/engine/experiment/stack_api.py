@@ -59,6 +59,8 @@ _ATTACHED_WITHIN_S: Final = 30.0
 _CATCH_UP_S: Final = 900.0
 _STALLED_S: Final = 10.0
 """An applier that gets no further for so long will not."""
+_ON_ITS_WAY_S: Final = 2.0
+"""Of the survivor's commits, one that a connected node has not received within this is not on its way."""
 _US_PER_S: Final = 1_000_000
 
 T = TypeVar("T")
@@ -372,8 +374,8 @@ class StackApi:
         """End the load and compare what its clients were told with the rows on each node that answers, of
         which one is the survivor; `failed_at_s`: when the failure was, on the monotonic clock.
 
-        The relay logs are applied first. Raises StackUnavailable where the survivor does not answer, or
-        does not apply what it has received.
+        What is on its way to a node is waited for, and what it has received is applied first. Raises
+        StackUnavailable where the survivor does not answer, or does not apply what it has received.
         """
         await self.load.stop()
         log = await self.load.client_log()
@@ -383,8 +385,9 @@ class StackApi:
         others = [name for name in names if name != survivor]
         # The survivor first: what it lacks is the answer, and others are compared with it.
         found = {survivor: await self._applied_rows(survivor, log.run)}
+        executed = found[survivor][1]
         looks = await asyncio.gather(
-            *(self._applied_rows(name, log.run) for name in others), return_exceptions=True
+            *(self._applied_rows(name, log.run, executed) for name in others), return_exceptions=True
         )
         for name, look in zip(others, looks, strict=True):
             if isinstance(look, tuple):
@@ -399,11 +402,13 @@ class StackApi:
             failed_at_us=None if failed_at_s is None else int(failed_at_s * _US_PER_S),
         )
 
-    async def _applied_rows(self, node: str, run: int) -> tuple[Rows, str]:
-        """A node's rows and the GTID set that it executed, when it has applied what it received: that is not
-        lost. Raises StackUnavailable where it does not apply it."""
+    async def _applied_rows(self, node: str, run: int, comes: str = "") -> tuple[Rows, str]:
+        """A node's rows and the GTID set that it executed, when it has applied what it received, and what is
+        on its way of the set `comes`. Raises StackUnavailable where it does not apply it."""
         sql, dialect = self.sql(node), self.dialect(node)
         try:
+            if comes:
+                await ask(sql, dialect.reached(comes, _ON_ITS_WAY_S))
             moved_s, last = self.clock.monotonic(), ""
             while queued := await _queued(sql, dialect):
                 if queued != last:
