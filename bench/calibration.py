@@ -1,8 +1,8 @@
 """`python -m bench.calibration [FILE...]`: ship a calibration, by default this machine's last sweep's.
 
 FILE is a calibration, or the journal of a sweep (`$XDG_STATE_HOME/replexplorer/sweeps`); of several the runs
-are taken together. They are fitted again, so that what ships is what this fit makes of them; docs/model.md
-and README.md follow.
+are taken together. They are fitted again, so that what ships is what this fit makes of them;
+docs/measurements/calibration.md and README.md follow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from replexplorer.formats.calibration import (
 )
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "model.md"
+PAGE = ROOT / "docs" / "measurements" / "calibration.md"
 README = ROOT / "README.md"
 SAID = re.compile(r"median error \d+ % over \d+ cells, cross-validated")
 BEGINS = "<!-- prediction: drawn from the shipped calibration -->\n"

@@ -1,6 +1,6 @@
-"""The page of `docs/benchmarks.md`: what one or more runs of the benchmarks wrote down, as Markdown.
+"""The page of `docs/measurements/benchmarks.md`: what runs of the benchmarks wrote down, as Markdown.
 
-`python -m bench.page build/bench.json [FILE...] > docs/benchmarks.md`
+`python -m bench.page build/bench.json [FILE...] > docs/measurements/benchmarks.md`
 """
 
 from __future__ import annotations

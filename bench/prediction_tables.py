@@ -1,4 +1,4 @@
-"""The tables of docs/model.md: how good a calibration's predictions are."""
+"""The tables of docs/measurements/calibration.md: how good a calibration's predictions are."""
 
 from __future__ import annotations
 

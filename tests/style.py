@@ -38,7 +38,7 @@ def unclear_texts() -> Iterator[str]:
         for text in texts:
             if (IDIOM if text.is_prose else UNCLEAR).search(text.value):
                 yield f"replexplorer/{module}:{text.line}: say it plainly: {text.value}"
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             if UNCLEAR.search(line):
                 yield f"{page.relative_to(ROOT)}:{number}: say it plainly: {line}"

@@ -216,7 +216,8 @@ def _link(link: LinkState | None, info: Mapping[str, Any]) -> Check:
 
 
 def _netem_remedy(info: Mapping[str, Any]) -> str:
-    """How a host of this kind gets kernel netem, from `docker info` (docs/facts.md, "Looking at servers")."""
+    """How a host of this kind gets kernel netem, from `docker info`
+    (docs/contributing/instrument.md, "Looking at servers")."""
     system = str(info.get("OperatingSystem", ""))
     if "Docker Desktop" in system and "microsoft" not in str(info.get("KernelVersion", "")).lower():
         return "Docker Desktop's kernel has no netem and takes no extra modules"

@@ -1,4 +1,4 @@
-"""The session file: SQLite in WAL mode, readable while it is written (docs/session-files.md).
+"""The session file: SQLite in WAL mode, readable while it is written (docs/reference/session-files.md).
 
 Law: what `write` has answered for survives the end of this process, however it ends.
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
-"""What lets more servers of a machine set asynchronous I/O aside, as root (docs/classroom.md)."""
+"""What lets more servers of a machine set asynchronous I/O aside, as root (docs/howto/class.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class System:
     """Those of others that mean nothing here."""
     takes_turns: bool = False
     """Places in the order of commits belong to the members in turn, and a lone commit waits until those that
-    have nothing to say have passed theirs: a round trip to the farthest more (docs/systems.md, measured)."""
+    have nothing to say have passed theirs: a round trip to the farthest more
+    (docs/explanation/groups.md, measured)."""
     counts_alike: bool = False
     """Each member certifies, and counts, the transactions of all; else it counts its own."""
     numbers_alike: bool = True

@@ -401,7 +401,9 @@ def _check_figure(name: str) -> None:
     """Raise UsageError for what is no figure of a drill."""
     if name not in FIGURES:
         near = closest(name, [*FIGURES])
-        raise UsageError(f"'{name}' is no figure{f', {near}' if near else ''}", "docs/drills.md lists them")
+        raise UsageError(
+            f"'{name}' is no figure{f', {near}' if near else ''}", "docs/reference/drills.md lists them"
+        )
 
 
 # -- the dump that the bulk-load lab inserts instead of rows of its own

@@ -1,7 +1,7 @@
 """Scenes: named sets of knobs as TOML, the four durability modes that ship and the user's own.
 
 Law: an error names the file and the key. A scene is checked whole before a knob is turned.
-The shipped modes are those of "Semi-sync replication is not slow!" (docs/labs.md, durability-modes).
+The shipped modes are those of "Semi-sync replication is not slow!" (docs/reference/labs.md).
 """
 
 from __future__ import annotations

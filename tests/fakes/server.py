@@ -1,7 +1,7 @@
 """A small model of a MySQL server: variables, counters, semi-sync, replication threads, crashes.
 
 What it knows is what the engine sends, and a statement that it does not know fails the test.
-The facts are those of docs/facts.md, semi-sync.
+The facts are those of docs/explanation/semi-sync.md.
 """
 
 from __future__ import annotations

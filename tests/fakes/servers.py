@@ -1,4 +1,4 @@
-"""Answers of servers to the probes, as they were seen (docs/facts.md, names, variables and durability)."""
+"""Answers of servers to the probes, as they were seen (docs/explanation/semi-sync.md, commit-cost.md)."""
 
 from __future__ import annotations
 

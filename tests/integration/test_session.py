@@ -71,7 +71,7 @@ async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack) -> None:
 async def test_clients_share_the_round_trip_that_a_commit_takes_under_semi_sync(
     live_stack: LiveStack,
 ) -> None:
-    """docs/labs.md "tour": for 32 clients at least 8 times the TPS of one."""
+    """docs/reference/labs.md "tour": for 32 clients at least 8 times the TPS of one."""
     async with attached(live_stack) as session:
         clock = session.outside.clock
         await turn(session, "rtt=85ms", "semi_sync=on")

@@ -156,10 +156,10 @@ def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_dril
     assert lost.steps[0].shows == "semi_sync=on, 85ms from the replica"
 
 
-# -- docs/drills.md: its tables are drawn from the code, and its example is a drill
+# -- docs/reference/drills.md: its tables are drawn from the code, and its example is a drill
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "drills.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "drills.md"
 
 
 def part(name: str) -> str:

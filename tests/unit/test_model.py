@@ -161,8 +161,8 @@ SLOW_DISK = OperatingPoint(1, "update_index", fsync_delay_ms=5.0)
 def test_what_no_run_was_fitted_to_is_predicted_as_measured(
     setting: OperatingPoint, measured_tps: float, off: float
 ) -> None:
-    """Rows that others lock, 8 clients at 60 ms without fsyncs; and slow disks: docs/facts.md has what was
-    measured, docs/model.md by what share the model is off."""
+    """Rows that others lock, 8 clients at 60 ms without fsyncs; and slow disks, and by what share the
+    model is off (docs/explanation/model.md)."""
     said_tps = tps(setting, shipped_calibration().calibration)
     assert said_tps / measured_tps - 1 == pytest.approx(off, abs=0.002)
 

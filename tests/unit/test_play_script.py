@@ -105,7 +105,7 @@ def test_a_key_is_read_by_its_character_or_its_name() -> None:
 
 
 def test_the_play_in_the_documentation_is_one_and_its_failure_is_of_its_own_line() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "play.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "plays.md").read_text(encoding="utf-8")
     script = read_play(page.split("```")[1], "ocean.play")
     assert script.title == "Semi-sync across an ocean"
     shown = re.search(r"ocean.play, line (\d+): `(until tps.*?)`", page)

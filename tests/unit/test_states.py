@@ -1,4 +1,4 @@
-"""The protection state: the table of docs/facts.md, and how it is followed from look to look."""
+"""The protection state: docs/explanation/protection-states.md, and how it is followed from look to look."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_state_says_what_the_next_commit_does_and_why(snapshot: object) -> Non
     assert [f"{word_of(each.state)}: {meaning_of(each)}" for each in found] == snapshot
 
 
-# -- what is judged of one look, and the traps that docs/facts.md warns of
+# -- what is judged of one look, and the traps that docs/explanation/semi-sync.md warns of
 
 
 HEALTHY = ServerStatus(operational=True, clients=1, yes_tx=50, no_tx=0, no_times=0)

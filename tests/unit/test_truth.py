@@ -1,4 +1,4 @@
-"""The servers' truth: the counters' traps (docs/facts.md), checks that hold and that do not."""
+"""The servers' truth: counters' traps (docs/explanation/semi-sync.md), checks that hold and that do not."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ compared as a tuple only (MySQL goes from 9.7 to 26.7).
 
 What a server's performance schema times of commits: which of its names is which of our counters.
 
-docs/facts.md, "Commit anatomy". What a flavour does not time is absent, never zero.
+docs/explanation/commit-cost.md, "Commit anatomy". What a flavour does not time is absent, never zero.
 """
 
 from __future__ import annotations

@@ -3,20 +3,20 @@
 A position is one number a domain, and each server of a domain goes on where the others stopped. It is
 written here as a set of its own a domain and server, `0-1:1-57` for 0-1-57: so a later position holds the
 earlier one, and what a server committed after another took its place is in no other's set. What stands
-here was measured on 11.8 (docs/facts.md, "MariaDB").
+here was measured on 11.8 (docs/explanation/mariadb.md).
 
 The dialect of MariaDB as a member of a Galera cluster.
 
 A commit is sent to all members in one total order and certified by each of them alike; its client is told
 when every member of the component has received it. A member that cannot reach a majority of the component
 that it was in refuses to read and write tables (error 1047), but tells its state. What stands here was
-measured on MariaDB 11.8 with Galera 26.4 (docs/systems.md).
+measured on MariaDB 11.8 with Galera 26.4 (docs/explanation/groups.md).
 
 What a Galera server's log says of a state transfer.
 
 A member accepts no login while it is given a whole copy, and MariaDB has no status variable of either kind of
 transfer (`wsrep_ist_receive_*` are Percona's): its log alone says which it is and how far. Lines as of
-MariaDB 11.8 with Galera 26.4 (docs/systems.md).
+MariaDB 11.8 with Galera 26.4 (docs/explanation/groups.md).
 """
 
 from __future__ import annotations

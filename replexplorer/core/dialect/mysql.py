@@ -1,7 +1,7 @@
 """MySQL's and Percona Server's dialect: 8.0 and later, in the old names and the new ones.
 
 Which generation of names a server has is seen from its variables: until 8.0.25 a source is a master.
-What stands here was measured or read in the server's source (docs/facts.md).
+What stands here was measured or read in the server's source (docs/explanation/semi-sync.md).
 """
 
 from __future__ import annotations
@@ -253,8 +253,8 @@ class MySql:
     @property
     def status(self) -> Question[ServerStatus]:
         """Counters and gauges; what the server does not have is None. Only the names that are read: each
-        semi-sync counter costs the server a lock that commits take as well (docs/facts.md, "Commit
-        anatomy")."""
+        semi-sync counter costs the server a lock that commits take as well (docs/explanation/semi-sync.md,
+        "Counters")."""
         names = [*self._counters().values()]
         if self.semi_sync is not None:
             names += [f"{self.semi_sync.status_prefix}status", self.semi_sync.replica_status]

@@ -357,8 +357,9 @@ class Lab:
     summary: Callable[[Phases], Summary | None] = lambda _: None
     """Its phases in one table; of a run that ended early, of those that were measured."""
     failure: str = ""
-    """What a failure loses in the modes that it compares, counted by the matrix of failures (docs/drills.md),
-    beginning with the server that it was counted on; empty where nothing was counted."""
+    """What a failure loses in the modes that it compares, counted by the matrix of failures
+    (docs/explanation/failure-loss.md), beginning with the server that it was counted on; empty where nothing
+    was counted."""
 
     def runs(self, *, quick: bool, repeats: int | None = None) -> int:
         """How often each phase is measured: as often as asked, else once under --quick."""

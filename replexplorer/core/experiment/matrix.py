@@ -162,7 +162,7 @@ class MatrixCell:
 
     @property
     def theory(self) -> Theory:
-        """What must come of it (docs/drills.md, "The matrix", has the sources)."""
+        """What must come of it (docs/explanation/failure-loss.md, "The matrix", has the sources)."""
         none, few, last = Amount.NONE, Amount.FEW, Amount.LAST_SECOND
         if self.mode.system != DEFAULT:
             return Theory(none, none, _WHY_IN_A_GROUP[self.failure])

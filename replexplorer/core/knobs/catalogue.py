@@ -1,11 +1,11 @@
 """The catalogue: every setting that an operator can turn, one table of `catalogue.toml` a knob.
 
-Law: the planner, the panel, the command line, the help and docs/knobs.md are drawn from
+Law: the planner, the panel, the command line, the help and docs/reference/knobs.md are drawn from
 `CATALOGUE`; nothing else knows a knob's range, node, variable or risk, and what goes over knobs asks
 their rows. A rule about one knob takes its key from keys.py. A knob whose backing is not built is absent.
 A value is a number or a lower-case word (`on`, `after_sync`); which of these a server has is probed
-(core/dialect/dialect.py), never guessed. Ranges are the widest of any server (docs/facts.md, names,
-variables and durability); what a server says of itself narrows them.
+(core/dialect/dialect.py), never guessed. Ranges are the widest of any server
+(docs/explanation/semi-sync.md and commit-cost.md); what a server says of itself narrows them.
 """
 
 from __future__ import annotations

@@ -202,8 +202,8 @@ class Interval:
         """In words, when something of the load's own and not the server may be the limit.
 
         A busy generator process, an open loop whose clients are all busy while arrivals wait, a client log
-        that takes longer than the server, or a process that is late itself (docs/facts.md, "Looking at
-        servers and links").
+        that takes longer than the server, or a process that is late itself (docs/contributing/instrument.md,
+        "Looking at servers and links").
         """
         if self.cpu_busiest_percent > _CPU_LIMIT_PERCENT:
             return f"{FULL_CORE} {self.cpu_busiest_percent:.0f} % of a core"

@@ -3,7 +3,7 @@
 Law: the sysbench workloads have the schema, the statements, their order, the defaults and the key
 distribution of sysbench 1.0's scripts of the same name (one table, auto-increment keys, ranges of
 100, `--rand-type=special`), prepared where sysbench prepares, so that both tools put the same work
-on a server. `foo` is the insert of the wan-insert lab (docs/labs.md); `ledger` writes rows that say
+on a server. `foo` is the insert of the wan-insert lab (docs/reference/labs.md); `ledger` writes rows that say
 who wrote them (core/loss). Random numbers come from the caller's generator.
 """
 

@@ -1,4 +1,4 @@
-"""The bound on TPS that the link sets (docs/facts.md, "The model"), and commits that beat it.
+"""The bound on TPS that the link sets (docs/explanation/model.md, "The formula"), and commits that beat it.
 
 Law: the bound comes from things that are measured apart from the commits it bounds: the probe's round
 trip, and commits that waited for no link. It is never lowered to fit. Commits that beat it by more than
@@ -31,7 +31,7 @@ _WINDOW: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The link's bound on TPS (docs/facts.md, "The model") and its terms: clients / (rtt + local)."""
+    """The link's bound on TPS (docs/explanation/model.md) and its terms: clients / (rtt + local)."""
 
     tps: float
     clients: int

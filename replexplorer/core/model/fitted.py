@@ -1,8 +1,8 @@
 """What TPS and latency the settings should give: the fitted model beside the bound of `ceiling`.
 
-TPS = n / (E + R + Fr + Fb + G + n (C + S) - B + M) (docs/facts.md, "The model"). n is the number of clients
-that do not wait for a row which another has locked (`under_way`), R the round trip, Fr and Fb the fsyncs of
-redo log and binlog, G the group's delay, E what a commit does beside others'.
+TPS = n / (E + R + Fr + Fb + G + n (C + S) - B + M) (docs/explanation/model.md, "The formula"). n is the
+number of clients that do not wait for a row which another has locked (`under_way`), R the round trip, Fr and
+Fb the fsyncs of redo log and binlog, G the group's delay, E what a commit does beside others'.
 
 - C is the work that commits do one after another. One acknowledgement, or one fsync, releases a whole
   group, whose clients come back together: of these the wait R is paid once and the work n times.

@@ -1,4 +1,4 @@
-"""Where the time of one commit goes, from the server's own counters (docs/facts.md, "Commit anatomy").
+"""Where the time of one commit goes, from the server's own counters (docs/explanation/commit-cost.md).
 
 Law: a part is what was measured; what no counter explains is `other`, never spread over the rest.
 

@@ -1,6 +1,7 @@
 """A server that had ended and runs again: what it lost, and which nodes differ from it since.
 
-docs/facts.md, "What comes back". GTID sets say it, where the rows of a GTID cannot be missing.
+docs/explanation/failure-loss.md, "What comes back". GTID sets say it, where the rows of a GTID cannot be
+missing.
 
 Law: what the server executed at its start counts, not what it has by now, for a source gives the numbers that
 it lost to other transactions at once. Where that is not known a lost transaction may look like one that is

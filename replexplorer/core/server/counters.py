@@ -5,7 +5,7 @@ says nothing at all. Both answer None, never a negative and never a zero.
 
 What a server counts and times of commits, and how that grew between two samples.
 
-docs/facts.md, "Commit anatomy". Statements, stages, waits and `idle` are those of the load's account
+docs/explanation/commit-cost.md. Statements, stages, waits and `idle` are those of the load's account
 alone, or, on servers that take no load of this program, of everybody; files have no account. Law: a
 counter that fell says nothing of the time between.
 
@@ -31,7 +31,7 @@ _BOOT_SLACK_S: Final = 2.5
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server's counters and gauges (docs/facts.md, "Semi-sync: counters"); None where it has none."""
+    """One server's counters and gauges (docs/explanation/semi-sync.md); None where it has none."""
 
     uptime_s: int | None = None
     since_flush_s: int | None = None
@@ -80,7 +80,7 @@ class Rates:
     """Waits for an acknowledgement that really slept and were acknowledged."""
     ack_wait_ms: float | None = None
     """Mean wait of those that really slept: the server's own average is of its whole life
-    (docs/facts.md, "Traps")."""
+    (docs/explanation/semi-sync.md, "Traps")."""
 
     @property
     def tps(self) -> float | None:

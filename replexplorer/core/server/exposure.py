@@ -5,7 +5,7 @@ What cannot be said is Unknown with its reason, never 0.
 
 From looks at a source and its replicas to what a failure would lose now.
 
-docs/facts.md, "What a failure loses", has what survives what.
+docs/explanation/failure-loss.md has what survives what.
 
 A commit has no LSN of its own. What is known of the redo log is counted in commits by the looks before: all
 that was committed when an earlier look was made lies before an LSN that the server set down later, so it is

@@ -1,14 +1,14 @@
 """Is the next commit safe on a replica? Counters and settings to one word.
 
-Law: the table of docs/facts.md, "The protection state", first match wins; what is unknown never counts
-as evidence of safety.
+Law: the table of docs/explanation/protection-states.md, first match wins; what is unknown never counts as
+evidence of safety.
 
 The protection states one after the other: when each began, what went unprotected, what is an outage.
 
 Law: a state is taken for an outage only when no change is under way that may be all there is to it, and
 semi-sync found off though asked for only when it stays so for a while: who switches it off writes the
 request down a moment later. Commits are counted by the binlog (`Binlog_cache_use`): the semi-sync
-counters count queues under after_sync (docs/facts.md, trap 1).
+counters count queues under after_sync (docs/explanation/semi-sync.md, trap 1).
 
 The protection states in words, for the screen, `status`, the log and reports: a name, a meaning.
 """
@@ -29,7 +29,7 @@ _BLOCKED_ROUND_TRIPS: Final = 3
 
 
 class ProtectionState(StrEnum):
-    """Whether the next commit is safe on a replica (docs/facts.md, "The protection state")."""
+    """Whether the next commit is safe on a replica (docs/explanation/protection-states.md)."""
 
     PROTECTED = "protected"
     ARMED = "armed"

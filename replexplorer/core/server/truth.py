@@ -1,4 +1,4 @@
-"""What the servers' counters say beside what the clients saw, and whether the two agree (docs/facts.md).
+"""What the servers' counters say, what the clients saw, and whether the two agree.
 
 Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 """
@@ -86,9 +86,10 @@ def server_truth(
 ) -> ServerTruth:
     """Put together what the primary counted between two samples; what one of them lacks is None.
 
-    `yes_tx` counts queues under after_sync and transactions under after_commit (docs/facts.md, trap 1),
-    so only the first makes a queue's size. The mean wait is from the growth of tx_wait_time and
-    tx_waits: the server's own tx_avg_wait_time is of its whole life, net_wait_time is always 0.
+    `yes_tx` counts queues under after_sync and transactions under after_commit
+    (docs/explanation/semi-sync.md, trap 1), so only the first makes a queue's size. The mean
+    wait is from the growth of tx_wait_time and tx_waits: the server's own tx_avg_wait_time is of its whole
+    life, net_wait_time is always 0.
     """
     commits = rates.commits
     return ServerTruth(

@@ -245,4 +245,4 @@ SCRIPTS: Final[Mapping[str, Play]] = {
     "count-fsyncs": count_fsyncs,
     "hot-rows": contend,
 }
-"""Scripts of phases that look at the load or have sessions of their own (docs/labs.md)."""
+"""Scripts of phases that look at the load or have sessions of their own (docs/reference/labs.md)."""
