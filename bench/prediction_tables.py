@@ -109,7 +109,7 @@ def _figure(tps: float) -> str:
 _FEW: Final = 8
 ALL: Final = "all"
 """In a region's name: whatever it is."""
-_DIMENSIONS: Final = ((), (0,), (1,), (2,), (0, 1, 2))
+_DIMENSIONS: Final = ((), (0,), (1,), (2,))
 """By which of a region's three names the cells are taken together."""
 
 
@@ -131,8 +131,8 @@ class Region:
 
 
 def regions(checked: Sequence[CellCheck]) -> tuple[Region, ...]:
-    """All cells together, by what makes commits durable, by round trip, by number of clients, and by all
-    three, each in the order in which they come."""
+    """All cells together, by what makes commits durable, by round trip and by number of clients, each in the
+    order in which they come."""
     return tuple(region for kept in _DIMENSIONS for region in _regions(checked, kept))
 
 
