@@ -9,9 +9,13 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from textwrap import wrap
+from typing import Any, Final
 
 from bench.figure import HOLDS, Figure, by_number
+
+_COLUMNS: Final = 118
+"""Of a line of text in the docs."""
 
 _BEGINNING = """# Benchmarks
 
@@ -31,9 +35,9 @@ def page(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield ""
         load = ", ".join(f"{value:.1f}" for value in run["load_average"])
         facts = "; ".join((*_facts(run["machine"]), run["server"], f"load average before it {load}"))
-        yield f"Began {run['began']}; {facts}."
+        yield from wrap(f"Began {run['began']}; {facts}.", _COLUMNS)
         took = ", ".join(f"{name} {seconds:.0f}" for name, seconds in run["sections"].items())
-        yield f"Seconds: {took}."
+        yield from wrap(f"Seconds: {took}.", _COLUMNS)
         yield ""
         yield "| | what | target | measured: median (range) | holds |"
         yield "|---|---|---|---|---|"

@@ -8,9 +8,8 @@ from math import exp, log
 from statistics import fmean, median
 from typing import Final
 
-from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.fit import CellCheck, cells_of, checks, noise_of
-from replexplorer.core.model.fitted import CalibrationRun, OperatingPoint
+from replexplorer.core.model.fit import CellCheck, checks, noise_of
+from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.formats.calibration import Calibrated
 from replexplorer.reports.report import ReportTable, block_markdown, numbers, words
 
@@ -29,8 +28,6 @@ def validation_markdown(calibrated: Calibrated) -> str:
     )
     tables = [ReportTable(REGION_COLUMNS, [region_row(each) for each in regions(checked)]), _cells(checked)]
     parts = [first, *map(block_markdown, tables)]
-    if (ceilings := _ceilings(calibrated.runs)).rows:
-        parts += ["What commits reached of the ceiling, in TPS:", block_markdown(ceilings)]
     return "\n\n".join(parts)
 
 
@@ -49,36 +46,6 @@ def _by_clients(cells: Mapping[tuple[tuple[str, str, str], int], str]) -> Report
     )
     lines = [(*row, *(cells.get((row, clients), "") for clients in columns)) for row in rows]
     return ReportTable(heads, lines)
-
-
-def _ceilings(runs: Sequence[CalibrationRun]) -> ReportTable:
-    """How much of the ceiling each cell reached; without a row where no client committed without the link.
-
-    The ceiling is of the probe's round trip in the cell's runs, and of what one such client's commits took.
-    """
-    cells = cells_of(runs)
-    alone_ms = {
-        (setting.workload, setting.redo_fsyncs, setting.binlog_fsyncs, setting.fsync_delay_ms): 1000
-        / _tps(its)
-        for setting, its in cells.items()
-        if setting.clients == 1 and not setting.semi_sync
-    }
-    reached: dict[tuple[tuple[str, str, str], int], str] = {}
-    for setting, its in cells.items():
-        local_ms = alone_ms.get(
-            (setting.workload, setting.redo_fsyncs, setting.binlog_fsyncs, setting.fsync_delay_ms)
-        )
-        if not setting.semi_sync or local_ms is None:
-            continue
-        ceiling = bound(setting.clients, fmean(run.setting.rtt_ms for run in its), local_ms)
-        if ceiling is not None:
-            share = percent(_tps(its) / ceiling.tps)
-            reached[_row(setting), setting.clients] = f"{share} of {_figure(ceiling.tps)}"
-    return _by_clients(reached)
-
-
-def _tps(runs: Sequence[CalibrationRun]) -> float:
-    return fmean(run.tps for run in runs)
 
 
 def _row(setting: OperatingPoint) -> tuple[str, str, str]:

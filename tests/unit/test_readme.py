@@ -92,6 +92,16 @@ def test_links_and_named_files_are_there() -> None:
         assert [path for path in (*linked, *named) if not path.exists()] == [], file
 
 
+def test_lines_fit_a_terminal_and_a_diff() -> None:
+    """At most 120 columns: what can be broken, which rows of tables, pictures and addresses cannot."""
+    for file in PAGES:
+        text = re.sub(
+            r"<!-- (\S+): .*?<!-- end of \1 -->", "", file.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
+        lines = (re.sub(r"\]\([^)]*\)", "", line) for line in text.splitlines())
+        assert [line for line in lines if len(line) > 120 and not line.startswith(("|", "!["))] == [], file
+
+
 def test_every_verb_is_named() -> None:
     text = "".join(file.read_text(encoding="utf-8") for file in PAGES)
     assert [v for v in VERBS if f"`{v}`" not in text and f"replexplorer {v}" not in text] == []

@@ -257,22 +257,22 @@ FIGURES: Final[Mapping[str, str]] = {
     "first_write_ms": "change of roles: from then until a commit was answered there",
     "rto_ms": "change of roles: all of it",
     "rpo_ms": "the time of commits that was lost",
-    "recovery_ms": "from the mending of the last fault to the first OK",
+    "recovery_ms": "from the clearing of the last fault to the first OK",
     "tps_before": "commits per second before the first fault",
     "tps_during": "while any fault was in force",
     "tps_after": "after the last one was over",
     "fallbacks": "times that semi-sync fell back to asynchronous",
     **{
-        f"exposure_{name}_{part}": f"said by the meter before the failure of what {words} would lose{more}"
+        f"exposure_{name}_{part}": f"exposure meter before the failure, {words}{more}"
         for name, words in (
-            ("process_dies", "mysqld's death"),
-            ("power_cut", "a power cut"),
-            ("source_lost", "the loss of the source"),
+            ("process_dies", "mysqld dies"),
+            ("power_cut", "power cut"),
+            ("source_lost", "source lost"),
         )
         for part, more in (
-            ("low", ", at least"),
-            ("commits", ""),
-            ("high", ", at most, with the commits between its reading and the failure"),
+            ("low", ": at least"),
+            ("commits", ": the likeliest"),
+            ("high", ": at most, with the commits until the failure"),
         )
     },
 }
