@@ -92,6 +92,13 @@ def test_links_and_named_files_are_there() -> None:
         assert [path for path in (*linked, *named) if not path.exists()] == [], file
 
 
+def test_pages_that_the_code_names_are_there() -> None:
+    sources = (file for room in ("replexplorer", "bench") for file in (ROOT / room).rglob("*"))
+    for file in (each for each in sources if each.suffix in (".py", ".toml")):
+        named = re.findall(r"\bdocs/[a-z/-]+\.md", file.read_text(encoding="utf-8"))
+        assert [name for name in named if not (ROOT / name).exists()] == [], file
+
+
 def test_lines_fit_a_terminal_and_a_diff() -> None:
     """At most 120 columns: what can be broken, which rows of tables, pictures and addresses cannot."""
     for file in PAGES:
