@@ -106,11 +106,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         word = error.object[error.start - 1 : error.end]
         raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8") from None
     given = argparse.Namespace(stack=None, config=None, verbose=False, json=False)
-    return build_parser().parse_args(list(argv), given)
+    return build_parser(argv).parse_args(list(argv), given)
 
 
-def build_parser() -> Parser:
-    """The command line with all verbs."""
+def build_parser(typed: Sequence[str] = tuple(_DECLARED)) -> Parser:
+    """The command line with all verbs; of those that are not among the words `typed` without arguments."""
     parser = Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--stack NAME] [--config FILE] [-v] [--view] [VERB ...]",
@@ -126,7 +126,7 @@ def build_parser() -> Parser:
         title="verbs", dest="verb", metavar="VERB", prog=PROGRAM, parser_class=Parser
     )
     for name in _ALL:
-        _declare(verbs, name)
+        _declare(verbs, name, typed)
     _add_global_flags(parser)
     return parser
 
@@ -139,14 +139,17 @@ def _add_global_flags(parser: argparse.ArgumentParser) -> None:
     add("-v", "--verbose", action="store_true", help="say more; tracebacks too")
 
 
-def _declare(verbs: argparse._SubParsersAction[Parser], name: str) -> None:
-    """Give the command line a verb, or a verb an action, with its arguments and actions."""
+def _declare(verbs: argparse._SubParsersAction[Parser], name: str, typed: Sequence[str]) -> None:
+    """Give the command line a verb, or a verb an action, with its arguments and actions where it is typed:
+    those of all verbs take longer than many a verb."""
     how = _DECLARED[name]
     words = {"description": how.get("description", f"{how['does'][:1].upper()}{how['does'][1:]}.")}
     if how.get("listed", True):  # without a line of help it is not listed
         words["help"] = how["does"]
     parser = verbs.add_parser(name.rpartition(" ")[2], **words)
     parser.set_defaults(target=how.get("run"))
+    if name.partition(" ")[0] not in typed:
+        return
     _add_global_flags(parser)
     groups: dict[str, argparse._MutuallyExclusiveGroup] = {}
     for typed, argument in _arguments(how).items():
@@ -165,7 +168,7 @@ def _declare(verbs: argparse._SubParsersAction[Parser], name: str) -> None:
             title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
         )
         for action in actions:
-            _declare(below, action)
+            _declare(below, action, typed)
 
 
 def _arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
