@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import io
 import os
 import sys
 from collections.abc import Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.cli import arguments
 from replexplorer.cli.output import Output
@@ -29,6 +30,10 @@ PIPE_CLOSED = 141
 
 WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 """What draws into a tab (`TEXTUAL_DRIVER`)."""
+
+_COLLECT_AFTER: Final = 20_000
+"""New objects: what a verb imports stays to its end, and looking through it again and again takes a short one
+as long as a tenth of its imports."""
 
 
 class Call:
@@ -64,6 +69,7 @@ def run(argv: Sequence[str] | None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         arguments.complete()
     words = list(sys.argv[1:] if argv is None else argv)
+    gc.set_threshold(_COLLECT_AFTER)
     os.umask(os.umask(0o077) | 0o022)  # what it writes, nobody but its owner changes
     _mend_streams()
     tracebacks = "-v" in words or "--verbose" in words or bool(os.environ.get("REPLEXPLORER_DEBUG"))

@@ -134,8 +134,9 @@ class TerminalWatch:
 STARTED_S: Final = 3.0
 """After the dashboard stands: what lives then lives to the end."""
 FORGET_EVERY_S: Final = 10.0
-_COLLECT_EVERY: Final = 2
-"""Middle collections from one full one to the next: some seconds, with what is left to look through."""
+_COLLECT_AFTER: Final = (700, 10, 2)
+"""New objects to a young collection, of those to a middle one, of those to a full one: some seconds, with
+what is left to look through."""
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BYTES: Final = 128 * 1024
 
@@ -147,8 +148,7 @@ def keep_what_stays() -> None:
     gc.freeze()
     # Counts what is left to look through: until a quarter of that is new, no full collection begins.
     gc.collect()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, _COLLECT_EVERY)
+    gc.set_threshold(*_COLLECT_AFTER)
 
 
 def return_large_buffers() -> None:
