@@ -7,7 +7,6 @@ cannot be used is said in one line, and the shipped one is used.
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -103,5 +102,6 @@ def this_machine() -> str:
     """`2 cores, 8 GB, Linux 6.1 x86_64`, as a calibration names where it was measured."""
     cores = os.cpu_count() or 1
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
-    kernel = ".".join(platform.release().split("-")[0].split(".")[:2])
-    return f"{cores} cores, {memory_gb:.0f} GB, {platform.system()} {kernel} {platform.machine()}"
+    system = os.uname()
+    kernel = ".".join(system.release.split("-")[0].split(".")[:2])
+    return f"{cores} cores, {memory_gb:.0f} GB, {system.sysname} {kernel} {system.machine}"

@@ -14,7 +14,6 @@ import io
 import json
 import os
 import re
-import secrets
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +106,7 @@ def whole_binary_file(file: Path, *, parents: bool = False, mode: int | None = N
                 yield stream
             return
         target = file.resolve()
-        part = target.with_name(f".{secrets.token_hex(8)}.part")
+        part = target.with_name(f".{os.urandom(8).hex()}.part")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(part, flags, 0o600)
         try:
