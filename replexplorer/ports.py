@@ -15,15 +15,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from replexplorer.core import wire
-from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
-from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.role_change import BootRoles
-from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.wire import (
     DiskState,
@@ -38,6 +33,11 @@ from replexplorer.core.wire import (
 )
 
 if TYPE_CHECKING:
+    from replexplorer.core.dialect.question import Question, Row
+    from replexplorer.core.load.interval import Interval
+    from replexplorer.core.loss.client_log import RunLog
+    from replexplorer.core.role_change import BootRoles
+    from replexplorer.core.server.counters import CpuUsed
     from replexplorer.core.tick import Tick
 
 Answered = TypeVar("Answered")

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.machine import ErrorDocument
 from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Knob, Place, Value, addressed, find, parse_assignment
 from replexplorer.core.text import table
 from replexplorer.core.topology import is_pair, new_roster
-from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats import paths
 from replexplorer.formats.files import workload_file
 from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.engine.outcome import SetResult
     from replexplorer.engine.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class FailedSet(ErrorDocument):
-    """A `set` that failed on the way, and whether what it had done was rolled back."""
-
-    changed: tuple[Changed, ...]
-    warnings: tuple[str, ...]
-    rolled_back: bool
-    """True: nothing is changed; false: something could not be rolled back, the hint names it."""
 
 
 async def set_knobs(call: Call) -> int:

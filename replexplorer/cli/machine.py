@@ -165,22 +165,6 @@ async def _link(call: Call) -> LinkState | None:
 # -- what verbs print with --json
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDetail:
-    """What went wrong, for scripts."""
-
-    code: str
-    message: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorDocument:
-    """What stdout carries instead of a result when a verb with --json fails."""
-
-    error: ErrorDetail
-
-
 def documents(wanted: str = "") -> dict[str, Any]:
     """What is typed to the type of what its --json prints, of one verb or of all; imports what has them."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -158,14 +159,14 @@ async def predict(call: Call) -> int:
 
 
 async def ground_of(call: Call, system: str | None = None) -> Ground:
-    """The stack that runs; where none does, or `system` is another, the defaults of a new one."""
-    try:
-        async with attached(call, "predict") as session:
-            if system in (None, session.system.name):
-                requested = {name: view.requested for name, view in session.knobs().items()}
-                return Ground(requested, session.roster, "stack", session.system)
-    except (StackUnavailable, MissingPiece):
-        pass
+    """The stack that runs; where none does, or `system` is another, the defaults of a new one. Docker is not
+    asked for a stack of which this machine has no accounts: nobody can log in."""
+    with suppress(StackUnavailable, MissingPiece):
+        if paths.stack_directory(call.values.stack).exists():
+            async with attached(call, "predict") as session:
+                if system in (None, session.system.name):
+                    requested = {name: view.requested for name, view in session.knobs().items()}
+                    return Ground(requested, session.roster, "stack", session.system)
     if system is None:
         return Ground({}, new_roster(1), "defaults", ASYNC)
     named = system_of(system)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, KnobView, Value, describe_range, format_value, same_value
-from replexplorer.core.link import LinkView
-from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import meaning_of, word_of
 from replexplorer.core.system import system_of
 from replexplorer.core.text import command, folded, number, table
-from replexplorer.engine.outcome import Changed, DrivenLoad, SetResult, Status
-from replexplorer.ports import HostView
 from replexplorer.reports.report import ReportColumn, ReportTable, block_text
+
+if TYPE_CHECKING:
+    from replexplorer.core.link import LinkView
+    from replexplorer.core.server.disk import DiskView
+    from replexplorer.core.server.node_view import NodeView
+    from replexplorer.engine.outcome import Changed, DrivenLoad, SetResult, Status
+    from replexplorer.ports import HostView
 
 _NAMED_UNCHANGED: Final = 3
 _HANGS_AFTER_S: Final = 5.0

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import node_names
-from replexplorer.core.wire import Lease
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.files import workload_file
-from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent
@@ -28,8 +26,10 @@ if TYPE_CHECKING:
     from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
     from replexplorer.core.model.fitted import Calibration
+    from replexplorer.core.wire import Document, Lease
     from replexplorer.engine.fleet import Outside
     from replexplorer.engine.session import Session
+    from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 
 _OF_NEW_STACKS: Final = ("replicas", "image", "flavor", "system")
@@ -216,7 +216,6 @@ def outside_of_attached(servers: AttachedProvider, journal: ChangeJournal | None
     """The adapters around servers that somebody else made; with a `journal` they may be changed."""
     from replexplorer.adapters.attached.changes import GuardedSql
     from replexplorer.adapters.attached.provider import NoSidecar
-    from replexplorer.core.wire import Document
     from replexplorer.engine.fleet import Outside
 
     kept: dict[str, Document] = {}
@@ -284,6 +283,8 @@ async def composed(
 ) -> AsyncIterator[Session]:
     """A session that is not attached yet, on the configured stack or on the one of this `name`; everything of
     it is closed at the end. `up` is what it is to make; for the others see `session_on`."""
+    from replexplorer.ports import UpOptions
+
     values = call.values
     up = UpOptions() if up is None else await to_make(values, up, name)
     stack = provider_of(values, name, up.hosts)

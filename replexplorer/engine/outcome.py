@@ -109,6 +109,32 @@ class Cleared:
     """What the server that it had ended came back without; None where it ended none, or a group's."""
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorDetail:
+    """What went wrong, for scripts."""
+
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDocument:
+    """What stdout carries instead of a result when a verb with --json fails."""
+
+    error: ErrorDetail
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSet(ErrorDocument):
+    """A `set` that failed on the way, and whether what it had done was rolled back (`RolledBack`)."""
+
+    changed: tuple[Changed, ...]
+    warnings: tuple[str, ...]
+    rolled_back: bool
+    """True: nothing is changed; false: something could not be rolled back, the hint names it."""
+
+
 class RolledBack(ReplexplorerError):
     """A step failed and those before it were rolled back; code and exit code are the cause's."""
 

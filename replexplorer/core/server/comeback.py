@@ -24,9 +24,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from replexplorer.core.fault import Had
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, KnobView, Value
@@ -39,6 +38,9 @@ from replexplorer.core.server.gtid import (
     unite_gtids,
 )
 from replexplorer.core.text import command, one_line
+
+if TYPE_CHECKING:
+    from replexplorer.core.fault import Had
 
 _REDO_FSYNCS: Final = {1: 1, 3: 2}
 """Value of innodb_flush_log_at_trx_commit to the fsyncs that a commit waits for: MariaDB's 3 also waits for
