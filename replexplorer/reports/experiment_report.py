@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from replexplorer.core.experiment.drill_result import DrillResult, stretches_of
@@ -332,8 +333,8 @@ def _bars(result: LabResult) -> Iterator[ReportChart]:
             tps.append((each.name, figures))
             latency.append((each.name, [("measured", each.service.mean_ms)]))
     lines = [(each.name, each.tps) for each in result.references]
-    yield ReportChart(bar_chart("Commits by phase", "per second, log", tps, lines))
-    yield ReportChart(bar_chart("Mean latency by phase", "ms, log", latency))
+    yield ReportChart(partial(bar_chart, "Commits by phase", "per second, log", tps, lines))
+    yield ReportChart(partial(bar_chart, "Mean latency by phase", "ms, log", latency))
 
 
 # -- the matrix

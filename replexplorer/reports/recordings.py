@@ -11,6 +11,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from replexplorer import __version__
@@ -114,7 +115,7 @@ def charts(
             for name, style, read in lines
         ]
         log = title != "At risk"
-        yield ReportChart(line_chart(title, unit, series, numbered, log=log, windows=windows))
+        yield ReportChart(partial(line_chart, title, unit, series, numbered, log=log, windows=windows))
 
 
 def _tables(last: Tick, origin_s: float, events: Sequence[Event]) -> Iterator[Block]:

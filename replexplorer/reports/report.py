@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -73,7 +73,8 @@ class ReportTable:
 class ReportChart:
     """A drawing: on a page as SVG, elsewhere as lines of characters where it has them."""
 
-    svg: str
+    svg: Callable[[], str]
+    """Draws it, for a page alone; empty where nothing is known."""
     lines: Sequence[str] = ()
     title: str = ""
 
@@ -119,7 +120,7 @@ class Report:
             match block:
                 case ReportTable(rows=rows) if rows:
                     yield block
-                case ReportChart(svg=svg) if svg:
+                case ReportChart():
                     yield block
                 case ReportNotes(lines=lines) if lines:
                     yield block
@@ -260,7 +261,8 @@ def _blocks(report: Report) -> Iterator[dict[str, str]]:
     """The markup of each block, and whether it is a chart's."""
     for block in report.shown:
         if isinstance(block, ReportChart):
-            yield {"kind": "chart", "title": block.title, "markup": block.svg}
+            if markup := block.svg():
+                yield {"kind": "chart", "title": block.title, "markup": markup}
         else:
             large = isinstance(block, ReportTable) and block.is_large
             yield {"kind": "large" if large else "", "title": "", "markup": _html(block_markdown(block))}

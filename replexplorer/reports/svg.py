@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from replexplorer.core.experiment.sweep_result import HeatMap
 from replexplorer.reports.report import template
+
+if TYPE_CHECKING:
+    from replexplorer.core.experiment.sweep_result import HeatMap
 
 _LEFT, _RIGHT, _TOP, _FOOT = 64, 788, 30, 220
 """Where the axes of a line chart are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from replexplorer.core.experiment.sweep import SCENE, Grid, Sweep
@@ -90,7 +91,7 @@ def sweep_blocks(swept: Swept) -> Iterator[Block]:
     yield ReportNotes([METHOD], kind="lines", in_text=False)
     yield sweep_table(grid, figures, passes_text(swept.sweep, figures))
     if (heat := swept.heat_map) is not None:
-        yield ReportChart(heat_chart(heat), heat.lines)
+        yield ReportChart(partial(heat_chart, heat), heat.lines)
     yield effects_notes(grid, figures)
     yield cost_table(_knobs(grid), [(each.cell.labels, each.cost) for each in figures])
     if swept.calibration is not None:
