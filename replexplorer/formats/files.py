@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar
 
 from replexplorer.core.errors import MissingPiece, UsageError
-from replexplorer.core.load.script import LARGEST_BYTES, read_script
 from replexplorer.core.text import one_line
 from replexplorer.formats.paths import expanded
 
@@ -231,6 +230,8 @@ def first_error(error: ValueError) -> tuple[tuple[str | int, ...], str]:
 
 def read_workload(path: Path) -> str:
     """The text of a file of SQL, checked; raises UsageError naming file and line."""
+    from replexplorer.core.load.script import LARGEST_BYTES, read_script  # many read files, few read SQL
+
     text = read_text(path, "workload", LARGEST_BYTES)
     read_script(text, str(path))
     return text
