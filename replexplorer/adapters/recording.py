@@ -5,7 +5,6 @@ Law: what `write` has answered for survives the end of this process, however it 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import heapq
 import math
@@ -14,7 +13,6 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -114,6 +112,8 @@ class SessionWriter:
     """One session file that is being written (`ports.Recorder`)."""
 
     def __init__(self, file: Path) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # who only reads needs neither this nor asyncio
+
         self.file = str(file)
         self._path = file
         self._rows = Writing()
@@ -148,6 +148,8 @@ class SessionWriter:
                 self._close()
                 why = (isinstance(error, OSError) and error.strerror) or str(error)
                 raise RecordingFailed(f"{self.file} cannot be written: {why.lower()}", self._hint) from None
+
+        import asyncio
 
         await asyncio.get_running_loop().run_in_executor(self._thread, run)
 

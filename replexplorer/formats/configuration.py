@@ -22,10 +22,7 @@ from replexplorer.core.system import SystemName
 from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, node_number
 from replexplorer.formats.files import TomlFile, first_error
-from replexplorer.formats.paths import is_there
-
-ENV_PREFIX: Final = "REPLEXPLORER_"
-"""The prefix of our environment variables."""
+from replexplorer.formats.paths import ENV_PREFIX, is_there
 
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -257,9 +257,9 @@ def _canonical(key: str) -> str:
 # -- labs
 
 
-def read_lab(file: Path, scripts: Mapping[str, Play] | None = None) -> Lab:
-    """Read and check a lab whose phases may do what these scripts do; raises UsageError naming file, line and
-    key."""
+def read_lab(file: Path, script: Callable[[str], Play] | None = None) -> Lab:
+    """Read and check a lab whose phases may do what a `script` of a name does; raises UsageError naming file,
+    line and key."""
     reader = _Reader(file, "lab file")
     tables = reader.file.read(LabTables)
     reader.roster = new_roster(tables.replicas)
@@ -270,7 +270,7 @@ def read_lab(file: Path, scripts: Mapping[str, Play] | None = None) -> Lab:
         where = ("phase", at)
         if names.index(table.name) != at:
             raise reader.wrong((*where, "name"), f"{table.name!r} is another phase's name")
-        phase = _phase(reader, table, where, common, scripts or {})
+        phase = _phase(reader, table, where, common, script)
         turned = desired_of(parse_assignment(text, reader.roster) for text in phase.settings)
         waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
         state = table.state or ("protected" if waits else "off")
@@ -295,7 +295,11 @@ def read_lab(file: Path, scripts: Mapping[str, Play] | None = None) -> Lab:
 
 
 def _phase(
-    reader: _Reader, table: PhaseTable, where: Where, common: Sequence[str], scripts: Mapping[str, Play]
+    reader: _Reader,
+    table: PhaseTable,
+    where: Where,
+    common: Sequence[str],
+    script: Callable[[str], Play] | None,
 ) -> Phase:
     """One phase; its protection state is not known yet."""
     quick_s = table.quick_seconds or max(_LEAST_S, table.seconds / _QUICK_SHARE)
@@ -305,8 +309,8 @@ def _phase(
     for at, fault in enumerate(table.faults):
         reader.at((*where, "faults", at), parse_fault, fault, reader.roster)
     otherwise = reader.settings(table.otherwise, (*where, "otherwise"))
-    if table.script is not None:
-        reader.one_of(table.script, scripts, (*where, "script"), "is no script")
+    if table.script is not None and script is None:
+        raise reader.wrong((*where, "script"), f"{table.script!r} is no script", "labs that ship have some")
     return Phase(
         table.name,
         (*common, *reader.settings(table.set, (*where, "set"))),
@@ -319,7 +323,7 @@ def _phase(
         faults=table.faults,
         published_figures=table.published_figures,
         table_size=table.table_size,
-        play=scripts[table.script] if table.script else None,
+        play=script(table.script) if script and table.script else None,
         is_optional=table.optional,
         otherwise=(*common, *otherwise) if otherwise else (),
         system=table.system,

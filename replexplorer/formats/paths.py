@@ -17,6 +17,8 @@ from replexplorer.core.errors import MissingPiece, UsageError
 
 APPLICATION: Final = "replexplorer"
 """The directory's name below each XDG directory."""
+ENV_PREFIX: Final = "REPLEXPLORER_"
+"""The prefix of our environment variables."""
 OPTION_FILE: Final = ".cnf"
 """Ends the name of an option file of MySQL's clients."""
 

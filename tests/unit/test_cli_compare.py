@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.recordings import naming
+from replexplorer.cli.compare import naming
 from replexplorer.core.errors import LoadTaken, ReplexplorerError, ServerUnreachable
 from replexplorer.formats import paths
 from tests.documents import document

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.arguments import parse
-from replexplorer.cli.experiment import DRILLS, drill_asked
+from replexplorer.cli.experiment import DRILLS
+from replexplorer.cli.experiment_run import drill_asked
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import FIGURES, Doing, Drill
 from replexplorer.formats import paths

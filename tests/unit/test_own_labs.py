@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli import experiment, main
-from replexplorer.cli.experiment import LABS, names_beside
+from replexplorer.cli import experiment_run, main
+from replexplorer.cli.experiment import LABS
+from replexplorer.cli.experiment_run import names_beside
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import Phase, PhaseResult
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import SYSTEMS
+from replexplorer.engine.experiment.lab_scripts import SCRIPTS
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import STACK_NAME_PATTERN
 from tests.known import refused
@@ -147,6 +150,17 @@ def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path) -> Non
         assert states == [ProtectionState.OFF, ProtectionState.PROTECTED]
 
 
+def test_each_script_of_a_lab_that_ships_is_there() -> None:
+    files = [tomllib.loads(file.read_text()) for file in paths.toml_files(paths.shipped_labs())]
+    named = {phase["script"] for file in files for phase in file["phase"] if "script" in phase}
+    assert named == set(SCRIPTS)
+
+
+def test_a_lab_of_ones_own_has_no_script(file: Path) -> None:
+    file.write_text(MINE.replace("seconds = 20", 'script = "archive"', 1))
+    assert "phase 1.script: 'archive' is no script" in refused(LABS.named, str(file))
+
+
 # -- stacks that an experiment makes for itself
 
 
@@ -166,7 +180,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> None:
     async def names() -> list[str]:
         return ["default", "wan-lab-galera"]
 
-    monkeypatch.setattr(experiment, "stack_names", names)
+    monkeypatch.setattr(experiment_run, "stack_names", names)
 
 
 @pytest.mark.usefixtures("there")

@@ -14,7 +14,8 @@ import pytest
 
 from replexplorer import __version__
 from replexplorer.cli import arguments, main
-from replexplorer.cli.experiment import LABS, command_of
+from replexplorer.cli.experiment import LABS
+from replexplorer.cli.experiment_run import command_of
 from replexplorer.cli.output import Output
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity

@@ -1,0 +1,130 @@
+"""The verb play: a script performed on the dashboard, over a recording or on live servers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import (
+    ExitStack,
+    closing,
+)
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TextIO
+
+from replexplorer.cli.recordings import file_beside, file_of
+from replexplorer.core.errors import UsageError
+from replexplorer.formats.paths import expanded
+from replexplorer.formats.play_script import PlayedLine, PlayScript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replexplorer.adapters.recording import SessionReader
+    from replexplorer.cli.entry import Call
+    from replexplorer.ui.play import PlayApp
+    from replexplorer.ui.settings import Settings
+
+
+USUAL_SIZE: Final = (120, 36)
+
+
+@dataclass(kw_only=True, slots=True)
+class PlayJson:
+    """A play that was performed to its end."""
+
+    script: str
+    title: str
+    over: str | None
+    """The recording; null on live servers."""
+    lines: list[PlayedLine]
+    cast: str | None
+    """The cast that was written."""
+
+
+def play(call: Call) -> int:
+    """Check the whole script, then perform it; raises what ended it early."""
+    from replexplorer.adapters.recording import SessionReader
+    from replexplorer.formats.files import read_text
+    from replexplorer.formats.play_script import LARGEST_PLAY_BYTES, read_play
+
+    args = call.args
+    file = expanded(args.script)
+    script = read_play(read_text(file, "play", LARGEST_PLAY_BYTES), str(file))
+    if (line := script.unfit(live=args.over is None)) is not None:
+        why, hint = "live servers have no end", "wait for something else, or play --over FILE"
+        if args.over is not None:
+            why, hint = "a recording cannot be changed", "leave the line out, or play without --over"
+        raise UsageError(f"{file}, line {line.number}: `{line.text}`: {why}", hint)
+    in_terminal = sys.stdout.isatty() and sys.stdin.isatty()
+    is_shown = in_terminal and not (args.headless or args.json or args.cast)
+    if args.size is not None and is_shown:
+        raise UsageError("--size is for --cast and --headless", "a terminal has a size of its own")
+    size = None if is_shown else args.size or USUAL_SIZE
+    err = call.console.err  # while the dashboard runs, its library takes what is printed
+
+    def tell(played: PlayedLine) -> None:
+        """Tell of a line, where no dashboard stands there."""
+        if size is not None:
+            state = f", {played.state}" if played.state else ""
+            changed = f"; changed: {'; '.join(played.changed)}" if played.changed else ""
+            where = f"line {played.line}: " if played.line else ""
+            err.write(f"{where}{played.text}: {played.took_s:.1f} s{state}{changed}\n")
+            err.flush()
+
+    with ExitStack() as stack:
+        reader = stream = None
+        if args.over is not None:
+            reader = stack.enter_context(closing(SessionReader(file_of(args.over))))
+        if args.cast is not None:
+            stream = stack.enter_context(file_beside(reader, "--cast", args.cast))
+        played = perform(call, script, size, stream, reader, told=tell)
+    if args.cast is not None:
+        call.console.narrate(f"written to {args.cast}")
+    if args.json:
+        call.console.document(
+            PlayJson(
+                script=script.file, title=script.title, over=args.over, lines=played.lines, cast=args.cast
+            )
+        )
+    return 0
+
+
+def perform(
+    call: Call,
+    script: PlayScript,
+    size: tuple[int, int] | None,
+    stream: TextIO | None,
+    reader: SessionReader | None,
+    *,
+    told: Callable[[PlayedLine], None] = lambda _: None,
+) -> PlayApp:
+    """Perform a script to its end over a recording, else on live servers, which are brought up where none
+    run; each line is `told`. Says what it left behind and raises what ended it early."""
+    from replexplorer.cli.dashboard import crashed, live_session
+    from replexplorer.formats.play_script import CastWriter
+    from replexplorer.ui.play import PlayApp
+
+    wall_s = time.time() if reader is None else next(reader.ticks()).wall_s
+    cast = None
+    if stream is not None:
+        cast = CastWriter(stream, size or USUAL_SIZE, wall_s=wall_s, title=script.title)
+    if reader is None:
+        session, settings = live_session(call, "play")
+        played = PlayApp(script, session, settings, size=size, cast=cast, told=told)
+    else:
+        played = PlayApp.over(script, reader, settings_over(call, reader), size=size, cast=cast, told=told)
+    played.perform()
+    if played.left:
+        call.console.narrate(played.left)
+    if played.crash is not None:
+        raise crashed(played.crash, "the play")
+    if played.failure is not None:
+        raise played.failure
+    return played
+
+
+def settings_over(call: Call, reader: SessionReader) -> Settings:
+    """How a recording is shown."""
+    from replexplorer.cli.dashboard import settings_of
+
+    return replace(settings_of(call), stack=f"{reader.about.get('stack', '?')}, recorded")
