@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.cli import arguments
 from replexplorer.cli.output import Output
@@ -25,6 +25,7 @@ from replexplorer.core.errors import (
 if TYPE_CHECKING:
     from replexplorer.formats.configuration import Configuration, LoadedConfiguration
 
+T = TypeVar("T")
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
 
@@ -107,15 +108,15 @@ def _dispatch(words: Sequence[str], console: Output) -> int:
     return run_async(done) if isinstance(done, Coroutine) else done
 
 
-def run_async(verb: Coroutine[Any, Any, int]) -> int:
-    """Run to the end and answer its exit code. A signal that ends us ends it as Ctrl-C does: it cleans up,
+def run_async(verb: Coroutine[Any, Any, T]) -> T:
+    """Run to the end and answer what it does. A signal that ends us ends it as Ctrl-C does: it cleans up,
     then Interrupted is raised, with 128 plus the signal's number as exit code."""
     import asyncio
     import signal
 
     received: list[signal.Signals] = []
 
-    async def guarded() -> int:
+    async def guarded() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
         def end(number: signal.Signals) -> None:

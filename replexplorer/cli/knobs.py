@@ -6,14 +6,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.cli.assignments import check_without_stack
 from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs.names import Knob, Place, Value, addressed, find, parse_assignment
+from replexplorer.core.knobs.names import Knob, Place, Value, addressed, find
 from replexplorer.core.text import table
-from replexplorer.core.topology import is_pair, new_roster
+from replexplorer.core.topology import is_pair
 from replexplorer.formats import paths
-from replexplorer.formats.files import workload_file
 from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ async def set_knobs(call: Call) -> int:
 async def reset(call: Call) -> int:
     """All knobs to their defaults."""
     return await _turn(call, "reset", lambda session: session.console.reset(call.args.anyway))
-
-
-def check_without_stack(text: str) -> None:
-    """Refuse what is wrong on any stack before one is looked for; raise UsageError."""
-    left, equals, value = text.partition("=")
-    found = parse_assignment(f"{left.partition('@')[0]}{equals}{value}", new_roster())
-    if found.names[0].knob.is_file(str(found.value)):
-        workload_file(str(found.value))
 
 
 async def _set(session: Session, texts: Iterable[str], call: Call) -> SetResult:
@@ -152,8 +144,3 @@ async def apply_scene(call: Call) -> int:
             raise UsageError(f"{scene.file}: {error.message}", error.hint) from None
 
     return await _turn(call, "scene", change)
-
-
-def scene_texts(name: str) -> tuple[str, ...]:
-    """A scene's `KEY=VALUE` texts; raises UsageError."""
-    return find_scene(name, paths.scenes_directory()).assignments()

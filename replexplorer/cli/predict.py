@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from replexplorer.cli.knobs import check_without_stack, scene_texts
-from replexplorer.cli.render import LOSSES, exposure_lines, labelled, losses_shortly
-from replexplorer.cli.wiring import attached
+from replexplorer.cli.assignments import check_without_stack, scene_texts
+from replexplorer.cli.lines import LOSSES, exposure_lines, labelled, losses_shortly
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.experiment.sweep import SCENE, Grid, read_grid
@@ -132,7 +131,7 @@ class Ground(NamedTuple):
         return values
 
 
-async def predict(call: Call) -> int:
+def predict(call: Call) -> int:
     """Predict for the knobs that are named, or for every combination of them, as `sweep` would measure them;
     or say which settings meet goals. The other knobs are the stack's, else at their defaults."""
     texts: list[str] = call.args.assignments
@@ -143,7 +142,7 @@ async def predict(call: Call) -> int:
     else:
         for text in texts:
             check_without_stack(text)
-    ground = await ground_of(call, None if goals else call.args.system)
+    ground = ground_of(call, None if goals else call.args.system)
     parse = partial(parse_assignment, roster=ground.roster)
     calibrated = load_calibration(paths.calibration_file())
     if goals:
@@ -158,19 +157,28 @@ async def predict(call: Call) -> int:
     return call.console.deliver(documents, lambda: _table(grid, documents, call.console.columns))
 
 
-async def ground_of(call: Call, system: str | None = None) -> Ground:
+def ground_of(call: Call, system: str | None = None) -> Ground:
     """The stack that runs; where none does, or `system` is another, the defaults of a new one. Docker is not
     asked for a stack of which this machine has no accounts: nobody can log in."""
-    with suppress(StackUnavailable, MissingPiece):
-        if paths.stack_directory(call.values.stack).exists():
-            async with attached(call, "predict") as session:
-                if system in (None, session.system.name):
-                    requested = {name: view.requested for name, view in session.knobs().items()}
-                    return Ground(requested, session.roster, "stack", session.system)
+    if paths.stack_directory(call.values.stack).exists():
+        from replexplorer.cli.entry import run_async
+
+        with suppress(StackUnavailable, MissingPiece):
+            ground = run_async(_ground_of_stack(call))
+            if system in (None, ground.system.name):
+                return ground
     if system is None:
         return Ground({}, new_roster(1), "defaults", ASYNC)
     named = system_of(system)
     return Ground({}, new_roster(named.nodes - 1, mesh=named.mesh), "defaults", named)
+
+
+async def _ground_of_stack(call: Call) -> Ground:
+    from replexplorer.cli.wiring import attached
+
+    async with attached(call, "predict") as session:
+        requested = {name: view.requested for name, view in session.knobs().items()}
+        return Ground(requested, session.roster, "stack", session.system)
 
 
 def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calibrated) -> PredictDocument:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.cli.lines import Line, exposure_lines, labelled
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, KnobView, Value, describe_range, format_value, same_value
-from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.protection import meaning_of, word_of
 from replexplorer.core.system import system_of
-from replexplorer.core.text import command, folded, number, table
+from replexplorer.core.text import command, number, table
 from replexplorer.reports.report import ReportColumn, ReportTable, block_text
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ _HANGS_AFTER_S: Final = 5.0
 """A commit that is under way for longer has met something else than load."""
 _NO_LOAD: Final = "no load runs"
 """The note of a knob that waits for a load."""
-_LABEL: Final = 12
-"""Columns of what a line of `status` is about."""
 _NODES: Final = ("NODE", "ROLE", "SERVER", "ADDRESS", "PATH", "STATE", "IO", "SQL", "LAG")
-
-Line = tuple[str, str]
-"""What a line is about, empty where it goes on with the one before, and what it says."""
 
 
 def render_status(status: Status, columns: int | None = None) -> str:
@@ -49,15 +44,6 @@ def render_status(status: Status, columns: int | None = None) -> str:
         *_knobs(status),
     ]
     return "\n".join(parts)
-
-
-def labelled(lines: Iterable[Line], columns: int | None = None) -> Iterator[str]:
-    """Lines behind their labels, folded to stay beside them."""
-    room = None if columns is None else columns - _LABEL
-    for label, text in lines:
-        first, *more = folded(text, room, "").split("\n")
-        yield f"{label:<{_LABEL}}{first}"
-        yield from (f"{'':<{_LABEL}}{each}" for each in more)
 
 
 def _lines(status: Status) -> Iterator[Line]:
@@ -158,28 +144,6 @@ def _group_lines(status: Status) -> Iterator[Line]:
             f" to certify {_shown(member.queued)}, to apply {_shown(member.to_apply)},"
             f" certified {_shown(member.certified)}, conflicts {_shown(member.conflicts)}{gave_way}{held}",
         )
-
-
-LOSSES: Final = ("DIES", "CUT", "LOST")
-"""Headings of what is lost when mysqld dies, at a power cut, and when the source is lost."""
-_AFTER_CUT: Final = {
-    "broken 1236": "that lack what the binlog loses stop with error 1236 and have to be copied",
-    "diverged": "may differ from the source and have to be copied",
-}
-
-
-def losses_shortly(exposure: Exposure) -> tuple[str, ...]:
-    """Commits by kind of failure, in the order of `LOSSES`; `?` where it is not known."""
-    return tuple(loss.short for loss in exposure.losses)
-
-
-def exposure_lines(exposure: Exposure) -> list[Line]:
-    """What each kind of failure would lose now, a line each."""
-    losses = zip(FAILURES.values(), exposure.losses, strict=True)
-    words = [f"{title}: {loss.words}" for title, loss in losses]
-    if exposure.replication_after not in (None, "whole"):
-        words[1] += f"; replicas {_AFTER_CUT[exposure.replication_after]}"
-    return [("would lose", words[0]), *(("", each) for each in words[1:])]
 
 
 def _load_words(load: DrivenLoad) -> str:

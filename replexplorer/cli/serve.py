@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.arguments import parse
+from replexplorer.cli.assignments import check_without_stack
 from replexplorer.cli.dashboard import settings_of
-from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.text import command, table

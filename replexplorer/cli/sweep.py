@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from replexplorer.cli.assignments import scene_texts
 from replexplorer.cli.experiment_run import Narration
-from replexplorer.cli.knobs import scene_texts
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replexplorer.cli import predict
-from replexplorer.core.errors import MissingPiece
-from replexplorer.formats import paths
 from tests.unit.conftest import Run
 
 
 @pytest.fixture(autouse=True)
 def no_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Docker is stopped, and nothing was calibrated here."""
-
-    @asynccontextmanager
-    async def attached(*_: Any, **__: Any) -> Any:
-        raise MissingPiece("Docker does not answer", "start it")
-        yield
-
-    monkeypatch.setattr(predict, "attached", attached)
-    monkeypatch.setattr(paths, "calibration_file", lambda: tmp_path / "calibration.json")
+    """No stack was made here, and nothing was calibrated."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def answer(run: Run, goal: str, *words: str, code: int = 0) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.cli import main, predict
+from replexplorer.cli import main, wiring
 from replexplorer.cli.sweep import taught
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.experiment.sweep_result import SweptRun
@@ -20,15 +20,8 @@ from replexplorer.formats.calibration import load_calibration, shipped_calibrati
 
 @pytest.fixture(autouse=True)
 def _no_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Docker is stopped, and nothing was calibrated here."""
-
-    @asynccontextmanager
-    async def attached(*_: Any, **__: Any) -> Any:
-        raise MissingPiece("Docker does not answer", "start it")
-        yield
-
-    monkeypatch.setattr(predict, "attached", attached)
-    monkeypatch.setattr(paths, "calibration_file", lambda: tmp_path / "calibration.json")
+    """No stack was made here, and nothing was calibrated."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -62,6 +55,24 @@ def test_without_semi_sync_the_link_counts_for_what_is_on_its_way_alone(
     assert near["exposure"]["source_lost"]["commits"] <= 1
     on_its_way = answer(capsys, "rtt=85ms", "delay_to_replica=5ms")["exposure"]["source_lost"]
     assert on_its_way["commits"] == pytest.approx(far["tps"] * 0.005, abs=1)
+
+
+def test_docker_is_asked_of_a_stack_that_was_made_here_and_may_have_stopped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    @asynccontextmanager
+    async def attached(*_: Any) -> Any:
+        asked.append(1)
+        raise MissingPiece("Docker does not answer", "start it")
+        yield
+
+    monkeypatch.setattr(wiring, "attached", attached)
+    for times in range(2):
+        assert answer(capsys, "rtt=85ms")["others_from"] == "defaults"
+        assert len(asked) == times
+        paths.stack_directory("default").mkdir(parents=True, exist_ok=True)
 
 
 def test_where_nobody_acknowledges_no_tps_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,6 +147,7 @@ def test_lists_are_predicted_as_a_sweep_would_measure_them(
 
 
 def test_a_broken_calibration_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    paths.state_directory().mkdir()
     paths.calibration_file().write_text("{}", encoding="utf-8")
     document = answer(capsys)
     assert document["calibration"]["origin"] == "shipped"
