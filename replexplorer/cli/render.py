@@ -13,7 +13,6 @@ from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.protection import meaning_of, word_of
 from replexplorer.core.system import system_of
 from replexplorer.core.text import command, number, table
-from replexplorer.reports.report import ReportColumn, ReportTable, block_text
 
 if TYPE_CHECKING:
     from replexplorer.core.link import LinkView
@@ -260,6 +259,8 @@ def render_knobs(knobs: Mapping[str, KnobView], columns: int | None = None) -> s
                 knob.help,
             )
         )
+    from replexplorer.reports.report import ReportColumn, ReportTable, block_text
+
     shown = [ReportColumn(head, rank=max(0, at - 2)) for at, head in enumerate(heads)]
     return block_text(ReportTable(shown, rows), columns)
 

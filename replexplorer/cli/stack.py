@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from replexplorer.cli.render import render_status
 from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, stack_names
-from replexplorer.core.dialect.schema import SchemaFinding
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
@@ -20,6 +19,7 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.dialect.schema import SchemaFinding
 
 
 async def up(call: Call) -> int:

@@ -13,19 +13,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer import __version__
 from replexplorer.core.dialect.dialect import Capabilities
-from replexplorer.core.dialect.schema import SchemaFinding
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
-from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.system import System
 from replexplorer.core.text import command
-from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Lease
 from replexplorer.engine.change.bringup import connect
@@ -43,13 +40,17 @@ from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import take_status
-from replexplorer.engine.observe.tables import schema_findings
 from replexplorer.engine.outcome import Status
 from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.engine.ticks import TickMaker
 from replexplorer.ports import Ability, LoadSettings, Reporter, UpOptions
+
+if TYPE_CHECKING:
+    from replexplorer.core.dialect.schema import SchemaFinding
+    from replexplorer.core.model.fitted import Calibration
+    from replexplorer.core.tick import Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +401,8 @@ class Session:
     async def check_schema(self, node: str, databases: Sequence[str] = ()) -> tuple[SchemaFinding, ...]:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises
         UsageError for a database that is not there, StackUnavailable when the node is down."""
+        from replexplorer.engine.observe.tables import schema_findings
+
         return await schema_findings(self.fleet.member(node), databases)
 
     @property

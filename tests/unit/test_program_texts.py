@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -181,17 +182,37 @@ for name, statement in eval(sys.argv[1]).items():
 TYPED = (["--version"], ["--help"], ["statsu"])
 
 
+LIBRARIES = {*HEAVY, "asyncio", "jinja2", "pydantic", "sqlglot", "sqlite3"}
+MAY_IMPORT = {
+    "keys": ("cli core formats ui", "", 16),
+    "lab list": ("cli core formats", "pydantic", 36),
+    "predict rtt=10ms": ("cli core formats", "pydantic", 51),
+    "export tour --format csv": ("adapters cli core formats", "pydantic sqlite3", 52),
+    "export tour --format md": ("adapters cli core formats reports ui", "pydantic rich sqlite3", 70),
+}
+"""Rooms, libraries and the number of our modules that a verb may import, run where no stack was made."""
+_STACK = "replexplorer.adapters.docker.provider, replexplorer.engine.session"
+WITH_A_STACK = {
+    "status": f"replexplorer.cli.stack, {_STACK}",
+    "get and set": f"replexplorer.cli.knobs, {_STACK}",
+}
+"""What such a verb imports on its way to a stack."""
+
+
 @pytest.fixture(scope="module")
-def loaded() -> dict[str, set[str]]:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """What a fresh interpreter has imported after a statement, by the statement's name."""
+    tmp_path = tmp_path_factory.mktemp("nobody")
     statements = {
         "nothing": "pass",
         "package": "import replexplorer",
         **{str(words): f"from replexplorer.cli import main; main({words!r})" for words in TYPED},
-        "looking": "import replexplorer.cli.stack, replexplorer.adapters.docker.provider",
+        **{verb: f"from replexplorer.cli import main; main({verb.split()!r})" for verb in MAY_IMPORT},
+        **{name: f"import {modules}" for name, modules in WITH_A_STACK.items()},
     }
     words = [sys.executable, "-c", PROGRAM, repr(statements)]
-    run = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    nobody = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60, env=nobody)
     assert run.returncode == 0, run.stderr
     lines = (line.split("\t") for line in run.stdout.splitlines())
     return {name: set(modules) for name, *modules in lines}
@@ -231,10 +252,27 @@ def test_version_and_help_import_almost_nothing(words: list[str], loaded: dict[s
     assert len(found) < 80, sorted(found)
 
 
-def test_looking_at_a_stack_imports_nothing_that_only_making_one_needs(loaded: dict[str, set[str]]) -> None:
+@pytest.mark.parametrize("verb", MAY_IMPORT)
+def test_a_verb_without_a_stack_imports_what_it_needs(verb: str, loaded: dict[str, set[str]]) -> None:
+    rooms, libraries, most = MAY_IMPORT[verb]
+    found = loaded[verb] - loaded["nothing"]
+    ours = {name for name in found if name.startswith("replexplorer.")}
+    assert {name.split(".")[1] for name in ours} == set(rooms.split())
+    assert found & LIBRARIES == set(libraries.split())
+    assert len(ours) <= most, sorted(ours)
+
+
+@pytest.mark.parametrize("verb", WITH_A_STACK)
+def test_looking_at_a_stack_imports_nothing_that_only_making_one_needs(
+    verb: str, loaded: dict[str, set[str]]
+) -> None:
     making = {f"replexplorer.adapters.docker.{module}" for module in ("build", "images", "load")}
-    assert "replexplorer.adapters.docker.provider" in loaded["looking"]
-    assert not loaded["looking"] & {*making, "yaml", "textual", "plotext", "asyncmy"}
+    ours = {name for name in loaded[verb] if name.startswith("replexplorer.")}
+    assert "replexplorer.adapters.docker.provider" in ours
+    assert not loaded[verb] & {*making, "yaml"}
+    assert loaded[verb] & LIBRARIES == {"asyncio", "pydantic"}
+    assert {name.split(".")[1] for name in ours} == {"adapters", "cli", "core", "engine", "formats", "ports"}
+    assert len(ours) <= 118, sorted(ours)
 
 
 def test_the_package_itself_imports_nothing(loaded: dict[str, set[str]]) -> None:
