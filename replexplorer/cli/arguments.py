@@ -11,7 +11,7 @@ import importlib
 import math
 import re
 import tomllib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -44,8 +44,6 @@ With --json, stdout is exactly one JSON document; progress and errors go to stde
 """
 
 
-Verb = Callable[[Any], int | Coroutine[Any, Any, int]]
-"""Given a call, answers the exit code."""
 _DECLARED: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
 )
@@ -64,10 +62,10 @@ PRINTED: Final[Mapping[str, Any]] = _DECLARED["document"] | {
 """What is typed to the type of its --json, as declared."""
 
 
-def function(target: str) -> Verb:
+def function(target: str) -> Callable[[Any], Any]:
     """What carries out a verb, as its table names it; imports its module."""
     module, _, name = target.partition(":")
-    found: Verb = getattr(importlib.import_module(f"replexplorer.cli.{module}"), name)
+    found: Callable[[Any], Any] = getattr(importlib.import_module(f"replexplorer.cli.{module}"), name)
     return found
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import (
-    AsyncExitStack,
-    closing,
-    contextmanager,
-)
+from contextlib import AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.adapters.recording import SessionReader
 from replexplorer.cli.recordings import file_of
 from replexplorer.cli.wiring import composed
 from replexplorer.core.errors import LoadTaken, StackUnavailable, UsageError
@@ -31,7 +28,6 @@ _TURNS: Final = 2
 
 async def compare(call: Call) -> int:
     """Measure two stacks in turns, or read two recordings, and print B against A."""
-    from replexplorer.adapters.recording import SessionReader
 
     args, pair = call.args, (call.args.a, call.args.b)
     recordings = [word.endswith(".rxs") or os.sep in word for word in pair]

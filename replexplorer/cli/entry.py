@@ -104,7 +104,7 @@ def _dispatch(words: Sequence[str], console: Output) -> int:
         target = "dashboard:watch" if args.view else "dashboard:run"
     elif args.view:
         raise UsageError(f"--view is the dashboard's: {args.verb} has no such flag", "leave one of them out")
-    done = arguments.function(target)(Call(args, console))
+    done: int | Coroutine[Any, Any, int] = arguments.function(target)(Call(args, console))
     return run_async(done) if isinstance(done, Coroutine) else done
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.adapters.recording import SessionReader
 from replexplorer.cli.experiment import DRILLS, LABS, Files
 from replexplorer.cli.output import Output
 from replexplorer.cli.wiring import composed, runs, stack_names
@@ -258,7 +259,6 @@ def _delivered(
 ) -> int:
     """Print a result, its report written first, with charts of what was recorded in these session files;
     answers the exit code of what is wrong with the report, else that of the verdict."""
-    from replexplorer.adapters.recording import SessionReader
 
     ticks: list[Tick] = []
     for file in () if directory is None else sessions:

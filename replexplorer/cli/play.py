@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import (
-    ExitStack,
-    closing,
-)
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TextIO
 
+from replexplorer.adapters.recording import SessionReader
 from replexplorer.cli.recordings import file_beside, file_of
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.play_script import PlayedLine, PlayScript
+from replexplorer.formats.play_script import LARGEST_PLAY_BYTES, CastWriter, PlayedLine, PlayScript, read_play
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replexplorer.adapters.recording import SessionReader
     from replexplorer.cli.entry import Call
     from replexplorer.ui.play import PlayApp
     from replexplorer.ui.settings import Settings
@@ -43,9 +41,6 @@ class PlayJson:
 
 def play(call: Call) -> int:
     """Check the whole script, then perform it; raises what ended it early."""
-    from replexplorer.adapters.recording import SessionReader
-    from replexplorer.formats.files import read_text
-    from replexplorer.formats.play_script import LARGEST_PLAY_BYTES, read_play
 
     args = call.args
     file = expanded(args.script)
@@ -101,7 +96,6 @@ def perform(
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
     run; each line is `told`. Says what it left behind and raises what ended it early."""
     from replexplorer.cli.dashboard import crashed, live_session
-    from replexplorer.formats.play_script import CastWriter
     from replexplorer.ui.play import PlayApp
 
     wall_s = time.time() if reader is None else next(reader.ticks()).wall_s

@@ -8,21 +8,18 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import (
-    AbstractContextManager,
-    closing,
-    suppress,
-)
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from replexplorer.adapters.recording import SUFFIX, SessionReader
 from replexplorer.core.errors import UsageError
+from replexplorer.formats import export as forms
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import ENV_PREFIX, expanded
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.recording import SessionReader
     from replexplorer.cli.entry import Call
     from replexplorer.core.tick import Tick
     from replexplorer.reports.report import Report
@@ -34,7 +31,6 @@ _LAST: Final = "last"
 
 def opened_for(call: Call) -> SessionReader:
     """The session that a verb's FILE names: `last` is of the stack that is named, if one is, and is said."""
-    from replexplorer.adapters.recording import SessionReader
 
     reader = SessionReader(file_of(call.args.file, call.args.stack or os.environ.get(f"{ENV_PREFIX}STACK")))
     if call.args.file == _LAST:
@@ -45,7 +41,6 @@ def opened_for(call: Call) -> SessionReader:
 def file_of(name: str, stack: str | None = None) -> Path:
     """A path, a file of the sessions directory, `last` (the newest there, of a stack where one is named) or
     `tour` (the one that ships); raises UsageError naming the newest ones."""
-    from replexplorer.adapters.recording import SUFFIX, SessionReader
 
     def is_of_stack(file: Path) -> bool:
         with suppress(UsageError), closing(SessionReader(file)) as reader:
@@ -107,7 +102,6 @@ def export(call: Call) -> int:
 
 
 def _write(call: Call, reader: SessionReader, output: TextIO) -> None:
-    from replexplorer.formats import export as forms
 
     match call.args.format:
         case "csv":

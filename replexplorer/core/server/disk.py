@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from replexplorer.core.fault import Fault
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import ON_OFF, Value
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.wire import DiskState, SetDisk
-
-if TYPE_CHECKING:
-    from replexplorer.core.fault import Fault
-    from replexplorer.core.server.node_view import NodeView
 
 DISK_KNOBS: Final[Mapping[str, str]] = {
     keys.FSYNC_DELAY: "delay_ms",

@@ -21,17 +21,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.counters import grown
 from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.system import System
 from replexplorer.core.topology import Belonging, Role
-
-if TYPE_CHECKING:
-    from replexplorer.core.server.truth import ServerTruth
-    from replexplorer.core.system import System
 
 
 class TransferKind(StrEnum):

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.counters import CommitGrowth, Rates, Sent, Source, sent_between
 from replexplorer.core.server.gtid import gtid_count
-
-if TYPE_CHECKING:
-    from replexplorer.core.load.interval import Interval
 
 CHECKED_S: Final = 10.0
 """Checks compare at least so much time, so that what is under way at its ends weighs little."""
