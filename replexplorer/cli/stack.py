@@ -19,7 +19,6 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.core.dialect.schema import SchemaFinding
 
 
 async def up(call: Call) -> int:
@@ -185,19 +184,10 @@ async def dsn(call: Call) -> int:
     return call.console.deliver(document, lambda: document.defaults_file or address)
 
 
-@dataclass(kw_only=True, slots=True)
-class SchemaChecked:
-    """`check-schema`."""
-
-    node: str
-    problems: int
-    notes: int
-    findings: list[SchemaFinding]
-    """Problems first."""
-
-
 async def check_schema(call: Call) -> int:
     """Exit code 1 where a problem is found; notes change nothing."""
+    from replexplorer.core.dialect.schema import SchemaChecked
+
     async with attached(call, "check-schema") as session:
         node = node_named(call.args.node, session.roster)
         findings = await session.check_schema(node, call.args.databases)

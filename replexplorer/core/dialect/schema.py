@@ -61,6 +61,17 @@ class SchemaFinding:
     """What repairs it."""
 
 
+@dataclass(kw_only=True, slots=True)
+class SchemaChecked:
+    """What `check-schema` found on a node."""
+
+    node: str
+    problems: int
+    notes: int
+    findings: list[SchemaFinding]
+    """Problems first."""
+
+
 def schema_questions(databases: Sequence[str]) -> tuple[Question[tuple[SchemaFinding, ...]], ...]:
     """One a kind of finding."""
     marks = ", ".join(["%s"] * len(databases))
