@@ -234,6 +234,18 @@ def _screen_size(text: str) -> tuple[int, int]:
     return size
 
 
+def check_without_stack(text: str) -> None:
+    """Refuse a `KEY=VALUE` that is wrong on any stack before one is looked for; raise UsageError."""
+    from replexplorer.core.knobs.names import parse_assignment
+    from replexplorer.core.topology import new_roster
+    from replexplorer.formats.files import workload_file
+
+    left, equals, value = text.partition("=")
+    found = parse_assignment(f"{left.partition('@')[0]}{equals}{value}", new_roster())
+    if found.names[0].knob.is_file(str(found.value)):
+        workload_file(str(found.value))
+
+
 # -- completion in the shell: at each Tab its script runs this program with the line in the environment
 
 

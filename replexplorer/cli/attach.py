@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from replexplorer.cli.assignments import check_without_stack
+from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.output import Output
 from replexplorer.cli.render import render_set
 from replexplorer.cli.stack import told

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.assignments import check_without_stack
+from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError

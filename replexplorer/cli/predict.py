@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from replexplorer.cli.assignments import check_without_stack, scene_texts
+from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.lines import LOSSES, exposure_lines, labelled, losses_shortly
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -53,6 +53,7 @@ from replexplorer.core.text import folded, number, table
 from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
+from replexplorer.formats.scenes import scene_texts
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

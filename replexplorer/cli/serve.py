@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.secrets import keep
-from replexplorer.cli.arguments import parse
-from replexplorer.cli.assignments import check_without_stack
+from replexplorer.cli.arguments import check_without_stack, parse
 from replexplorer.cli.dashboard import settings_of
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError

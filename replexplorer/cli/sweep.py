@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from replexplorer.cli.assignments import scene_texts
 from replexplorer.cli.experiment_run import Narration
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
@@ -21,6 +20,7 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import save_calibration, this_machine
+from replexplorer.formats.scenes import scene_texts
 from replexplorer.reports.conditions import conditions_of, settings_words
 from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import plain_text, report_directory, write_report

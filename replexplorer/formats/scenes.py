@@ -23,7 +23,7 @@ from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_va
 from replexplorer.core.text import closest
 from replexplorer.core.topology import is_pair
 from replexplorer.formats.files import TomlFile, whole_file
-from replexplorer.formats.paths import is_there, toml_files
+from replexplorer.formats.paths import is_there, scenes_directory, toml_files
 
 SHIPPED: Final = ("none", "local", "network", "both")
 """The scenes that ship, in the order of `scene list`."""
@@ -84,6 +84,11 @@ def find_scene(name: str, user_directory: Path) -> Scene:
         return read_scene(file)
     near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(user_directory))])
     raise UsageError(f"unknown scene {name!r}", near or "`replexplorer scene list` shows them")
+
+
+def scene_texts(name: str) -> tuple[str, ...]:
+    """A scene's `KEY=VALUE` texts; raises UsageError."""
+    return find_scene(name, scenes_directory()).assignments()
 
 
 def read_scene(file: Path) -> Scene:
