@@ -25,6 +25,7 @@ from pathlib import Path
 
 from bench import (
     anatomy_cost,
+    commands,
     dashboard,
     effect,
     exposure,
@@ -78,6 +79,10 @@ def packet_loop(seconds: float, rounds: int) -> list[Figure]:
     ]
 
 
+async def _commands(session: Session, wanted: Wanted) -> list[Figure]:
+    return await asyncio.to_thread(commands.figures, session, quick=wanted.quick)
+
+
 async def _packet_loop(session: Session, wanted: Wanted) -> list[Figure]:
     return await asyncio.to_thread(packet_loop, 2.0 if wanted.quick else 4.0, 1 if wanted.quick else 3)
 
@@ -87,6 +92,7 @@ SECTIONS: Mapping[str, Section] = {
     "open_loop": lambda session, wanted: load_parity.open_figures(session, quick=wanted.quick),
     "semi_sync": lambda session, wanted: semi_sync.figures(session, quick=wanted.quick),
     "dashboard": lambda session, wanted: dashboard.figures(session, quick=wanted.quick),
+    "commands": _commands,
     "anatomy": lambda session, wanted: anatomy_cost.figures(session, quick=wanted.quick),
     "imitation": lambda session, wanted: imitation.figures(session, quick=wanted.quick),
     "effect": lambda session, wanted: effect.figures(session, 3 if wanted.quick else 20),

@@ -11,7 +11,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import paired
@@ -28,8 +28,9 @@ SETTLE_S = 3.0
 """After the first figure, before anything is measured: start-up is not what is looked for."""
 TURN_S, TURN_SETTLE_S = 3.0, 0.7
 """What was held catches up within a moment, which is in no turn."""
-LEAST_RATIO, MOST_CPU_PERCENT = 0.98, 5.0
-MOST_WIDE_BYTES_PER_S, MOST_SMALL_BYTES_PER_S = 1200, 800
+LEAST_RATIO, MOST_CPU_PERCENT = 0.97, 5.0
+MOST_BYTES_PER_S = 4096
+PICTURE_S, COLD_RATE_S, WARM_RATE_S = 0.7, 4.0, 1.5
 HOUR_S = 3600.0
 HOUR_RATE = 2000
 _SAMPLE_S = 5.0
@@ -55,7 +56,7 @@ async def figures(session: Session, *, quick: bool = False) -> list[Figure]:
     """P6 and P7 on an attached session whose load is not running."""
     return [
         *await price(session, limit_s=QUICK_LIMIT_S if quick else LIMIT_S, length_s=5.0 if quick else 30.0),
-        await cold_start(rounds=1 if quick else 3),
+        *await starts(session, rounds=1 if quick else 5),
     ]
 
 
@@ -80,7 +81,7 @@ async def price(session: Session, *, limit_s: float, length_s: float) -> list[Fi
         found = (await paired.compare(turn, "tps", limit_s))["tps"]
         terminal.hold(on=False)
     small = await under_dashboard(session, length_s, SMALL)
-    cpu, wide_bytes = [each.cpu_percent for each in wide], [each.bytes_per_s for each in wide]
+    cpu = [each.cpu_percent for each in wide]
     return [
         ratio_figure("P6", "load under the dashboard to unwatched, TPS", found, least=LEAST_RATIO),
         Figure(
@@ -93,18 +94,10 @@ async def price(session: Session, *, limit_s: float, length_s: float) -> list[Fi
         ),
         Figure(
             "P6",
-            "to the terminal at 120x36, bytes/s",
-            f"<= {MOST_WIDE_BYTES_PER_S}",
-            f"{statistics.mean(wide_bytes):.0f} ({min(wide_bytes):.0f} to {max(wide_bytes):.0f})",
-            statistics.mean(wide_bytes) <= MOST_WIDE_BYTES_PER_S,
-            {"bytes_per_s": wide_bytes},
-        ),
-        Figure(
-            "P6",
             "to the terminal at 80x24, bytes/s",
-            f"<= {MOST_SMALL_BYTES_PER_S}",
+            f"<= {MOST_BYTES_PER_S}",
             f"{small.bytes_per_s:.0f}",
-            small.bytes_per_s <= MOST_SMALL_BYTES_PER_S,
+            small.bytes_per_s <= MOST_BYTES_PER_S,
         ),
     ]
 
@@ -139,25 +132,33 @@ async def server_tps(session: Session, length_s: float) -> float:
 # -- P7
 
 
-async def cold_start(*, rounds: int) -> Figure:
-    """Images built and nothing running: from the command to a rate on the screen."""
-    took_s = []
+async def starts(session: Session, *, rounds: int) -> list[Figure]:
+    """From the command to the first picture and to a rate on it: images built and nothing running, and on a
+    stack that runs."""
+    warm, cold = [], []
     for _ in range(rounds):
+        async with dashboard(session.fleet.outside.provider.name, *WIDE) as terminal:
+            warm.append(terminal)
         stack = DockerProvider(f"bench-cold-{os.getpid()}")
         try:
             async with dashboard(stack.name, *WIDE) as terminal:
-                took_s.append(terminal.first_s)
+                cold.append(terminal)
         finally:
             await stack.down()
             await stack.close()
-    return Figure(
-        "P7",
-        "cold start to the first rate on the screen, s",
-        "<= 4",
-        spread(took_s),
-        statistics.median(took_s) <= 4,
-        {"took_s": took_s},
-    )
+    return [
+        start_figure("start to the first picture, s", [each.picture_s for each in warm + cold], PICTURE_S),
+        start_figure("cold start to the first rate, s", [each.first_s for each in cold], COLD_RATE_S),
+        start_figure(
+            "to the first rate of a stack that runs, s", [each.first_s for each in warm], WARM_RATE_S
+        ),
+    ]
+
+
+def start_figure(what: str, took_s: Sequence[float], most_s: float) -> Figure:
+    """One of them, against the longest that it may take."""
+    holds = statistics.median(took_s) <= most_s
+    return Figure("P7", what, f"<= {most_s:g}", spread(took_s, 2), holds, {"took_s": list(took_s)})
 
 
 # -- P12

@@ -65,7 +65,8 @@ QUICK_CELLS = [
 OPEN_RATE, OPEN_CLIENTS = 500.0, 16
 PAUSE_S, PAUSE_RATE = 5.0, 200.0
 STALL_S, STALL_EVERY_S = 0.1, 0.5
-BUSY_PERCENT = 90.0
+LEAST_RATIO, MOST_CPU_RATIO = 0.95, 1.25
+ALIKE_MS, ALIKE_SHARE = 0.1, 0.05
 
 
 @dataclass
@@ -133,27 +134,25 @@ async def parity(session: Session, target: LoadTarget, sysbench: Sysbench, *, qu
 
 
 def cell(what: str, ours: Sequence[Run], theirs: Sequence[Run]) -> Figure:
-    """One comparison: the target depends on how slow commits are and how busy the machine is."""
+    """One comparison."""
     ratio = median(ours, "tps") / median(theirs, "tps")
+    cpu = median(ours, "cpu_us") / median(theirs, "cpu_us")
     busy = max(median(ours, "busy_percent"), median(theirs, "busy_percent"))
-    is_first = median(theirs, "mean_ms") >= 1.0 and busy < BUSY_PERCENT
-    least = 0.95 if is_first else 0.85
-    holds = ratio >= least
-    target = f"TPS >= {least:g}"
-    if is_first:
-        target += "; p50, p95 5 % or 0.2 ms"
-        for name in ("p50_ms", "p95_ms"):
-            allowed_ms = max(0.2, 0.05 * median(theirs, name))
-            holds = holds and abs(median(ours, name) - median(theirs, name)) <= allowed_ms
     pairs = [one.tps / other.tps for one, other in zip(ours, theirs, strict=True)]
     measured = (
         f"{ratio:.3f} ({min(pairs):.3f} to {max(pairs):.3f}): "
         f"{median(ours, 'tps'):.0f} to {median(theirs, 'tps'):.0f} TPS, "
         f"p50 {median(ours, 'p50_ms'):.2f} to {median(theirs, 'p50_ms'):.2f}, "
         f"p95 {median(ours, 'p95_ms'):.2f} to {median(theirs, 'p95_ms'):.2f}, "
-        f"CPU {median(ours, 'cpu_us'):.0f} to {median(theirs, 'cpu_us'):.0f} us, machine {busy:.0f} %"
+        f"CPU {cpu:.2f}: {median(ours, 'cpu_us'):.0f} to {median(theirs, 'cpu_us'):.0f} us, "
+        f"machine {busy:.0f} %"
     )
     samples = {"ours": [asdict(each) for each in ours], "sysbench": [asdict(each) for each in theirs]}
+    holds = ratio >= LEAST_RATIO and cpu <= MOST_CPU_RATIO
+    for name in ("p50_ms", "p95_ms"):
+        allowed_ms = max(ALIKE_MS, ALIKE_SHARE * median(theirs, name))
+        holds = holds and abs(median(ours, name) - median(theirs, name)) <= allowed_ms
+    target = f"TPS >= {LEAST_RATIO:g}, CPU <= {MOST_CPU_RATIO:g}; p50, p95 5 % or {ALIKE_MS:g} ms"
     return Figure("P1", what, target, measured, holds, samples)
 
 

@@ -37,6 +37,8 @@ class Terminal:
         self.began_s = time.monotonic()
         self.first_s = 0.0
         """How long that took."""
+        self.picture_s = 0.0
+        """How long it took until anything was on the screen."""
         self._screen: pyte.Screen | None = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
         self._controller, end = pty.openpty()
@@ -68,6 +70,8 @@ class Terminal:
         if self._screen is None:
             return
         self._stream.feed(written)
+        if not self.picture_s and any(line.strip() for line in self._screen.display):
+            self.picture_s = time.monotonic() - self.began_s
         if _RATE.search(self._screen.display[0]):
             self.first_s = time.monotonic() - self.began_s
             self._screen = None
