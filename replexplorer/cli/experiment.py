@@ -46,6 +46,7 @@ class ExperimentFiles(Generic[E]):
     def named(self, name: str) -> E:
         """One that ships, one of the user's directory, or a file; raises UsageError."""
         file, shipped = self.own_file(name), self.shipped()
+        name = name if name in shipped else name.replace("_", "-")
         if file is not None:
             return self.read(file)
         if name not in shipped:
@@ -59,7 +60,7 @@ class ExperimentFiles(Generic[E]):
         """The file of one of the user's own; None for one that ships, or that is nowhere."""
         if "/" in name or name.endswith(_SUFFIX):
             return expanded(name)
-        if name in self.shipped():
+        if not {name, name.replace("_", "-")}.isdisjoint(self.shipped()):
             return None
         return {file.stem: file for file in paths.toml_files(self.directory())}.get(name)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.text import utc
+from replexplorer.core.text import closest, utc
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap
 
@@ -299,10 +299,11 @@ def written(kind: str, value: str | None) -> str:
 
 
 def kind_of(key: str) -> FaultKind:
-    """The kind of this name; raises UsageError."""
-    if key not in _BY_KEY:
-        raise UsageError(f"unknown fault '{key}'", f"one of {', '.join(_BY_KEY)}")
-    return _BY_KEY[key]
+    """The kind of this name, `power-cut` as well as `power_cut`; raises UsageError."""
+    kind = _BY_KEY.get(key.replace("-", "_"))
+    if kind is None:
+        raise UsageError(f"unknown fault '{key}'", closest(key, _BY_KEY) or f"one of {', '.join(_BY_KEY)}")
+    return kind
 
 
 def parse_fault(text: str, roster: Roster) -> FaultRequest:

@@ -48,7 +48,7 @@ p99 < 20ms, rpo = 0
 MEAN <= 0.5s
 p50<250us
 tps >= 500
-power_cut<=1s
+power-cut<=1s
 rpo <= 100 commits
 tps>10 and rpo==0"""
 

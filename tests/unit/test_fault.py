@@ -32,7 +32,7 @@ TYPED = """\
 kill                   None    db1
 kill@replica           None    db2
 power_cut              strict  db1
-power_cut=torn@db2     torn    db2
+power-cut=torn@db2     torn    db2
 power_cut@db2=torn     torn    db2
 partition              both    db2 db3
 partition=ack@replica2 ack     db3
@@ -118,6 +118,8 @@ def test_what_clearing_means() -> None:
     assert [clears(FAULT, text, THREE) for text in meant] == [True] * 4
     assert [clears(FAULT, text, THREE) for text in ("partition@db3", "kill")] == [False] * 2
     assert "unknown fault" in refused(clears, FAULT, "crash", THREE)
+    assert clears(replace(FAULT, kind="power_cut"), "power-cut", THREE)
+    assert "did you mean pause?" in refused(kind_of, "pasue")
     assert "there is no node" in refused(clears, FAULT, "partition@db7", THREE)
 
 

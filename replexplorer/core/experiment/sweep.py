@@ -268,6 +268,11 @@ def _number(key: str, text: str) -> float:
     return value
 
 
+def is_preset(key: str) -> bool:
+    """Whether it stands for presets, which were called scenes."""
+    return key.strip().lower() in (SCENE, "preset")
+
+
 def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not key:
@@ -275,9 +280,9 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
     words = [word.strip() for word in values.split(",")]
     if not all(words):
         raise UsageError(f"{text!r} has an empty value", "give KEY=V1,V2,... without spaces")
-    if key.lower() == SCENE:
+    if is_preset(key):
         if twice := [word for word in words if words.count(word) > 1]:
-            raise UsageError(f"scene={twice[0]} is given twice", "give each scene once")
+            raise UsageError(f"{key}={twice[0]} is given twice", "give each preset once")
         # A knob that one of the scenes leaves out stands in its cells as it stood before.
         return Dimension(SCENE, tuple(Choice(word, desired_of(map(parse, scene(word)))) for word in words))
     choices: list[Choice] = []

@@ -78,7 +78,7 @@ _TAKES: Final[Mapping[GoalFigure, tuple[Sequence[str], Mapping[str, tuple[float,
 """Signs of a goal about a figure, and what a bound's unit is multiplied by to be in which one."""
 _HOLDS: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 _GOAL: Final = re.compile(
-    r"\s*(?P<name>[a-z_0-9]+)\s*(?P<sign><=|>=|==|<|>|=)\s*(?P<bound>[0-9]*\.?[0-9]+)\s*(?P<unit>[a-z/]*)\s*"
+    r"\s*(?P<name>[a-z_0-9-]+)\s*(?P<sign><=|>=|==|<|>|=)\s*(?P<bound>[0-9]*\.?[0-9]+)\s*(?P<unit>[a-z/]*)\s*"
 )
 _EXAMPLE: Final = "for example 'p99 < 20ms, rpo = 0'"
 
@@ -122,14 +122,16 @@ def _read(text: str) -> Goal:
     match = _GOAL.fullmatch(text)
     if match is None:
         raise UsageError(f"{text.strip()[:40]!r} is no goal", f"give FIGURE SIGN BOUND, {_EXAMPLE}")
-    name, sign, unit = match["name"], match["sign"].replace("==", "="), match["unit"]
+    name, sign, unit = match["name"].replace("-", "_"), match["sign"].replace("==", "="), match["unit"]
     wanted = _NAMES.get(name)
     if wanted is None:
         hint = closest(name, _NAMES) or f"figures are {', '.join(_NAMES)}"
         raise UsageError(f"{name!r} is no figure of a goal", hint)
     signs, units = _TAKES[wanted]
     if sign not in signs:
-        raise UsageError(f"{text.strip()!r} is no goal", f"write {name} {' or '.join(signs)} N")
+        bound = "minimum" if ">" in signs else "maximum"
+        wanted_as = f"its bound is a {bound}: write {name} {' or '.join(signs)} N"
+        raise UsageError(f"{text.strip()!r} is no goal", wanted_as)
     if unit not in units:
         raise UsageError(f"{text.strip()!r} has the wrong unit", f"give {', '.join(filter(None, units))}")
     factor, unit = units[unit]
