@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+
+import pytest
 
 from replexplorer.core.event import Severity
 from replexplorer.core.server.node_view import (
@@ -12,8 +15,10 @@ from replexplorer.core.server.node_view import (
     ThreadError,
     ThreadWatch,
     healthy,
+    not_whole,
     troubles,
 )
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role
@@ -49,6 +54,48 @@ def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) ->
     assert found == snapshot
     can_be_repaired = [any(each.can_be_repaired for each in row) for row in found]
     assert [not healthy(tick.nodes) for tick in ticks] == can_be_repaired
+
+
+SOUND = Protection(ProtectionState.PROTECTED, requested=True)
+
+
+@pytest.mark.parametrize(
+    ("tick", "protection", "most_lag_s", "why"),
+    [
+        (with_replica(), SOUND, math.inf, ""),
+        (with_replica(lag_s=900.0), replace(SOUND, state=ProtectionState.OFF), math.inf, ""),
+        (with_replica(lag_s=9.0), SOUND, 10.0, ""),
+        (with_replica(lag_s=12.0), SOUND, 10.0, "db2: 12 s behind"),
+        (with_replica(lag_s=None), SOUND, 10.0, "db2: its lag is not known"),
+        (with_replica("on", "off"), SOUND, math.inf, "db2: SQL thread stopped"),
+        (with_replica("off", "off", reachable=False), SOUND, math.inf, "db2: down"),
+        (with_replica(None, None, role=Role.JOINING), SOUND, math.inf, "db2: joining"),
+        (with_replica(diverged="has 3 transactions that db1 lost"), SOUND, math.inf, "db2: diverged"),
+        (
+            with_replica("connecting"),
+            replace(SOUND, state=ProtectionState.DOWN),
+            math.inf,
+            "the source is down; db2: IO thread connecting",
+        ),
+        (
+            with_replica(),
+            replace(SOUND, state=ProtectionState.BLOCKED),
+            math.inf,
+            "commits wait for an acknowledgement that does not come",
+        ),
+        (
+            with_replica(),
+            replace(SOUND, state=ProtectionState.DEGRADED),
+            math.inf,
+            "semi-sync fell back: commits wait for no replica",
+        ),
+    ],
+)
+def test_whether_replication_is_whole(
+    tick: Tick, protection: Protection, most_lag_s: float, why: str
+) -> None:
+    nodes = [replace(node, lag_s=0.5) if node.name == "db3" else node for node in tick.nodes]
+    assert not_whole(nodes, protection, most_lag_s) == why
 
 
 def test_a_lag_that_was_told_stays_until_it_has_settled_and_is_the_servers_exact_one() -> None:

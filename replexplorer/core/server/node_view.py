@@ -18,6 +18,7 @@ Law: what is unknown is no trouble; a replica that nobody can log in to has that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -359,11 +360,31 @@ def _trouble(
         words = (*words, f"{lag_s:.0f} s behind")
     why = node.replication_fault
     if node.diverged is not None:
-        words, why = ("diverged", *words), f"it {node.diverged}: `rejoin {node.name} --copy`"
+        words, why = ("diverged", *words), f"it {node.diverged}: `role rejoin {node.name} --copy`"
     if not words:
         return None
     is_failure = "error" in threads or node.diverged is not None
     return Trouble(node.name, words, is_failure, "off" in threads, why)
+
+
+_BROKEN: Final = {
+    ProtectionState.DOWN: "the source is down",
+    ProtectionState.BLOCKED: "commits wait for an acknowledgement that does not come",
+    ProtectionState.DEGRADED: "semi-sync fell back: commits wait for no replica",
+}
+
+
+def not_whole(nodes: Sequence[NodeView], protection: Protection, most_lag_s: float = math.inf) -> str:
+    """Why replication is not whole, in one line; empty where it is: every node answers, follows and has what
+    the source has, none lags so much, and commits wait for what they should, not in vain."""
+    found = [_BROKEN[protection.state]] if protection.state in _BROKEN else []
+    found += [f"{each.replica}: {', '.join(each.words)}" for each in troubles(nodes, None, most_lag_s)]
+    for node in nodes:
+        if node.role == Role.JOINING:
+            found.append(f"{node.name}: joining")
+        elif node.sql_thread == "on" and node.lag_s is None and most_lag_s < math.inf:
+            found.append(f"{node.name}: its lag is not known")
+    return "; ".join(found)
 
 
 def thread_words(node: NodeView) -> tuple[str, ...]:
