@@ -62,8 +62,8 @@ def new_file(directory: Path, wall_s: float, holder: str, *, kept: int) -> Path:
     """
     files = sorted(directory.glob(f"*{SUFFIX}"))
     for old in files[: max(0, len(files) - kept + 1)]:
-        if not _is_being_written(old):
-            _remove(old)
+        if not is_being_written(old):
+            remove_session(old)
     began = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
     return directory / f"{began}-{holder.replace(' ', '-')}-{os.getpid()}{SUFFIX}"
 
@@ -83,8 +83,8 @@ def _files_of(file: Path) -> list[Path]:
     return [file, *(file.with_name(file.name + end) for end in _BESIDE)]
 
 
-def _is_being_written(file: Path) -> bool:
-    """Whether the file was not closed yet and the process in its name is alive."""
+def is_being_written(file: Path) -> bool:
+    """Whether a session file was not closed yet and the process in its name is alive."""
     pid = file.stem.rpartition("-")[2]
     if not (pid.isascii() and pid.isdecimal() and int(pid)) or not _files_of(file)[1].exists():
         return False
@@ -97,7 +97,7 @@ def _is_being_written(file: Path) -> bool:
     return True
 
 
-def _remove(file: Path) -> None:
+def remove_session(file: Path) -> None:
     """Remove a session file and what SQLite keeps beside it, where that is allowed."""
     for part in _files_of(file):
         with contextlib.suppress(OSError):
@@ -138,7 +138,7 @@ class SessionWriter:
     async def discard(self) -> None:
         """Close the file and remove it."""
         await self.close()
-        _remove(self._path)
+        remove_session(self._path)
 
     async def _do(self, work: Callable[..., None], *content: Any) -> None:
         def run() -> None:
@@ -160,7 +160,7 @@ class SessionWriter:
             self._create(about)
         except _UNWRITABLE:
             self._close()
-            _remove(self._path)
+            remove_session(self._path)
             raise
         self._hint = "what was written can be replayed"
 
@@ -265,7 +265,7 @@ class SessionReader:
             application = self._base.execute("PRAGMA application_id").fetchone()[0]
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             if application != APPLICATION_ID:
-                raise UsageError(f"{file} is no session file", "give a file that a session wrote")
+                raise UsageError(f"{file} is not a session file", "give a file that a session wrote")
             if version != FORMAT:
                 raise UsageError(
                     f"{file} is of format {version}, and this version reads format {FORMAT}",
@@ -334,7 +334,9 @@ class SessionReader:
         return found
 
     def _damaged(self, error: Exception) -> UsageError:
-        return UsageError(f"{self.file} is damaged: {error}", "replay another file")
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            return UsageError(f"{self.file} is not a session file", "give a file that a session wrote")
+        return UsageError(f"{self.file} is damaged: {error}", "use another file")
 
 
 _Change = tuple[float, str, Any]

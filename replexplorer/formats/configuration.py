@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from replexplorer.core.topology import MOST_REPLICAS, node_number
 from replexplorer.formats.files import TomlFile, first_error
 from replexplorer.formats.paths import ENV_PREFIX, is_there
 
-STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
+STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}\Z"
 """What a stack may be called: it becomes part of container names."""
 
 PLACE_PATTERN: Final = r"^[A-Za-z0-9._:\[\]-]+:[0-9]{1,5}$"
@@ -41,6 +42,12 @@ def _ipv4_network(value: str | None) -> str | None:
             raise ValueError("the network needs room for at least 14 addresses: /28 or wider")
         return str(network)
     return None
+
+
+def _stack_name(value: str) -> str:
+    if re.fullmatch(STACK_NAME_PATTERN, value) is None:
+        raise ValueError(f"{value!r} is no name: use 1 to 40 lower-case letters, digits, - and _")
+    return value
 
 
 def _node(value: str) -> str:
@@ -65,7 +72,7 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    stack: Annotated[str, Field(pattern=STACK_NAME_PATTERN)] = "default"
+    stack: Annotated[str, AfterValidator(_stack_name)] = "default"
     """Name of the stack that a verb addresses."""
     theme: Annotated[str, Field(min_length=1)] = "dark"
     """Theme of the dashboard: a built-in one or a file of the user's own."""

@@ -225,8 +225,8 @@ def _torn(file: Path) -> None:
 
 DAMAGED: dict[Callable[[Path], object], str] = {
     lambda file: None: "no session file",
-    lambda file: file.write_text("hello, this is no database"): "is damaged: file is not a database",
-    _foreign: "is no session file",
+    lambda file: file.write_text("hello, this is no database"): "is not a session file",
+    _foreign: "is not a session file",
     _torn: "is damaged",
 }
 ALTERED = {
