@@ -45,7 +45,7 @@ run: $(STAMP) prerequisites ## from nothing to the dashboard; without a terminal
 		exec $(BIN)/replexplorer
 	fi
 	echo "make: no terminal on stdin and stdout, so this runs the headless demonstration: replexplorer lab run tour" >&2
-	exec $(BIN)/replexplorer lab run tour --repeats 1
+	exec $(BIN)/replexplorer lab run tour --repeat 1
 
 .PHONY: test
 test: $(STAMP) prerequisites test-tools ## all tests, with real MySQL in Docker

@@ -83,7 +83,7 @@ def option_file(user: str, password: str, host: str, port: int) -> str:
         "mysql": {"database": "sandbox"},
         "sysbench": {"mysql-db": "sandbox", **{f"mysql-{key}": value for key, value in options.items()}},
     }
-    lines = ["# Written by `replexplorer dsn --defaults-file`; goes with the stack."]
+    lines = ["# Written by `replexplorer sql --option-file`; goes with the stack."]
     for section, values in sections.items():
         lines += ["", f"[{section}]", *(f"{key}={value}" for key, value in values.items())]
     return "\n".join([*lines, ""])

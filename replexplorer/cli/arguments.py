@@ -14,68 +14,115 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from replexplorer import __version__
 from replexplorer.core.errors import UsageError
-from replexplorer.core.text import closest
+from replexplorer.core.text import closest, table
+
+if TYPE_CHECKING:
+    from replexplorer.core.knobs.names import Assignment
 
 PROGRAM: Final = "replexplorer"
-
-_EPILOG: Final = """\
-examples:
-  replexplorer                                  the dashboard; brings the stack up if none runs
-  replexplorer --view                           watches what another dashboard does
-  replexplorer up --replicas 2                  a primary and two replicas, without the dashboard
-  replexplorer set semi_sync=on rtt=85ms        semi-sync over 85 ms, waits until it is in effect
-  replexplorer load --clients 32 --duration 10  ten seconds of commits from 32 clients
-  replexplorer scene apply network              a named set of knobs: durable on the network only
-  mysql --defaults-file="$(replexplorer dsn --defaults-file)"
-                                                a client, no password among its arguments
-  replexplorer lab run tour                     the demonstration without a terminal
-
-exit codes:
-  0 done   1 a lab or drill did not come out as expected   2 wrong usage or a value out of range
-  3 this machine lacks something (Docker, a permission, an image)
-  4 no such stack, a node is down, another driver holds the load
-  5 the server refused a statement   130 interrupted
-
-With --json, stdout is exactly one JSON document; progress and errors go to stderr.
-"""
-
 
 _DECLARED: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
 )
-"""Verbs and actions by what is typed, and under `option` what several of them take."""
-_OWN_KEYS: Final = ("does", "description", "run", "prints", "listed", "takes")
-"""Of a verb or action; its other keys are its arguments."""
-
-
-_ALL: Final = [name for name in _DECLARED if " " not in name and name not in ("option", "document")]
-"""Verbs and old names of some."""
-VERBS: Final = {name: _DECLARED[name] for name in _ALL if _DECLARED[name].get("listed", True)}
-"""The verbs of --help as declared, in its order."""
+"""Commands by what is typed, and under `option` what several of them take."""
+_OWN_KEYS: Final = (
+    "does", "description", "run", "any_word", "prints", "listed", "takes", "first", "was", "examples",
+)  # fmt: skip
+"""Of a command; its other keys are its arguments."""
+GROUPS: Final[Mapping[str, list[str]]] = _DECLARED["group"]
+"""Verbs, without old ones, in the groups of `help`."""
+VERBS: Final = [verb for verbs in GROUPS.values() for verb in verbs]
+COMMANDS: Final = {
+    name: how for name, how in _DECLARED.items() if name not in ("option", "document", "group")
+}
+"""Every command as declared."""
+OLD: Final = {
+    how["was"] + name.removeprefix(now): name
+    for now, how in COMMANDS.items()
+    for name in COMMANDS
+    if "was" in how and f"{name} ".startswith(f"{now} ")
+}
+"""Old names, which go on working, to those of today."""
+NAMES: Final = {name: name for name in COMMANDS} | OLD
+"""All that can be typed."""
 PRINTED: Final[Mapping[str, Any]] = _DECLARED["document"] | {
-    name: how["prints"] for name, how in _DECLARED.items() if "prints" in how
+    typed: COMMANDS[name]["prints"] for typed, name in NAMES.items() if "prints" in COMMANDS[name]
 }
 """What is typed to the type of its --json, as declared."""
 
+_EXIT_CODES: Final = """\
+exit codes:
+  0 done   1 not as expected: a lab, drill, check or goal   2 wrong usage or a value out of range
+  3 this machine lacks something (Docker, a permission, an image)
+  4 no such stack, a node is down, another driver holds the load
+  5 the server refused a statement   130 interrupted
+With --json, stdout is exactly one JSON document, of an error too; progress goes to stderr."""
+
 
 def function(target: str) -> Callable[[Any], Any]:
-    """What carries out a verb, as its table names it; imports its module."""
+    """What carries out a command, as its table names it; imports its module."""
     module, _, name = target.partition(":")
     found: Callable[[Any], Any] = getattr(importlib.import_module(f"replexplorer.cli.{module}"), name)
     return found
 
 
+def actions_of(verb: str) -> dict[str, str]:
+    """What may be typed behind a verb to choose what it does, with the full names."""
+    return {typed.removeprefix(f"{verb} "): NAMES[typed] for typed in NAMES if typed.startswith(f"{verb} ")}
+
+
+def _in_short(verb: str) -> str:
+    """`fault list|inject|clear`, `config [show|themes]`."""
+    actions = "|".join(word for word, name in actions_of(verb).items() if word in name)
+    if actions and "run" in COMMANDS[verb]:
+        actions = f"[{actions}]"
+    return f"{verb} {actions}".rstrip()
+
+
+def help_on(call: Any) -> int:
+    """List all commands in their groups, or print the help of one."""
+    words = call.args.words
+    if words not in ([], ["all"]):
+        parse([*words[:2], "--help"])
+    for group, verbs in GROUPS.items():
+        names = [name for verb in verbs for name in COMMANDS if f"{name} ".startswith(f"{verb} ")]
+        rows = [("", f"{name:<18}", COMMANDS[name]["does"]) for name in names if "run" in COMMANDS[name]]
+        call.console.print(f"{group}\n{table(rows)}\n")
+    return 0
+
+
 class _HelpLayout(argparse.RawDescriptionHelpFormatter):
-    """Examples as they are written, and a verb's line never folded on 80 columns."""
+    """Examples as they are written, and a command's line never folded on 80 columns."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, max_help_position=18, **options)
-        # Python 3.11 does not count that verbs are indented, and folds the longest one's line.
+        # Python 3.11 does not count that commands are indented, and folds the longest one's line.
         self._action_max_length = 16
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Commands, some of them of two words: `attach revert` beside `attach URL`."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Read the rest as the command has it that these words begin with."""
+        both = " ".join(values[:2])
+        words = [both, *values[2:]] if both in self.choices else values
+        super().__call__(parser, namespace, words, option_string)
+
+
+class _Listen(argparse.Action):
+    """`ADDRESS:PORT`, or one of them, as what `--host` and `--port` take."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Keep both, each within its own limits."""
+        both = values.count(":") == 1 or "]:" in values
+        for flag, text in zip(("--host", "--port"), values.rsplit(":", both), strict=False):
+            if text:
+                parser.parse_known_args([f"{flag}={text}"], namespace)
 
 
 class Parser(argparse.ArgumentParser):
@@ -84,73 +131,112 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", _HelpLayout)
         super().__init__(allow_abbrev=False, **options)
+        self.register("action", "parsers", _Commands)
+        self.register("action", "listen", _Listen)
 
     def error(self, message: str) -> NoReturn:
         """Raise the problem in our one-line form."""
         raise UsageError(message, f"see {self.prog} --help")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what this command does not know, with the nearest of its own flags."""
+        first = args[0].partition("=")[0] if args else ""
+        if self._subparsers and first.startswith("--") and first not in self._option_string_actions:
+            self._refuse(args[:1])  # what stands behind it might be taken for a verb
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self._refuse(rest)
+        return found, rest
+
+    def _refuse(self, words: Sequence[str]) -> NoReturn:
+        wrong = next((word for word in words if word.startswith("--")), "").partition("=")[0]
+        known = (flag for flag, how in self._option_string_actions.items() if how.help != argparse.SUPPRESS)
+        hint = f"{closest(wrong, known)} see {self.prog} --help"
+        raise UsageError(f"unrecognized arguments: {' '.join(words)}", hint.lstrip())
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse an unknown word with the nearest known one."""
         if action.choices is not None and value not in action.choices:
-            known = [text for each in action.choices if (text := str(each)) in VERBS or text not in _ALL]
+            known = [str(each) for each in action.choices]
             what = action.metavar if isinstance(action.metavar, str) else action.dest
             hint = closest(str(value), known) or f"known: {', '.join(known)}"
             raise UsageError(f"unknown {what.lower()} {value!r}", hint)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments; raise UsageError, or SystemExit(0) after --help and --version."""
+    """The arguments; raise UsageError, or SystemExit(0) after --help, which a noun alone prints, and
+    --version."""
     try:
         " ".join(argv).encode()
     except UnicodeEncodeError as error:
         word = error.object[error.start - 1 : error.end]
         raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8") from None
-    given = argparse.Namespace(stack=None, config=None, verbose=False, json=False)
-    return build_parser(argv).parse_args(list(argv), given)
+    given = dict.fromkeys(("stack", "config", "command", "target")) | {"verbose": False, "json": False}
+    args = build_parser(argv).parse_args(list(argv), argparse.Namespace(**given))
+    if args.json and args.command not in PRINTED:
+        raise UsageError(f"{args.command or 'the dashboard'} prints no JSON document", "leave --json out")
+    if args.command and args.target is None:
+        parse([*argv, "--help"])
+    return args
 
 
-def build_parser(typed: Sequence[str] = tuple(_DECLARED)) -> Parser:
-    """The command line with all verbs; of those that are not among the words `typed` without arguments."""
+def build_parser(typed: Sequence[str] = VERBS) -> Parser:
+    """The command line with all commands; those that are not among the words `typed` have no arguments, and
+    old names are left out."""
+    rows = [("", group, "  ".join(map(_in_short, verbs))) for group, verbs in GROUPS.items()]
     parser = Parser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} [--stack NAME] [--config FILE] [-v] [--view] [VERB ...]",
-        description="Explore live MySQL replication settings on a real primary and replica.\n"
-        "Without a verb: the dashboard.",
-        epilog=_EPILOG,
+        usage=f"{PROGRAM} [COMMAND ...] [--stack NAME] [--config FILE] [--json] [-v]",
+        description="Explore live MySQL replication settings on a real source and its replicas.\n"
+        "Without a command: the dashboard, which brings the stack up if none runs.",
+        epilog=f"all commands (`help` explains each, `help COMMAND` one):\n{table(rows)}\n\n{_EXIT_CODES}",
     )
+    verbs = parser.add_subparsers(title="commands", dest="verb", metavar="VERB", prog=PROGRAM)
+    for word, name in NAMES.items():
+        verb, _, action = word.partition(" ")
+        if (
+            verb in typed and "any_word" in COMMANDS[NAMES[verb]]
+            if action
+            else verb in VERBS or verb in typed
+        ):
+            made = _add(verbs, word, name, listed=word == name and "first" in COMMANDS[name])
+            if verb in typed:
+                _fill(made, name)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.add_argument(
-        "--view", action="store_true", help="the dashboard without a verb, as a spectator who turns nothing"
-    )
-    verbs = parser.add_subparsers(
-        title="verbs", dest="verb", metavar="VERB", prog=PROGRAM, parser_class=Parser
-    )
-    for name in _ALL:
-        _declare(verbs, name, typed)
+    parser.add_argument("--view", action="store_true", help=argparse.SUPPRESS)
     _add_global_flags(parser)
     return parser
 
 
-def _add_global_flags(parser: argparse.ArgumentParser) -> None:
-    """What every verb and every action of one takes."""
+def _add_global_flags(parser: argparse.ArgumentParser, *, prints: bool = True) -> None:
+    """What every command takes; --json where there is a document."""
     add = partial(parser.add_argument_group("global flags").add_argument, default=argparse.SUPPRESS)
     add("--stack", metavar="NAME", help="which stack; two run side by side")
     add("--config", metavar="FILE", help="read this configuration file")
+    if prints:
+        add("--json", action="store_true", help="print one JSON document")
     add("-v", "--verbose", action="store_true", help="say more; tracebacks too")
 
 
-def _declare(verbs: argparse._SubParsersAction[Parser], name: str, typed: Sequence[str]) -> None:
-    """Give the command line a verb, or a verb an action, with its arguments and actions where it is typed:
-    those of all verbs take longer than many a verb."""
-    how = _DECLARED[name]
-    words = {"description": how.get("description", f"{how['does'][:1].upper()}{how['does'][1:]}.")}
-    if how.get("listed", True):  # without a line of help it is not listed
-        words["help"] = how["does"]
-    parser = verbs.add_parser(name.rpartition(" ")[2], **words)
-    parser.set_defaults(target=how.get("run"))
-    if name.partition(" ")[0] not in typed:
-        return
-    _add_global_flags(parser)
+def _add(commands: Any, word: str, name: str, *, listed: bool) -> Parser:
+    """A command by this word, still without arguments: those of all take longer than many a command."""
+    how = COMMANDS[name]
+    own = how.get("examples") or [COMMANDS[action]["examples"][0] for action in actions_of(name).values()]
+    examples = table([("", f"{PROGRAM} {typed}", does) for typed, does in own])
+    words = {"help": how["does"]} if listed else {}
+    made: Parser = commands.add_parser(
+        word,
+        description=how.get("description", how["does"]),
+        epilog=f"examples:\n{examples}" if examples else None,
+        **words,
+    )
+    made.set_defaults(command=name, target=how.get("run"))
+    return made
+
+
+def _fill(parser: Parser, name: str) -> None:
+    """Give a command its arguments, and a noun its actions."""
+    how = COMMANDS[name]
     groups: dict[str, argparse._MutuallyExclusiveGroup] = {}
     for typed, argument in _arguments(how).items():
         given: dict[str, Any] = {"action": "store_true", "help": argument}
@@ -158,17 +244,20 @@ def _declare(verbs: argparse._SubParsersAction[Parser], name: str, typed: Sequen
             given = {**argument}
         if "type" in given:
             given["type"] = _reader(given["type"])
-        group = given.pop("group", None)
+        group, was = given.pop("group", None), given.pop("was", None)
         if group is not None and group not in groups:
             groups[group] = parser.add_mutually_exclusive_group(required=group.startswith("one "))
-        (groups[group] if group else parser).add_argument(*typed.split(), **given)
-    actions = [key for key in _DECLARED if key.startswith(f"{name} ")]
+        if not given.pop("listed", True):
+            given["help"] = argparse.SUPPRESS
+        made = (groups[group] if group else parser).add_argument(*typed.split(), **given)
+        if was is not None:
+            parser.add_argument(was, **given | {"dest": made.dest, "help": argparse.SUPPRESS})
+    actions = {} if "any_word" in how else actions_of(name)
     if actions:
-        below = parser.add_subparsers(
-            title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
-        )
-        for action in actions:
-            _declare(below, action, typed)
+        below = parser.add_subparsers(title="actions", dest="action", metavar="ACTION")
+        for word, action in actions.items():
+            _fill(_add(below, word, action, listed=word in action), action)
+    _add_global_flags(parser, prints="prints" in how or bool(actions))
 
 
 def _arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -234,8 +323,8 @@ def _screen_size(text: str) -> tuple[int, int]:
     return size
 
 
-def check_without_stack(text: str) -> None:
-    """Refuse a `KEY=VALUE` that is wrong on any stack before one is looked for; raise UsageError."""
+def check_without_stack(text: str) -> Assignment:
+    """A `KEY=VALUE`, refused where it is wrong on any stack before one is looked for; raise UsageError."""
     from replexplorer.core.knobs.names import parse_assignment
     from replexplorer.core.topology import new_roster
     from replexplorer.formats.files import workload_file
@@ -244,6 +333,7 @@ def check_without_stack(text: str) -> None:
     found = parse_assignment(f"{left.partition('@')[0]}{equals}{value}", new_roster())
     if found.names[0].knob.is_file(str(found.value)):
         workload_file(str(found.value))
+    return found
 
 
 # -- completion in the shell: at each Tab its script runs this program with the line in the environment
@@ -276,8 +366,10 @@ def completing_parser(parser: argparse.ArgumentParser | None = None) -> argparse
         if what == "NAME" and not action.option_strings:
             what = f"{parser.prog.split()[1]} NAME"
         if isinstance(action.choices, dict):
-            for child in action.choices.values():
+            for word, child in [*action.choices.items()]:
                 completing_parser(child)
+                if " " in word:  # what is completed is one word
+                    del action.choices[word]
         elif what in ("FILE", "DIR", "PATH"):
             action.completer = FilesCompleter()  # type: ignore[attr-defined]
         elif action.choices is None:
@@ -307,7 +399,7 @@ def _words(what: str, prefix: str) -> list[str]:
             return names(paths.shipped_labs(), paths.labs_directory())
         case "drill NAME":
             return names(paths.shipped_drills(), paths.drills_directory())
-        case "scene NAME":
+        case "preset NAME":
             from replexplorer.formats.scenes import SHIPPED
 
             return [*SHIPPED, *names(paths.scenes_directory())]

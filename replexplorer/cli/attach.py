@@ -246,7 +246,7 @@ async def _begin_journal(call: Call, servers: AttachedProvider) -> ChangeJournal
         if journal.outstanding:
             raise StackUnavailable(
                 f"changes of an `attach` that was killed are still in force at {servers.name}",
-                "`replexplorer revert` undoes them",
+                "`replexplorer attach revert` undoes them",
             )
         journal.begin(
             {
@@ -328,7 +328,7 @@ def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) ->
             console.warn(f"{name} is left at {each.found}, which somebody else has set; it was {each.before}")
         elif each.fate is Fate.UNREACHED:
             console.warn(
-                f"{name} is still to be set back to {each.before} ({each.why}): `replexplorer revert`"
+                f"{name} is still to be set back to {each.before} ({each.why}): `replexplorer attach revert`"
             )
 
 

@@ -97,13 +97,13 @@ def run(argv: Sequence[str] | None) -> int:
 
 def _dispatch(words: Sequence[str], console: Output) -> int:
     args = arguments.parse(words)
-    target = getattr(args, "target", None)
-    if target is None:
+    target = args.target
+    if target in (None, "dashboard:watch"):
         if not is_served() and not (sys.stdout.isatty() and sys.stdin.isatty()):
             raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")
-        target = "dashboard:watch" if args.view else "dashboard:run"
+        target = target or ("dashboard:watch" if args.view else "dashboard:run")
     elif args.view:
-        raise UsageError(f"--view is the dashboard's: {args.verb} has no such flag", "leave one of them out")
+        raise UsageError(f"--view is `watch`: {args.command} has no such flag", "leave one of them out")
     done: int | Coroutine[Any, Any, int] = arguments.function(target)(Call(args, console))
     return run_async(done) if isinstance(done, Coroutine) else done
 

@@ -60,7 +60,7 @@ class ExperimentFiles(Generic[E]):
         """The file of one of the user's own; None for one that ships, or that is nowhere."""
         if "/" in name or name.endswith(_SUFFIX):
             return expanded(name)
-        if not {name, name.replace("_", "-")}.isdisjoint(self.shipped()):
+        if name in self.shipped():
             return None
         return {file.stem: file for file in paths.toml_files(self.directory())}.get(name)
 

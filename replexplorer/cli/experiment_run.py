@@ -53,8 +53,9 @@ _EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exi
 async def stack_for(
     call: Call, holder: str, up: UpOptions | None = None, name: str | None = None
 ) -> AsyncIterator[Session]:
-    """Bring a stack up where none is, and remove it again if this call made it; `--beside` is read from the
-    call. One of this `name` is made new: raises StackUnavailable, and touches nothing, where it is there."""
+    """Bring a stack up where none is, and remove it again if this call made it; `--share-load` is read from
+    the call. One of this `name` is made new: raises StackUnavailable, and touches nothing, where it is
+    there."""
     console, before = call.console, call.console.stack
     if name is not None:
         await refuse_found((name,))
@@ -66,7 +67,7 @@ async def stack_for(
         recorded=True,
         calibrated=True,
         on_quit="remove",
-        beside=call.args.beside,
+        beside=call.args.share_load,
     ) as session:
         console.stack = name or before
         try:
@@ -140,7 +141,7 @@ async def run_lab(call: Call) -> int:
     wanted = _lab_asked(args)
     if wanted.systems:
         return await _run_on_systems(call, wanted)
-    return await _carried_out(call, LABS, LabRun(wanted, args.quick, repeats=args.repeats))
+    return await _carried_out(call, LABS, LabRun(wanted, args.quick, repeats=args.repeat))
 
 
 async def run_drill(call: Call) -> int:
@@ -157,9 +158,10 @@ def _lab_asked(args: Namespace) -> Lab:
     for flag, owner in _OWNERS.items():
         if getattr(args, flag) is not None and wanted.name != owner:
             raise UsageError(f"--{flag} is for the lab {owner}", f"{wanted.name} has none")
-    if wanted.systems and args.beside:
+    if wanted.systems and args.share_load:
         raise UsageError(
-            f"--beside: {wanted.name} makes stacks of its own, whose load nobody else drives", "leave it out"
+            f"--share-load: {wanted.name} makes stacks of its own, whose load nobody else drives",
+            "leave it out",
         )
     if args.rows is not None:
         return archive_of(wanted, args.rows)
@@ -171,7 +173,7 @@ def _lab_asked(args: Namespace) -> Lab:
 def drill_asked(args: Namespace) -> Drill:
     """The drill with the settings that were typed; raises UsageError for what cannot be one."""
     wanted = DRILLS.named(args.name).with_settings(_settings(args))
-    for flag, given in (("--only", args.only), ("--fresh", args.fresh)):
+    for flag, given in (("--only", args.only), ("--restart", args.restart)):
         if given:
             raise UsageError(f"{flag}: {wanted.name} is one drill", f"it goes with `drill run {MATRIX}`")
     return wanted
@@ -191,7 +193,7 @@ def _matrix_asked(args: Namespace) -> tuple[MatrixRun, str]:
     """The matrix of whatever stack there is, or the cells of it and with the settings that were typed, and
     the system of a stack that is made for it: the first whose matrix has them. Raises UsageError."""
     only, failures = tuple(args.only or ()), list[UsageError]()
-    run = MatrixRun((), args.quick, settings=tuple(_settings(args)), only=only, fresh=args.fresh)
+    run = MatrixRun((), args.quick, settings=tuple(_settings(args)), only=only, fresh=args.restart)
     for system in SYSTEMS:
         try:
             cells = chosen_cells(matrix_cells(quick=args.quick, system=system), only)
@@ -209,7 +211,7 @@ def command_of(files: Files, args: Namespace) -> list[str]:
     own = files.own_file(args.name)
     words = ["replexplorer", files.kind, "run", args.name if own is None else f"./{own.name}"]
     words += ["--quick"] if args.quick else []
-    for flag in ("rows", "dump", "repeats", "only"):
+    for flag in ("rows", "dump", "repeat", "only"):
         given = getattr(args, flag, None)
         if given is not None:
             each = given if isinstance(given, list) else [Path(given).name if flag == "dump" else given]
@@ -295,7 +297,7 @@ async def _run_on_systems(call: Call, lab: Lab) -> int:
                 if session.file is not None:
                     sessions[system.name] = session.file
 
-    result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeats).run(on_stack)
+    result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeat).run(on_stack)
     result.conditions = replace(found[0], server=result.server, settings={}, systems=list(lab.systems))
     result.again = [shlex.join(command_of(LABS, args))]
     return _delivered(console, result, directory, sessions.values(), partial(write_report, parts=sessions))

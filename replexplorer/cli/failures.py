@@ -77,7 +77,7 @@ async def inject(call: Call) -> int:
     check_fault(args.fault)
     async with attached(call, "fault") as session:
         request = parse_fault(args.fault, session.fleet.roster)
-        injected = await session.console.inject(request, args.for_s, args.anyway)
+        injected = await session.console.inject(request, args.for_s, args.force)
         document = FaultsInjected(
             injected=[each.fault for each in injected],
             lost_files={each.fault.node: each.lost_files for each in injected if each.lost_files},
@@ -121,13 +121,13 @@ async def failover(call: Call) -> int:
     """A replica takes the place of a source that is gone."""
     args, since_s = call.args, time.monotonic()
     return await _change(
-        call, lambda console: console.failover(args.to, since_s, args.anyway, args.accept_loss)
+        call, lambda console: console.failover(args.to, since_s, args.force, args.accept_loss)
     )
 
 
 async def switchover(call: Call) -> int:
     """The source and a replica change places."""
-    return await _change(call, lambda console: console.switchover(call.args.to, call.args.anyway))
+    return await _change(call, lambda console: console.switchover(call.args.to, call.args.force))
 
 
 async def rejoin(call: Call) -> int:
@@ -142,12 +142,12 @@ async def rejoin(call: Call) -> int:
             return True
         return await console.says_yes(f"{what}. Replace its data by the source's, and lose them?")
 
-    return await _change(call, lambda stack: stack.rejoin(args.node, consents, args.anyway, args.copy))
+    return await _change(call, lambda stack: stack.rejoin(args.node, consents, args.force, args.copy))
 
 
 async def _change(call: Call, change: Command[RoleChange]) -> int:
     console = call.console
-    async with composed(call, call.args.verb) as session:
+    async with composed(call, call.args.command.split()[-1]) as session:
         await session.fleet.discover()
         session.narrate = console.progress
         done = await change(session.console)

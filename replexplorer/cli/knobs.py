@@ -1,4 +1,4 @@
-"""Verbs on knobs: set, get, reset, and scene: named sets of them."""
+"""Verbs on knobs: set, get, reset, and preset: named sets of them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ async def set_knobs(call: Call) -> int:
 
 async def reset(call: Call) -> int:
     """All knobs to their defaults."""
-    return await _turn(call, "reset", lambda session: session.console.reset(call.args.anyway))
+    return await _turn(call, "reset", lambda session: session.console.reset(call.args.force))
 
 
 async def _set(session: Session, texts: Iterable[str], call: Call) -> SetResult:
     """Parse all, then turn all."""
     assignments = tuple(session.console.parse(text) for text in texts)
-    return await session.console.set(assignments, dry_run=call.args.dry_run, anyway=call.args.anyway)
+    return await session.console.set(assignments, dry_run=call.args.dry_run, anyway=call.args.force)
 
 
 async def _turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
@@ -98,7 +98,7 @@ def list_scenes(call: Call) -> int:
     call.console.deliver(found, lambda: table(rows, ("NAME", "ORIGIN", "TITLE")))
     for scene in found:
         if scene.error is not None:
-            call.console.warn(f"{scene.error}: this scene cannot be applied")
+            call.console.warn(f"{scene.error}: this preset cannot be applied")
     return 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.drill_result import Course
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 async def load(call: Call) -> int:
     """Run the load; flags that were left out take the knobs, and no knob is changed."""
     args, console = call.args, call.console
+    typed = {}
+    for assignment in map(check_without_stack, args.assignments):
+        knob = assignment.names[0].knob
+        if knob.backing is not Backing.LOAD:
+            raise UsageError(f"{knob.key} is no knob of the load", f"`replexplorer set {knob.key}=...` first")
+        typed[knob.key] = assignment.value
+    for key in (keys.CLIENTS, keys.RATE, keys.WORKLOAD):
+        if getattr(args, key) is None:
+            setattr(args, key, typed.pop(key, None))
     for key in (keys.CLIENTS, keys.RATE):
         value = getattr(args, key)
         if value is not None:
@@ -45,9 +55,12 @@ async def load(call: Call) -> int:
     ended: BaseException | None = None
     options = {} if args.table_size is None else {"table_size": args.table_size}
     async with attached(
-        call, "load", beside=args.beside, tick_s=interval_s, recorded=True, **options
+        call, "load", beside=args.share_load, tick_s=interval_s, recorded=True, **options
     ) as session:
-        load, settings = session.load, settings_of(args, session.driving.settings(), script)
+        load, settings = (
+            session.load,
+            settings_of(args, session.driving.settings(typed), script),
+        )
         console.progress("preparing the table")
         lines, course, measured = IntervalLines(args.warmup, interval_s), Course(), Measurement()
         found, ledger, clock = Findings(measured), None, session.outside.clock
@@ -116,7 +129,7 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
     """The knobs' load with the flags' values; raises UsageError."""
     clients = args.clients if args.clients is not None else wanted.clients
     if clients < 1:
-        raise UsageError("a load in the foreground needs a client", "give --clients N, or set clients=N")
+        raise UsageError("a load in the foreground needs a client", "give clients=N with N from 1 on")
     settings = replace(wanted, clients=clients)
     if args.processes is not None:
         settings = replace(settings, processes=args.processes)

@@ -1,4 +1,4 @@
-"""Verbs that need no stack: doctor, config, themes, keys, schema; and which type each verb prints as JSON.
+"""Verbs that need no stack: doctor, config, workload list; and which type each verb prints as JSON.
 
 A verb whose result is a value of the core or the engine prints that; what `core.json_keys` says of its class
 is how it is written.
@@ -21,6 +21,7 @@ from replexplorer.formats import paths
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.load.workload import Workload
     from replexplorer.core.wire import LinkState
 
 
@@ -160,6 +161,55 @@ async def _link(call: Call) -> LinkState | None:
                 (_, one), (other, _), *_ = agents
                 return await one.link(other.name)
     return None
+
+
+# -- workloads
+
+
+@dataclass(kw_only=True, slots=True)
+class WorkloadEntry:
+    """A workload in `workload list` and `workload show`."""
+
+    name: str
+    title: str
+    statements: list[str]
+    """Of a transaction, in order, a `?` for each value; of a file with several those of each."""
+
+
+def _entry(name: str, workload: Workload) -> WorkloadEntry:
+    texts = [each.text for each in workload.statements for _ in range(each.times)]
+    return WorkloadEntry(name=name, title=workload.title, statements=texts)
+
+
+def list_workloads(call: Call) -> int:
+    """Those that are built in."""
+    from replexplorer.core.load.workload import WORKLOADS
+
+    found = [_entry(*item) for item in WORKLOADS.items()]
+    rows = [(each.name, str(len(each.statements)), each.title) for each in found]
+    return call.console.deliver(found, lambda: table(rows, ("NAME", "STATEMENTS", "TITLE"), right=(1,)))
+
+
+def show_workload(call: Call) -> int:
+    """The statements of one that is built in, or of a file, which is checked."""
+    from replexplorer.core.load.script import read_script
+    from replexplorer.core.load.workload import WORKLOADS
+    from replexplorer.formats.files import workload_file
+
+    name: str = call.args.name
+    workload = WORKLOADS.get(name)
+    if workload is None:
+        if "/" not in name:
+            hint = (
+                closest(name, WORKLOADS)
+                or f"`replexplorer workload list` shows them; of a file write ./{name}"
+            )
+            raise UsageError(f"unknown workload {name!r}", hint)
+        name, text = workload_file(name)
+        workload = read_script(text, name).workload
+    found = _entry(name, workload)
+    lines = "".join(f"\n  {each};" for each in found.statements)
+    return call.console.deliver(found, lambda: f"{found.name}: {found.title}{lines}")
 
 
 # -- what verbs print with --json

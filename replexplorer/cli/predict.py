@@ -12,7 +12,7 @@ from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.lines import LOSSES, exposure_lines, labelled, losses_shortly
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.experiment.sweep import SCENE, Grid, read_grid
+from replexplorer.core.experiment.sweep import Grid, is_preset, read_grid
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -136,8 +136,9 @@ def predict(call: Call) -> int:
     """Predict for the knobs that are named, or for every combination of them, as `sweep` would measure them;
     or say which settings meet goals. The other knobs are the stack's, else at their defaults."""
     texts: list[str] = call.args.assignments
-    goals = read_goals(", ".join(call.args.goal)) if call.args.goal else ()
-    has_lists = not goals and any("," in text or text.partition("=")[0].strip() == SCENE for text in texts)
+    wants = call.args.goal or call.args.command == "advise"
+    goals = read_goals(", ".join(call.args.goal or ())) if wants else ()
+    has_lists = not goals and any("," in text or is_preset(text.partition("=")[0]) for text in texts)
     if has_lists:
         read_grid(texts, partial(parse_assignment, roster=new_roster()), scene_texts)
     else:

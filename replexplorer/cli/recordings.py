@@ -1,4 +1,4 @@
-"""Verbs on recordings: replay and export."""
+"""Verbs on recordings: list, replay, export and remove."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from replexplorer.adapters.recording import SUFFIX, SessionReader
-from replexplorer.core.errors import UsageError
+from replexplorer.adapters.recording import SUFFIX, SessionReader, is_being_written, remove_session
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.text import number, table, utc
 from replexplorer.formats import export as forms
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
@@ -32,10 +34,14 @@ _LAST: Final = "last"
 def opened_for(call: Call) -> SessionReader:
     """The session that a verb's FILE names: `last` is of the stack that is named, if one is, and is said."""
 
-    reader = SessionReader(file_of(call.args.file, call.args.stack or os.environ.get(f"{ENV_PREFIX}STACK")))
+    reader = SessionReader(file_of(call.args.file or "", _named_stack(call)))
     if call.args.file == _LAST:
         call.console.narrate(f"{reader.file}, of stack {reader.about.get('stack', '?')}")
     return reader
+
+
+def _named_stack(call: Call) -> str | None:
+    return call.args.stack or os.environ.get(f"{ENV_PREFIX}STACK")
 
 
 def file_of(name: str, stack: str | None = None) -> Path:
@@ -53,14 +59,15 @@ def file_of(name: str, stack: str | None = None) -> Path:
         recorded = [*filter(is_of_stack, recorded)]
     named = [file for file in (directory / name, directory / f"{name}{SUFFIX}") if file.is_file()]
     found = [given] if given.exists() else recorded if name == _LAST else named
-    if found:
+    if name and found:
         return found[0]
     if name == _TOUR:
         return paths.shipped_tour()
     newest = ", ".join(file.stem for file in recorded[:3])
     of = "" if name != _LAST or stack is None else f" of stack {stack}"
     raise UsageError(
-        f"no recording {name}{of}", f"the newest are {newest}; {_LAST}, {_TOUR}" if newest else f"try {_TOUR}"
+        f"no recording {name}{of}" if name else "no recording is named",
+        f"the newest are {newest}; {_LAST}, {_TOUR}" if newest else f"none was made yet, and {_TOUR} ships",
     )
 
 
@@ -72,6 +79,58 @@ def file_beside(reader: SessionReader | None, flag: str, name: str) -> AbstractC
     return whole_file(file)
 
 
+@dataclass(kw_only=True, slots=True)
+class RecordingEntry:
+    """A recording in `session list` and `session remove`."""
+
+    name: str
+    file: str
+    bytes: int
+    stack: str | None = None
+    """Null, as the next two, where the file cannot be read."""
+    began: str | None = None
+    """UTC."""
+    length_s: float | None = None
+
+
+def _recording(file: Path) -> RecordingEntry:
+    found = RecordingEntry(name=file.stem, file=str(file), bytes=file.stat().st_size)
+    with suppress(UsageError), closing(SessionReader(file)) as reader:
+        found.stack, found.length_s = reader.about.get("stack"), reader.last_s - reader.first_s
+        found.began = utc(next(reader.ticks()).wall_s)
+    return found
+
+
+def list_recordings(call: Call) -> int:
+    """The recordings of this stack, or all, also those that cannot be read; the newest first."""
+    files = sorted(paths.sessions_directory().glob(f"*{SUFFIX}"), reverse=True)
+    found = [each for each in map(_recording, files) if call.args.all or each.stack == call.values.stack]
+    rows = [
+        (each.name, each.stack or "-", each.began or "-", number(each.length_s, 0), f"{each.bytes:,}")
+        for each in found
+    ]
+    heads = ("NAME", "STACK", "BEGAN", "SECONDS", "BYTES")
+    return call.console.deliver(found, lambda: table(rows, heads, right=(3, 4)))
+
+
+async def remove(call: Call) -> int:
+    """Remove recordings, all of them or none; asks first."""
+    args, console, directory = call.args, call.console, paths.sessions_directory()
+    files = {file_of(name, _named_stack(call)): name for name in args.names}
+    for file, name in files.items():
+        if file.parent != directory:
+            raise UsageError(f"{name} is not among the recordings", "`replexplorer session list` names those")
+        if is_being_written(file):
+            raise StackUnavailable(f"{name} is still being recorded", "end that session first")
+    found = [*map(_recording, files)]
+    what = ", ".join(each.name for each in found)
+    if not args.yes and not (console.can_ask and await console.says_yes(f"Remove {what}?")):
+        raise UsageError("nothing was removed", "answer y, or add --yes where nobody can answer")
+    for file in files:
+        remove_session(file)
+    return console.deliver(found, lambda: f"removed {what}")
+
+
 def replay(call: Call) -> int:
     """Play a recorded session in the dashboard; needs no servers and no Docker."""
     from replexplorer.cli.dashboard import shown
@@ -79,9 +138,12 @@ def replay(call: Call) -> int:
     from replexplorer.cli.wiring import HostClock
     from replexplorer.engine.view import Replay
 
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
-        raise UsageError("a replay needs a terminal", "without one, `replexplorer export FILE --format md`")
     reader = opened_for(call)
+    if not sys.stdout.isatty() or not sys.stdin.isatty():
+        reader.close()
+        raise UsageError(
+            "a replay needs a terminal", "without one, `replexplorer session export FILE --format md`"
+        )
     settings = settings_over(call, reader)
     return shown(call, Replay(reader, HostClock(), speed=call.args.speed), settings, "the replay")
 

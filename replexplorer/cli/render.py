@@ -159,7 +159,7 @@ def _problems(status: Status) -> Iterator[str]:
     `db2 SQL thread, error 1062: Duplicate entry ...`."""
     up = command("up", status.stack)
     for node in status.nodes:
-        copied = f"{command('rejoin', status.stack, node.name, '--copy')} makes it a copy"
+        copied = f"{command('role rejoin', status.stack, node.name, '--copy')} makes it a copy"
         found = []
         if node.errant_gtids:
             count = gtid_count(node.errant_gtids)

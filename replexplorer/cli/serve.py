@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.secrets import keep
-from replexplorer.cli.arguments import check_without_stack, parse
+from replexplorer.cli.arguments import OLD, check_without_stack, parse
 from replexplorer.cli.dashboard import settings_of
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -42,7 +42,7 @@ async def serve(call: Call) -> int:
     loopback, file = is_loopback(args.host), args.password_file
     if not loopback and file is None:
         raise UsageError(
-            f"--host {args.host} lets other machines in", "add --password-file FILE, or leave --host out"
+            f"--listen {args.host} lets other machines in", "add --password-file FILE, or leave --listen out"
         )
     gate = Gate(loopback=loopback, password=None if file is None else read_password(expanded(file)))
     settings_of(call)  # what is wrong with theme and keys is said here, not in every tab
@@ -74,14 +74,14 @@ async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
 
 @asynccontextmanager
 async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator[tuple[DashboardServer, str]]:
-    """A stack's dashboard behind a gate, with its address: of `--host`, by the machine's name where that is
+    """A stack's dashboard behind a gate, with its address: of `--listen`, by the machine's name where that is
     all of its addresses. Raises MissingPiece or UsageError where one cannot listen there."""
     from aiohttp import web
 
     from replexplorer.web.server import DashboardServer
 
     def words_of(drives: bool) -> Sequence[str]:
-        return _program(call, stack, [] if drives else ["--view"])
+        return _program(call, stack, [] if drives else ["watch"])
 
     host: str = call.args.host
     bare = host.strip("[]")
@@ -94,8 +94,8 @@ async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 told = f"{host} port {port} is taken by another program"
-                raise MissingPiece(told, "--port 0 picks a free one") from None
-            told = f"--host {host} --port {port}: {(error.strerror or str(error)).lower()}"
+                raise MissingPiece(told, f"--listen {host}:0 picks a free one") from None
+            told = f"--listen {host}:{port}: {(error.strerror or str(error)).lower()}"
             raise UsageError(told, "name an address of this machine, and a port from 1024 on") from None
         name = socket.gethostname() if bare in ("0.0.0.0", "::", "") else bare  # noqa: S104
         shown = f"[{name}]" if ":" in name else name
@@ -106,9 +106,7 @@ async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator
 
 # -- classroom
 
-VERBS: Final = (
-    "set", "get", "reset", "scene", "fault", "load", "failover", "switchover", "rejoin", "check-schema",
-)  # fmt: skip
+VERBS: Final = ("set", "get", "reset", "preset", "fault", "load", "role", "check")
 """What `classroom each` carries out for each student."""
 _CLASS: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,17}")
 _LOOKS_AT_ONCE: Final = 4
@@ -281,8 +279,9 @@ async def class_down(call: Call) -> int:
 async def class_each(call: Call) -> int:
     """Run a verb for each student; raises UsageError for one that is not for a class, or is typed wrong."""
     words = [word for word in call.args.words if word != "--json"]
-    if not words or words[0] not in VERBS:
-        typed = f"classroom each {words[0]}" if words else "classroom each: which verb?"
+    verb = OLD.get(words[0], words[0]).partition(" ")[0] if words else ""
+    if verb not in VERBS:
+        typed = f"classroom each {words[0]}" if words else "classroom each needs a command"
         raise UsageError(typed, f"for a class there are {', '.join(VERBS)}")
     args = parse(words)
     if args.stack is not None:

@@ -1,16 +1,21 @@
-"""Verbs of the stack as a whole: up, down, status, dsn, check-schema."""
+"""Verbs of the stack as a whole: up, down, status, sql, check."""
 
 from __future__ import annotations
 
+import math
+import os
+import shutil
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from replexplorer.cli.render import render_status
 from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, stack_names
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
+from replexplorer.core.server.node_view import not_whole
 from replexplorer.core.text import closest, folded
 from replexplorer.core.topology import Roster
 from replexplorer.engine.outcome import Status
@@ -95,9 +100,15 @@ async def down(call: Call) -> int:
 
 async def status(call: Call) -> int:
     """The stack as it is now; exit code 4 when a node is down."""
+    args = call.args
     async with composed(call, "status") as session:
         found = await session.status()
-    return told(call, found)
+    if not args.check and args.lag == math.inf:
+        return told(call, found)
+    why = not_whole(found.nodes, found.protection, args.lag)
+    line = f"replication is not whole: {why}" if why else "replication is whole"
+    call.console.deliver(found, lambda: line)
+    return 1 if why else 0
 
 
 def told(call: Call, found: Status) -> int:
@@ -133,7 +144,7 @@ def node_named(wanted: str, roster: Roster) -> str:
 
 @dataclass(kw_only=True, slots=True)
 class Dsn:
-    """`dsn --json`."""
+    """`sql --url --json`."""
 
     node: str
     dsn: str
@@ -144,8 +155,31 @@ class Dsn:
     """The option file, where one was asked for."""
 
 
+def sql(call: Call) -> int:
+    """Become a client of a node, or say where it is."""
+    from replexplorer.cli.entry import run_async
+
+    args = call.args
+    if args.url or args.option_file or args.json:
+        return run_async(dsn(call))
+    client = next(filter(None, map(shutil.which, ("mysql", "mycli", "mariadb"))), None)
+    if client is None:
+        hint = "install one (a package such as mysql-client), or give your own what `sql --url` prints"
+        raise MissingPiece("no mysql, mycli or mariadb is on the PATH", hint)
+    args.option_file = True
+    file = run_async(_address(call)).defaults_file
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the client would too
+    return os.execv(client, [client, f"--defaults-file={file}", "sandbox"])  # noqa: S606 - found on the PATH
+
+
 async def dsn(call: Call) -> int:
-    """The address of a server, by the path that the load takes too."""
+    """The address of a server."""
+    document = await _address(call)
+    return call.console.deliver(document, lambda: document.defaults_file or document.dsn)
+
+
+async def _address(call: Call) -> Dsn:
+    """Where a server is, by the path that the load takes too."""
     from replexplorer.adapters import secrets
 
     args = call.args
@@ -167,21 +201,20 @@ async def dsn(call: Call) -> int:
     address = f"mysql://{quote(account, safe='')}:{quote(secret, safe='')}@{host}:{port}/sandbox"
     direct = view.path == "direct" and not args.published
     file = None
-    if args.defaults_file:
+    if args.option_file:
         file = paths.option_file(session.name, account, node, direct=direct)
         secrets.keep(file, secrets.option_file(account, secret, host, port))
     if elsewhere:
         call.console.narrate(
             f"{node} is on {view.machine}: its port is published on that host's loopback only"
         )
-    document = Dsn(
+    return Dsn(
         node=node,
         dsn=address,
         path="direct" if direct else "published",
         account="admin" if args.admin else "sandbox",
         defaults_file=None if file is None else str(file),
     )
-    return call.console.deliver(document, lambda: document.defaults_file or address)
 
 
 async def check_schema(call: Call) -> int:

@@ -42,14 +42,14 @@ async def run(call: Call) -> int:
     read_grid(args.knobs, partial(parse_assignment, roster=new_roster()), scene_texts)  # without a stack
     directory = report_directory(args.report)
     tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
-    async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
+    async with attached(call, "sweep", beside=args.share_load, tick_s=tick_s) as session:
         grid = read_grid(args.knobs, session.console.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
         conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
         console.narrate(f"starts from: {settings_words(conditions)}")
         console.narrate(f"{wanted.words}: {grid.text}")
         with Narration(console) as narration:
-            swept = await session.console.run(SweepRun(wanted, narration, args.fresh))
+            swept = await session.console.run(SweepRun(wanted, narration, args.restart))
     under(swept, conditions)
     swept.calibration = learned(swept).told
     report = experiment_report(swept)

@@ -217,7 +217,7 @@ def choose(
     differ |= {node: hole_words(lost) for node, lost in holes.items() if lost}
     for node, why in differ.items():
         if not (accept_loss and node == wanted):
-            troubles.setdefault(node, f"{why}; `replexplorer rejoin {node}` copies it")
+            troubles.setdefault(node, f"{why}; `replexplorer role rejoin {node}` copies it")
 
     def rank(each: Candidate) -> tuple[int, int]:
         own = gtid_count(subtract_gtids(each.received, theirs[each.node]))
@@ -229,7 +229,9 @@ def choose(
         raise StackUnavailable(f"{wanted} cannot be promoted: it {troubles[wanted]}", lacking)
     if not fit:
         told = "; ".join(f"{node} {trouble}" for node, trouble in troubles.items())
-        last = [f"`replexplorer failover --to {node} --accept-loss` promotes it so" for node in differ][:1]
+        last = [f"`replexplorer role failover --to {node} --accept-loss` promotes it so" for node in differ][
+            :1
+        ]
         hints = [*filter(None, [lacking]), *last] or ["`replexplorer up` repairs what it can"]
         raise StackUnavailable(f"no replica could be promoted: {told}", "; ".join(hints))
     chosen = min(fit, key=rank) if wanted is None else next(c for c in fit if c.node == wanted)
@@ -250,7 +252,7 @@ def not_without_loss(choice: BestCandidate, why: str) -> StackUnavailable:
     """That nobody can be promoted without a loss, with what each node lacks and what would accept it."""
     return StackUnavailable(
         f"promoting {choice.node} would lose {transactions(choice.lacks)}: {why} ({choice.lacking})",
-        f"`replexplorer failover --to {choice.node} --accept-loss` gives them up",
+        f"`replexplorer role failover --to {choice.node} --accept-loss` gives them up",
     )
 
 

@@ -450,9 +450,10 @@ class Driving:
         load.on_settings = self._publish
         load.on_progress.append(self._tell_preparing)
 
-    def settings(self) -> LoadSettings:
-        """The load as requested."""
-        return with_knobs(self._bare, self._state.wanted_load(), self._fleet.outside.workload_file)
+    def settings(self, knobs: Mapping[str, Value] | None = None) -> LoadSettings:
+        """The load as requested, these knobs apart."""
+        wanted = {**self._state.wanted_load(), **(knobs or {})}
+        return with_knobs(self._bare, wanted, self._fleet.outside.workload_file)
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""
@@ -483,7 +484,7 @@ class Driving:
         if holder is not None:
             raise LoadTaken(
                 f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
-                "end it, or add a load with --beside",
+                "end it, or add a load with --share-load",
             )
         await self._start(settings)
 

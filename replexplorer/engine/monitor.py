@@ -287,7 +287,7 @@ class Monitor:
             why = self._state.diverged(node)
             if node not in self._diverged and why is not None:
                 self._diverged.add(node)
-                remedy = command("rejoin", self._fleet.outside.provider.name, node, "--copy")
+                remedy = command("role rejoin", self._fleet.outside.provider.name, node, "--copy")
                 self._tell(Severity.BAD, f"{node} DIVERGED: it {why}: {remedy} makes it a copy")
             elif node in self._diverged and why is None and self._state.holes.get(node) == "":
                 self._diverged.remove(node)

@@ -154,7 +154,7 @@ class ExperimentUnderWay(StackUnavailable):
     def __init__(self, experiment: Experiment, *, is_own: bool = False) -> None:
         kind, holder = experiment.kind, experiment.holder
         whose = "" if holder.startswith(kind) else f"{holder}, "
-        others = "wait for its end; `--anyway` does it all the same and makes what it measures invalid"
+        others = "wait for its end; `--force` does it all the same and makes what it measures invalid"
         super().__init__(
             f"the {kind} {experiment.name} ({whose}pid {experiment.pid} on {experiment.host})"
             " turns the knobs",

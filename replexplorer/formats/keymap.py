@@ -110,7 +110,7 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
 def _keys_of(action: str, written: object, defaults: Mapping[str, str]) -> str:
     """The names of the keys of an action, checked; raises UsageError."""
     if action not in defaults:
-        raise UsageError("no such action; `replexplorer keys` lists them")
+        raise UsageError("no such action; `replexplorer config keys` lists them")
     if not isinstance(written, str) or not written.strip():
         raise UsageError('must be a text such as "up,k"')
     names = [key_name(key) for key in written.split(",")]

@@ -83,7 +83,7 @@ def find_scene(name: str, user_directory: Path) -> Scene:
     if _NAME.fullmatch(name) and is_there(file):
         return read_scene(file)
     near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(user_directory))])
-    raise UsageError(f"unknown scene {name!r}", near or "`replexplorer scene list` shows them")
+    raise UsageError(f"unknown preset {name!r}", near or "`replexplorer preset list` shows them")
 
 
 def scene_texts(name: str) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def scene_texts(name: str) -> tuple[str, ...]:
 
 def read_scene(file: Path) -> Scene:
     """Read and check one scene file; raise UsageError naming the file and the first wrong key."""
-    toml = TomlFile(file, "scene file")
+    toml = TomlFile(file, "preset file")
     content = toml.read(_SceneFile)
     knobs: dict[str, Value] = {}
     for written, value in content.knobs.items():
@@ -126,9 +126,9 @@ def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory
     Raises UsageError when the name is not usable.
     """
     if name in SHIPPED:
-        raise UsageError(f"the scene {name!r} ships with replexplorer", "choose another name")
+        raise UsageError(f"the preset {name!r} ships with replexplorer", "choose another name")
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a scene", "use a-z, 0-9, - and _, at most 40 characters")
+        raise UsageError(f"{name!r} is no name for a preset", "use a-z, 0-9, - and _, at most 40 characters")
     file = user_directory / f"{name}.toml"
     replaced = file.exists()
     lines = [f"title = {_written(title)}", "", "[knobs]"]

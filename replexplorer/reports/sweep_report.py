@@ -71,7 +71,7 @@ def under(swept: Swept, conditions: Conditions) -> None:
         for line in (
             ["replexplorer", "reset"],
             ["replexplorer", "set", *(f"{key}={value}" for key, value in knobs.items())],
-            ["replexplorer", "scene", "save", name],
+            ["replexplorer", "preset", "save", name],
         )
     ]
     swept.again = [up, *made, *rest]

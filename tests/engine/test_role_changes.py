@@ -260,7 +260,7 @@ async def test_what_no_node_hands_on_has_to_be_accepted_by_name(world: World, se
         await session.console.failover()
     assert str(refused.value) == (
         "promoting db2 would lose 3 transactions: db3 could not hand them on: nothing came (db2 lacks 3"
-        " transactions, db3 lacks none): `replexplorer failover --to db2 --accept-loss` gives them up"
+        " transactions, db3 lacks none): `replexplorer role failover --to db2 --accept-loss` gives them up"
     )
     assert takers(world) == []
     assert world.servers["db2"].follows == "db1"

@@ -114,7 +114,7 @@ async def test_a_cancelled_sweep_goes_on_where_it_was(world: World) -> None:
     async with world.attached("sweep", tick_s=TICK_S) as session:
         await turn(session, "rtt=7")
         swept = await sweep(session, plan(session), again)
-    assert again.notes == ["continuing: 2 of 4 runs are done (--fresh starts over)"]
+    assert again.notes == ["continuing: 2 of 4 runs are done (--restart starts over)"]
     assert (swept.resumed, len(swept.runs)) == (2, 4)
     assert sorted(first + [name for name, _ in again.runs]) == sorted(set(first) | {n for n, _ in again.runs})
     assert world.requested["rtt@db2"] == 7.0

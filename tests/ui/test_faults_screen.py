@@ -143,7 +143,7 @@ async def test_the_dashboard_is_alive_while_a_fault_is_carried_out_and_can_clear
         ),
         (
             ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here")),
-            "the lab tour (cli, pid 1 on here) turns the knobs: wait for its end (in a shell, `--anyway`",
+            "the lab tour (cli, pid 1 on here) turns the knobs: wait for its end (in a shell, `--force`",
         ),
         (StackUnavailable("db1 has no server", "`replexplorer up` makes it again"), "db1 has no server"),
     ],

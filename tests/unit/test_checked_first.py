@@ -23,6 +23,8 @@ load --dur 5
 load --duration 0
 load --duration nan
 load --clients 0
+load rtt=5
+load --share-lod
 load --clients -1
 load --clients 1.5
 load --rate 0
@@ -35,6 +37,7 @@ load --workload ~nobody-of-that-name/mine.sql
 load --table-size 999999999999
 up --replicas 0
 up --image x\udc9b
+fault inject kil
 fault inject kill=3
 fault inject flap=0/0@db2
 fault clear bogus@db1
@@ -61,12 +64,16 @@ advise --goal tps>1 workload=point_select
 advise --goal tps>1 replica_parallel_workers=16
 advise --goal tps>1 sync_binlg=1
 advise rtt=10
+predict --goal tps<100
+session remove tour
 drill run kill-primary --set sync_binlog
 drill run kill-primary --set sync_bimlog=1
 drill run kill-primary --set sync_binlog=-1
 drill run latency-ramp --set rtt=3ms
 drill run kill-primary --only 1/1
 drill run kil-primary
+drill run power_cut --only 1/1
+drill run matrix --only power-cut nope
 attach db --set sync_binlog=0
 attach db --allow-changes
 attach db --for 1
@@ -84,6 +91,8 @@ play TMP/none.play
 export ~nobody-of-that-name/a.rxs --format csv
 export tour --format csv --output ~nobody-of-that-name/a.csv
 export tour --format md --size 80x24
+export TMP/loose --format md
+replay
 compare ~nobody-of-that-name/a.rxs ~nobody-of-that-name/b.rxs
 play ~nobody-of-that-name/a.play
 lab run ~nobody-of-that-name/a.toml
@@ -99,6 +108,8 @@ serve --host ::
 serve --host db.example
 serve --port 65536
 serve --port web
+serve --listen 0.0.0.0
+serve --listen 127.0.0.1:web
 serve --password-file TMP/none
 serve --password-file TMP/loose
 serve --host 0.0.0.0 --password-file TMP/loose

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,16 @@ from argcomplete.finders import CompletionFinder
 
 from replexplorer import __version__
 from replexplorer.adapters.mysql import SSL_MODES
-from replexplorer.cli.arguments import VERBS, build_parser, completing_parser, function, parse
+from replexplorer.cli.arguments import (
+    COMMANDS,
+    GROUPS,
+    OLD,
+    VERBS,
+    build_parser,
+    completing_parser,
+    function,
+    parse,
+)
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY
@@ -24,15 +35,120 @@ from replexplorer.core.system import SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS
 from tests.unit.conftest import Run
 
+LISTED = {name: how for name, how in COMMANDS.items() if how.get("listed", True)}
 
-def test_help_names_every_verb_examples_and_exit_codes(run: Run) -> None:
+
+def test_help_explains_what_comes_first_and_names_the_rest(run: Run) -> None:
     code, text, _ = run("--help")
     assert code == 0
-    for name, verb in VERBS.items():
-        assert f"{name:<12}  {verb['does']}" in text
-    assert "examples:" in text
+    firsts = [name for name, how in COMMANDS.items() if "first" in how]
+    assert firsts == ["up", "down", "status", "set", "load", "lab", "drill", "attach"]
+    assert re.findall(r"^    (\w+) +[A-Z].*\.$", text, re.M) == firsts
+    for group, verbs in GROUPS.items():
+        [line] = re.findall(rf"^  {group}  +(.*)", text, re.M)
+        assert {*verbs} <= {*re.split(r"[ |\[\]]+", line)}
     assert "exit codes:" in text
+    assert len(text.splitlines()) <= 45
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_help_all_explains_every_command_in_its_group(run: Run) -> None:
+    code, text, _ = run("help")
+    assert (code, run("help", "all").out) == (0, text)
+    assert len(GROUPS) == 10
+    assert sorted(VERBS) == sorted(name for name in LISTED if " " not in name)
+    told = re.findall(r"^  ([a-z ]+?) {2,}(.*)$", text, re.M)
+    wanted = [(name, how["does"]) for name, how in LISTED.items() if "run" in how]
+    assert sorted(told) == sorted(wanted)
+
+
+def test_help_of_a_command_is_its_help_and_so_is_a_noun_alone(run: Run) -> None:
+    for words in ("status", "lab", "lab run", "attach revert", "failover", "classroom each", "help"):
+        assert run("help", *words.split()) == run(*words.split(), "--help")
+    for noun in ("lab", "fault", "workload", "classroom", "drill", "role", "session", "preset", "scene"):
+        assert run(noun) == run(noun, "--help")
+        assert run(noun).code == 0
+
+
+@pytest.mark.parametrize("name", [name for name, how in LISTED.items() if "run" in how])
+def test_a_command_has_a_sentence_and_two_examples_that_can_be_typed(name: str) -> None:
+    assert re.fullmatch(r"[A-Z][a-z]+ .*\.", LISTED[name]["does"])
+    if name == "config":  # bare, it is `config show`
+        return
+    examples = LISTED[name]["examples"]
+    assert len(examples) == 2
+    for typed, _ in examples:
+        assert parse(shlex.split(typed.partition(" > ")[0])).command == name
+
+
+SPELLINGS = """scene list                         preset list
+scene save x rtt                   preset save x rtt
+scene apply none --anyway          preset apply none --force
+failover --to db2 --anyway         role failover --to db2 --force
+switchover                         role switchover
+rejoin db1 --copy                  role rejoin db1 --copy
+check-schema a --node db2          check a --node db2
+replay tour --speed 2              session replay tour --speed 2
+export tour --format csv           session export tour --format csv
+revert mysql://a@b                 attach revert mysql://a@b
+themes                             config themes
+keys                               config keys
+schema lab run                     config schema lab run
+classroom do set rtt=1             classroom each set rtt=1
+load --beside                      load --share-load
+lab run tour --repeats 2 --beside  lab run tour --repeat 2 --share-load
+drill run matrix --fresh           drill run matrix --restart
+sweep rtt=0,1 --fresh              sweep rtt=0,1 --restart
+set rtt=1 --anyway                 set rtt=1 --force
+serve --host ::1 --port 9          serve --listen [::1]:9
+serve --host a.b                   serve --listen a.b
+serve --port 0                     serve --listen :0
+serve --host ::1                   serve --listen ::1
+classroom serve --port 9000        classroom serve --listen :9000
+--json status                      status --json
+--json lab --stack a list          lab list --json --stack a
+-v --json attach revert            attach revert -v --json
+"""
+
+
+@pytest.mark.parametrize("line", SPELLINGS.splitlines())
+def test_an_old_spelling_means_what_the_new_one_does(line: str) -> None:
+    old, new = (vars(parse(each.split())) for each in re.split(r" {2,}", line))
+    for typed in (old, new):
+        typed["host"] = str(typed.get("host")).strip("[]")
+        for word in ("verb", "action", "listen"):
+            typed.pop(word, None)
+    assert old == new
+
+
+def test_a_host_called_revert_is_an_address() -> None:
+    assert parse(["attach", "mysql://revert"]).url == "mysql://revert"
+    assert parse(["attach", "--for", "1", "revert"]).url == "revert"
+
+
+MISTYPED = """status --jsn           --json    replexplorer status --help
+failover --too db2     --to      replexplorer failover --help
+lab run tour --quik    --quick   replexplorer lab run --help
+set rtt=1 --forse      --force   replexplorer set --help
+--stak x status        --stack   replexplorer --help
+lab --stak=x run tour  --stack   replexplorer lab --help
+down --yes now         -         replexplorer down --help
+"""
+
+
+@pytest.mark.parametrize("line", MISTYPED.splitlines())
+def test_an_unknown_flag_is_told_with_the_nearest_and_the_right_page(line: str) -> None:
+    typed, near, page = re.split(r" {2,}", line)
+    with pytest.raises(UsageError) as refused:
+        parse(typed.split())
+    guess = "" if near == "-" else f"did you mean {near}? "
+    assert refused.value.hint == f"{guess}see {page}"
+
+
+def test_json_is_refused_where_there_is_no_document() -> None:
+    for words in ("--json", "--json lab", "--json session replay tour", "--json watch"):
+        with pytest.raises(UsageError, match="prints no JSON document"):
+            parse(words.split())
 
 
 def test_version(run: Run) -> None:
@@ -82,7 +198,7 @@ def test_every_verb_and_action_has_a_function() -> None:
         if not below:
             yield parser
 
-    found = [parser.get_default("target") for parser in leaves(build_parser())]
+    found = [parser.get_default("target") for parser in leaves(build_parser([*VERBS, *OLD]))]
     assert len(found) > len(VERBS)
     assert all(callable(function(target)) for target in found)
 
@@ -143,7 +259,9 @@ def in_bash(*lines: str) -> list[list[str]]:
 
 
 COMPLETED = """\
-swi                      : switchover
+swi                      :
+role swi                 : switchover
+attach re                :
 set semi_sync=o          : semi_sync=off semi_sync=on
 set wait_point=after_c   : wait_point=after_commit
 set rtt@db2=             :
@@ -151,6 +269,7 @@ set nonsense=            :
 set rt                   : rtt=
 lab run wan-             : wan-insert wan-threads
 fault inject part        : partition
+preset apply net         : network
 """
 
 

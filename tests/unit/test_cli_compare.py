@@ -39,7 +39,7 @@ def test_a_recording_against_itself_shows_no_difference(
     ("error", "says"),
     [
         (
-            LoadTaken("tui drives the load of this stack", "end it, or add a load with --beside"),
+            LoadTaken("tui drives the load of this stack", "end it, or add a load with --share-load"),
             "stack mine: tui drives the load of this stack: end what drives it, then compare again",
         ),
         (

@@ -210,7 +210,7 @@ replexplorer down, then up
 `replexplorer down --stack demo` first
 `replexplorer down --all`
 `replexplorer doctor` says more
-`replexplorer scene list` shows them"""
+`replexplorer preset list` shows them"""
 
 
 def test_a_remedy_names_the_stack_where_it_is_not_the_default(snapshot: object) -> None:

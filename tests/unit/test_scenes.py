@@ -121,7 +121,7 @@ def test_words_and_units_are_accepted_as_on_the_command_line(tmp_path: Path) -> 
 
 def test_an_unknown_scene_gets_a_suggestion(tmp_path: Path) -> None:
     assert "did you mean network" in refused(find_scene, "netwrok", tmp_path)
-    assert "unknown scene" in refused(find_scene, "../../etc/passwd", tmp_path)
+    assert "unknown preset" in refused(find_scene, "../../etc/passwd", tmp_path)
 
 
 def test_an_unusable_name_writes_nothing(tmp_path: Path) -> None:

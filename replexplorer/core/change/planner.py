@@ -518,7 +518,9 @@ class _Planner:
             away = [node for node in replicas if node not in up]
             follow = all(node in detached for node in away)
             state = "follows nobody" if follow else "is down"
-            mends = f"`replexplorer rejoin {away[0]}` brings it back" if follow else self.observed.mended_by
+            mends = (
+                f"`replexplorer role rejoin {away[0]}` brings it back" if follow else self.observed.mended_by
+            )
             missing = f"{', '.join(away)} {state}"
             raise StackUnavailable(
                 f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {missing}", mends

@@ -227,8 +227,7 @@ def chosen_cells(cells: Sequence[MatrixCell], words: Sequence[str]) -> Sequence[
         tuple(dict.fromkeys(each))
         for each in zip(*(cell.words for cell in matrix_cells(quick=False, system=system)), strict=True)
     ]
-    spelled = {word.replace("_", "-"): word for each in known for word in each}
-    words = [spelled.get(word.replace("_", "-"), word) for word in words]
+    words = [word.replace("-", "_") for word in words]
     for word in words:
         if not any(word in each for each in known):
             raise UsageError(

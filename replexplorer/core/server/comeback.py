@@ -239,7 +239,7 @@ class Comeback:
     def words(self, stack: str) -> tuple[str, ...]:
         """What it came to on this stack, and the remedy, a line each; empty where all is whole."""
         remedies = (
-            f"{node} {why}: {command('rejoin', stack, node, '--copy')} makes it a copy of the source"
+            f"{node} {why}: {command('role rejoin', stack, node, '--copy')} makes it a copy of the source"
             for node, why in self.differs.items()
         )
         return (*self.losses, *remedies)

@@ -257,9 +257,8 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
         is_off = "off" in (view.io_thread, view.sql_thread)
         if (runs or is_off) and (lost := await hole_of(fleet.source, member)):
             state = "replicates with a hole" if runs else "is not started"
-            tell(
-                f"{member.name} {state}: it {hole_words(lost)}; `replexplorer rejoin {member.name}` copies it"
-            )
+            remedy = f"`replexplorer role rejoin {member.name}` copies it"
+            tell(f"{member.name} {state}: it {hole_words(lost)}; {remedy}")
             return
         if runs:
             return
@@ -282,7 +281,7 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
                 await member.run(member.dialect.stop_io, member.dialect.start_io)
         gave_up = view.io_thread == "error" and retried and clock.monotonic() >= retry_s
         if gave_up or view.sql_thread == "error" or clock.monotonic() >= ends_s:
-            copy = f"`replexplorer rejoin {member.name} --copy` gives it a copy of the source's data"
+            copy = f"`replexplorer role rejoin {member.name} --copy` gives it a copy of the source's data"
             fresh = "replexplorer down, then up, makes a fresh one"
             raise StackUnavailable(
                 f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread}):"

@@ -227,10 +227,10 @@ class _Forming:
             if errant := subtract_gtids(await member.executed(), await self._fleet.source.executed()):
                 return StackUnavailable(
                     f"{name} is not let in: it has transactions that the group has not: {errant}",
-                    f"`replexplorer rejoin {name}` gives it a copy of the group's data",
+                    f"`replexplorer role rejoin {name}` gives it a copy of the group's data",
                 )
         log = self._fleet.outside.provider.server_log(name)
-        copy = f"`replexplorer rejoin {name} --copy` gives it a copy of the group's data; "
+        copy = f"`replexplorer role rejoin {name} --copy` gives it a copy of the group's data; "
         return StackUnavailable(
             f"{name} is no member of the group ({state}){f': {said}' if said else ''}",
             f"{copy if self._fleet.system.elects else ''}its log: {log}",

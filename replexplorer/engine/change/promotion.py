@@ -291,7 +291,7 @@ async def _point(run: RoleRun, member: Member, new: Member) -> None:
         why = hole_words(lost) if lost else run.state.requested.diverged.get(member.name)
         if why is not None:
             await sql(member.dialect.stop_threads)
-            raise StackUnavailable(f"it {why}", f"`replexplorer rejoin {member.name}` copies it")
+            raise StackUnavailable(f"it {why}", f"`replexplorer role rejoin {member.name}` copies it")
         await run.follow(sql, new)
 
 
@@ -352,7 +352,7 @@ async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = Fal
         if errant and consent is not None and not await consent(name, errant):
             raise StackUnavailable(
                 f"{name} keeps {transactions(errant)} that the source lacks, and stays as it is",
-                "`replexplorer rejoin` again, and yes, replaces its data",
+                "`replexplorer role rejoin` again, and yes, replaces its data",
             )
         async with run.step("leave the group" if system.is_group else "keep writes away", name) as sql:
             if system.is_group:

@@ -80,7 +80,7 @@ class RoleChanges:
         if self._fleet.system.is_group:
             raise UsageError(
                 f"failover: {self._fleet.system.title} elects who takes writes, or all do, by itself",
-                "`replexplorer switchover --to NODE` chooses one while a majority answers",
+                "`replexplorer role switchover --to NODE` chooses one while a majority answers",
             )
         self._fleet.need(Ability.STOP_SERVERS)
         run = RoleRun(self._controls, self._load, ChangeKind.FAILOVER)
@@ -91,7 +91,7 @@ class RoleChanges:
             if await run.is_there(source):
                 raise StackUnavailable(
                     f"{source} answers: a failover is for a source that is gone",
-                    "`replexplorer switchover` changes the roles while it answers",
+                    "`replexplorer role switchover` changes the roles while it answers",
                 )
             candidates, lineage = await run.candidates(source), await run.lineage(source)
             run.begin(source, choose(candidates, lineage, wanted, accept_loss=accept_loss).node)
@@ -122,7 +122,7 @@ class RoleChanges:
             source, wanted = self._fleet.source_name, run.wanted(to)
             if not self._state.reachable(source):
                 raise StackUnavailable(
-                    f"{source} does not answer: a switchover needs it", "`replexplorer failover`"
+                    f"{source} does not answer: a switchover needs it", "`replexplorer role failover`"
                 )
             lineage = await run.lineage(source)
             candidates = await run.candidates(source, streaming=True)
@@ -168,7 +168,7 @@ class RoleChanges:
             if not self._state.reachable(source.name):
                 raise StackUnavailable(
                     f"the source {source.name} does not answer",
-                    "`replexplorer up` or `replexplorer failover`",
+                    "`replexplorer up` or `replexplorer role failover`",
                 )
             async with self._or_back(run) as mark:
                 errant = await come_back(run, consent, anyway=rebuild)
@@ -252,7 +252,7 @@ class RoleChanges:
         if self._fleet.system.is_group or change.kind is ChangeKind.REJOIN:
             await run.record(None)
             # A group's members have agreed on what they are.
-            again = f": `replexplorer rejoin {change.source}` begins it again"
+            again = f": `replexplorer role rejoin {change.source}` begins it again"
             return "" if self._fleet.system.is_group else again
         if to is not None and to.refuses_writes is False:
             await self._finish(run)
@@ -260,7 +260,7 @@ class RoleChanges:
         if not self._state.reachable(change.source):
             raise StackUnavailable(
                 f"{change.source} is down, and {change.to} was not promoted",
-                "`replexplorer failover` finishes it, `replexplorer up` rolls it back",
+                "`replexplorer role failover` finishes it, `replexplorer up` rolls it back",
             )
         await self._take_back(run)
         return f": rolled back, {change.source} is the source"

@@ -181,7 +181,7 @@ class RunJournal(Generic[T]):
             try:
                 return entries[0], [self._runs.validate_python(entry["run"]) for entry in entries[1:]]
             except (KeyError, ValueError):
-                raise UsageError("the journal is of another version", "--fresh starts over") from None
+                raise UsageError("the journal is of another version", "--restart starts over") from None
         if self._journal:
             await self._journal.begin(head)
         return head, []

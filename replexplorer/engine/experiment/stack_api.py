@@ -281,7 +281,7 @@ class StackApi:
             if self._fleet.source_name not in kept:
                 raise UsageError(
                     f"{self._fleet.source_name} is the source, and would go with the last nodes",
-                    f"`replexplorer switchover --to {kept[0]}` first",
+                    f"`replexplorer role switchover --to {kept[0]}` first",
                 )
             gone = list(self._fleet.members)[replicas + 1 :]
             await self._leave_behind(gone)

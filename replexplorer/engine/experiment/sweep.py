@@ -94,7 +94,7 @@ class SweepRun:
         stages.kept = len(self.runs)
         if self.runs:
             done = f"{len(self._finals())} of {self.sweep.total} runs are done"
-            stages.tell("", ended=f"continuing: {done} (--fresh starts over)")
+            stages.tell("", ended=f"continuing: {done} (--restart starts over)")
         kept = guard.keep(grid.names)
         await guard.look()
         passes = [self.sweep.order(result.seed, block) for block in range(self.sweep.repeats)]

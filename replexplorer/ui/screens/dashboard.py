@@ -524,7 +524,7 @@ class DashboardScreen(Screen[None]):
         """Say what went wrong and what to do; an experiment of this dashboard's own ends by a key."""
         text = str(error) if isinstance(error, ReplexplorerError) else f"{type(error).__name__}: {error}"
         if isinstance(error, ExperimentUnderWay):
-            hint = "wait for its end (in a shell, `--anyway` does not wait)"
+            hint = "wait for its end (in a shell, `--force` does not wait)"
             hint = f"abort it first ({self.key('lab.abort')})" if error.is_own else hint
             text = f"{error.message}: {hint}"
         self.post_message(CommandFailed(label, text))

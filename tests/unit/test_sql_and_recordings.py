@@ -1,0 +1,102 @@
+"""The verbs session list and session remove, and which client sql opens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from replexplorer.adapters.recording import SessionWriter
+from replexplorer.cli import stack
+from replexplorer.core.text import utc
+from tests.fakes.facade import make_tick
+from tests.unit.conftest import Run
+
+
+def record(file: Path, name: str) -> None:
+    async def written() -> None:
+        writer = SessionWriter(file)
+        await writer.open({"stack": name, "holder": "tui"})
+        await writer.write([make_tick(float(second)) for second in range(4)])
+        await writer.close()
+
+    asyncio.run(written())
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two recordings of the default stack, one of another, and a file that is none."""
+    monkeypatch.setattr("replexplorer.formats.paths.sessions_directory", lambda: tmp_path)
+    for name, of in (("1-tui-9", "default"), ("2-load-9", "default"), ("3-tui-9", "mine")):
+        record(tmp_path / f"{name}.rxs", of)
+    (tmp_path / "4-tui-9.rxs").write_text("nothing")
+    return tmp_path
+
+
+LISTED = {
+    "": ["2-load-9", "1-tui-9"],
+    "--stack mine": ["3-tui-9"],
+    "--stack nobody": [],
+    "--all": ["4-tui-9", "3-tui-9", "2-load-9", "1-tui-9"],
+}
+
+
+@pytest.mark.parametrize("words", LISTED)
+def test_recordings_of_a_stack_are_listed_the_newest_first(words: str, kept: Path, run: Run) -> None:
+    code, out, _ = run("session", "list", *words.split())
+    found = json.loads(run("session", "list", *words.split(), "--json").out)
+    assert code == 0
+    assert [each["name"] for each in found] == LISTED[words]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == LISTED[words]
+    for each in found[-1:]:
+        assert (each["began"], each["length_s"]) == (utc(make_tick(0.0).wall_s), 3.0)
+        assert each["bytes"] == Path(each["file"]).stat().st_size
+
+
+REFUSED = {
+    "1-tui-9": "nothing was removed: answer y, or add --yes",
+    "tour --yes": "tour is not among the recordings",
+    "1-tui-9 nothing --yes": "no recording nothing: the newest are 4-tui-9, 3-tui-9, 2-load-9; last, tour",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_removal_that_is_not_meant_removes_nothing(words: str, kept: Path, run: Run) -> None:
+    code, _, err = run("session", "remove", *words.split())
+    assert (code, REFUSED[words] in err, len(os.listdir(kept))) == (2, True, 4), err
+
+
+def test_what_is_named_is_removed(kept: Path, run: Run) -> None:
+    assert run("session", "remove", "last", "3-tui-9", "--stack", "default", "--yes").code == 0
+    assert sorted(os.listdir(kept)) == ["1-tui-9.rxs", "4-tui-9.rxs"]
+
+
+def test_sql_becomes_the_first_client_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    async def address(call: object) -> stack.Dsn:
+        return stack.Dsn(node="db2", dsn="mysql://u:p@h:1/sandbox", path="direct", defaults_file="/x.cnf")
+
+    became: list[list[str]] = []
+    monkeypatch.setattr(stack, "_address", address)
+
+    def become(path: str, words: list[str]) -> int:
+        became.append([path, *words[1:]])
+        return 0
+
+    monkeypatch.setattr(os, "execv", become)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, err = run("sql", "db2")
+    assert (code, became) == (3, [])
+    assert err.startswith("replexplorer: no mysql, mycli or mariadb is on the PATH: install one")
+    for name in ("mariadb", "mycli"):
+        (tmp_path / name).touch(mode=0o755)
+        assert run("sql", "db2").code == 0
+        assert became.pop() == [str(tmp_path / name), "--defaults-file=/x.cnf", "sandbox"]
+    assert run("sql", "--option-file").out == run("dsn", "--defaults-file").out == "/x.cnf\n"
+    assert run("sql", "--url", "--json").out == run("dsn", "--json").out
+    assert became == []
