@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from bench.prediction_tables import validation_markdown
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.cli.arguments import VERBS
+from replexplorer.cli.arguments import COMMANDS, GROUPS, VERBS, build_parser
 from replexplorer.core.fault import KINDS
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value
 from replexplorer.formats.calibration import shipped_calibration
@@ -70,6 +71,27 @@ def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
     ]
     table = drawn("reference/keys", "keys").replace("|---|---|---|", "| --- | --- | --- |")
     assert table == table_of(rows, "id", "keys", "does"), "paste it"
+
+
+def test_the_table_of_commands_is_drawn_from_the_parser() -> None:
+    parsers: dict[str, argparse.ArgumentParser] = {}
+
+    def collect(parser: argparse.ArgumentParser, name: str = "") -> None:
+        parsers[name] = parser
+        for action in parser._actions:
+            for word, child in action.choices.items() if isinstance(action.choices, dict) else ():
+                collect(child, f"{name} {word}".strip())
+
+    collect(build_parser())
+    rows = []
+    for group, verbs in GROUPS.items():
+        rows.append((f"**{group}**", ""))
+        for name in (name for verb in verbs for name in COMMANDS if f"{name} ".startswith(f"{verb} ")):
+            typed = re.sub(r" \[-(?:[^][]|\[[^]]*\])*\]", "", parsers[name].format_usage())
+            if "run" in COMMANDS[name] and name != "config":
+                rows.append((f"`{' '.join(typed.split()[2:])}`", COMMANDS[name]["does"]))
+    assert drawn("reference/commands", "commands") == table_of(rows, "command", "what it does"), "paste it"
+    assert len(page("reference/commands").encode()) <= 9 * 1024
 
 
 def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:
