@@ -156,4 +156,5 @@ def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
     words += ["--table-size", str(settings.table_size), "--duration", f"{args.duration:g}"]
     if args.warmup:
         words += ["--warmup", f"{args.warmup:g}"]
+    words += args.assignments
     return words
