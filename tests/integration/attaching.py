@@ -61,7 +61,7 @@ async def change_kill_and_revert(live: LiveStack, shell: Shell, *changes: str) -
     assert live.credentials.dsn_password not in journal_of(shell)
     refused = shell.run("attach", TLS, "--allow-changes", "--set", changes[0], code=4)
     assert "an `attach` that was killed" in refused.stderr
-    assert "`replexplorer revert`" in refused.stderr
+    assert "`replexplorer attach revert`" in refused.stderr
     report = shell.json("revert", apart=True)
     assert await variables(live) == before
     assert "no change of `attach` is left" in shell.run("revert").stderr
