@@ -45,7 +45,7 @@ FAILURES: Final = (
     "power_cut=strict",
     "power_cut=torn",
 )
-AHEAD, AHEAD_AND_CUT = "the other follows nobody", "the other follows nobody and is cut off"
+AHEAD, AHEAD_AND_CUT = "the other follows no source", "the other follows no source and is cut off"
 BESIDE: Final = ("", "", "receiver_stop", "applier_stop", "stray writes", AHEAD, AHEAD_AND_CUT)
 STRAYS: Final = 25
 TABLE: Final = "sandbox.ledger"

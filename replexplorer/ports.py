@@ -114,7 +114,7 @@ async def execute(sql: Sql, statements: Iterable[str], *, deadline_s: float = DE
 
 
 class Ability(Enum):
-    """What can be done with a stack's nodes beside asking their servers; the value says it in words."""
+    """What can be done with a stack's nodes besides asking their servers; the value says it in words."""
 
     OWN = "be made, repaired and removed"
     WRITE = "have their settings changed"
@@ -315,7 +315,7 @@ class ServerProcess(Protocol):
         ...
 
     async def cpu(self) -> CpuUsed | None:
-        """What CPU it has used since it was started, its children included; None where nobody counts that
+        """What CPU it has used since it was started, its children included; None if not counted
         here. Raises StackUnavailable where it does not run."""
         ...
 
@@ -544,7 +544,7 @@ class ClientLogs(Protocol):
         ...
 
     async def read(self, run: str) -> RunLog:
-        """All that the logs in this directory say now; raises UsageError for what is no client log."""
+        """All that the logs in this directory say now; raises UsageError if one is not a client log."""
         ...
 
 

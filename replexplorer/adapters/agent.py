@@ -18,7 +18,7 @@ from replexplorer.ports import Agent, Bridge
 
 OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
-REPAIR = "`replexplorer up` repairs the stack"
+REPAIR = "run `replexplorer up` to repair the stack"
 
 OpenBridge = Callable[[str], Awaitable[Bridge]]
 """`Provider.open_bridge`."""
@@ -44,14 +44,14 @@ class _Connection:
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        reason = "its agent went away"
+        reason = "its agent disconnected"
         try:
             async for line in self._bridge.lines():
                 self._take(line)
         except _BridgeLost as lost:
             reason = str(lost)
         except ValueError:
-            reason = "its agent sent something else than answers"
+            reason = "its agent sent something other than answers"
         except ReplexplorerError as error:
             reason = error.message
         finally:
@@ -155,12 +155,12 @@ class BridgedAgent(Agent):
         if failure.code == "version":
             return StackUnavailable(
                 f"the sidecar of {self.node} is of another version, {failure.message}",
-                "`replexplorer down`, then `up`, takes the stack to this version",
+                "run `replexplorer down`, then `up`, to bring the stack to this version",
             )
         if failure.code == "refused":
             return MissingPiece(
                 f"the sidecar of {self.node} cannot do that, {failure.message}",
-                "`replexplorer doctor` says more",
+                "run `replexplorer doctor` for details",
             )
         if failure.code == "request":
             return UsageError(f"the agent of {self.node} refused, {failure.message}")

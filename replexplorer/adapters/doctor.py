@@ -142,7 +142,7 @@ def _images(client: APIClient, configuration: Configuration, progress: Callable[
             made = (
                 f"built: {_built(state)}"
                 if state.present
-                else "not built yet: the first stack of it does that"
+                else "not built yet: the first such stack builds it"
             )
             checks.append(Check(f"{state.says} image", "ok", made))
     return checks
@@ -167,7 +167,7 @@ def _image(client: APIClient, states: Sequence[ImageState], progress: Callable[[
         return Check("images", "ok", f"not built yet; a registry answers for {BASE}")
     if shutil.which(_MAKER):
         return Check("images", "ok", f"not built yet; no registry answers, so {_MAKER} makes the base image")
-    lacks = f"no image registry answers, and {_MAKER}, which makes the base image then, is not installed"
+    lacks = f"no image registry answers, and {_MAKER}, which would make the base image, is not installed"
     return Check("images", "missing", lacks, f"sudo apt-get install {_MAKER}", [_MAKER])
 
 
@@ -243,7 +243,7 @@ def _terminal() -> Check:
 def _glyphs() -> Check:
     """Whether the charts can be drawn with braille: the encoding decides, the font cannot be asked."""
     encoding = (sys.stdout.encoding or locale.getpreferredencoding(do_setlocale=False)).lower()
-    ascii_only = "use a UTF-8 locale, as LC_ALL=C.UTF-8; until then charts are ASCII"
+    ascii_only = "use a UTF-8 locale such as LC_ALL=C.UTF-8; until then charts are ASCII"
     blocks, seen = 'glyphs = "block" in config.toml', "UTF-8; do these look like dots? ⠁⠃⠇⡇⣇⣧⣷⣿ if not, set"
     is_console = os.environ.get("TERM") == "linux"
     return _first(

@@ -44,7 +44,7 @@ class FileJournal:
         return await self._done(self._set_aside)
 
     async def _done(self, work: Callable[[], _T]) -> _T:
-        """Run it beside the loop; an operating system's error names the file."""
+        """Run it off the event loop; an operating system's error names the file."""
         try:
             return await asyncio.to_thread(work)
         except OSError as error:
@@ -98,4 +98,4 @@ class FileJournal:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

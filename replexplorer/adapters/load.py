@@ -48,7 +48,7 @@ _BEGIN_IN_S: Final = 0.25
 
 
 class LoadEnded(ReplexplorerError):
-    """The load's process ended though nobody asked it to."""
+    """The load's process ended unasked."""
 
     code = "load"
 
@@ -184,12 +184,12 @@ class _Child:
                         reason = LoadEnded(f"the load ended: {event['message']}", event["hint"])
                     case "done" | "failed":
                         self._take_answer(event)
-            why = self.process.complaint or f"the way to the host {self._host} was lost"
+            why = self.process.complaint or f"the connection to host {self._host} was lost"
             self._end = reason or LoadEnded(
                 f"the load's process ended by itself ({why})", "start the load again"
             )
         except (ValueError, KeyError, TypeError) as error:
-            self._end = LoadEnded(f"the load's process sent what is no report ({error})")
+            self._end = LoadEnded(f"the load's process sent an invalid report ({error})")
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(self._end)

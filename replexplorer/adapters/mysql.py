@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -111,7 +112,7 @@ async def connect_address(node: NodeAddress) -> Address:
     if direct is None or published is None:
         if only := direct or published:
             return only
-        raise ServerUnreachable(f"{node.name} has no address", "replexplorer up")
+        raise ServerUnreachable(f"{node.name} has no address", "run `replexplorer up`")
     try:
         await _reach(direct)
     except ConnectionRefusedError:
@@ -125,7 +126,7 @@ async def tunnel_address(node: NodeAddress) -> Address:
     """Where a node's server is for the other nodes, when it is dialled by a tunnel; raises ServerUnreachable
     while it has no address."""
     if node.address is None:
-        raise ServerUnreachable(f"{node.name} has no address", "replexplorer up")
+        raise ServerUnreachable(f"{node.name} has no address", "run `replexplorer up`")
     return Address(node.address, node.port, "tunnel")
 
 
@@ -249,7 +250,8 @@ class ControlConnection:
                 f"{self.node} did not accept a login{place} within {self._connect_timeout_s:g} s"
             ) from None
         except ServerRefused as refused:
-            raise ServerUnreachable(f"{self.node} refused the login: {refused.message}") from None
+            hint = "check the account and its password" if refused.number == _ACCESS_DENIED else ""
+            raise ServerUnreachable(f"{self.node} refused the login: {refused.message}", hint) from None
         except ServerUnreachable as gone:
             named = self.node in gone.message  # a server that is known by its address
             raise ServerUnreachable(
@@ -336,24 +338,35 @@ async def log_in(
         if (why := tls_failure(error)) is not None:
             raise ServerUnreachable(
                 f"TLS to {host}:{port} failed ({why})",
-                "--ssl-ca=FILE names who signed its certificate, --ssl-mode what is verified",
+                "name its certificate authority with --ssl-ca=FILE, or set --ssl-mode",
             ) from None
         if number in LOST_NUMBERS:
-            raise ServerUnreachable(f"no MySQL server answers at {host}:{port}") from None
+            raise _no_server(f"{host}:{port}", error.__cause__) from None
         raise ServerRefused(number, f"{number} {error_text(error)}") from None
     except TimeoutError:
         raise
     except OSError as error:
-        raise ServerUnreachable(f"no MySQL server answers at {host}:{port} ({error})") from None
+        raise _no_server(f"{host}:{port}", error) from None
     except (RuntimeError, ValueError, LookupError):  # another protocol ends in the driver's parser
-        raise ServerUnreachable(f"what answers at {host}:{port} does not greet as MySQL does") from None
+        raise ServerUnreachable(f"what answers at {host}:{port} is not a MySQL server") from None
+
+
+_ACCESS_DENIED: Final = 1045
+
+
+def _no_server(where: str, why: BaseException | None) -> ServerUnreachable:
+    """An unknown host, a refused connection or another end before the greeting."""
+    if isinstance(why, socket.gaierror):
+        return ServerUnreachable(f"the host of {where} is not known", "check the address")
+    reason = f" ({os.strerror(why.errno)})" if isinstance(why, OSError) and why.errno is not None else ""
+    return ServerUnreachable(f"no MySQL server answers at {where}{reason}")
 
 
 def _keep_password(connection: Any) -> NoReturn:
     """Refuse a server that asks for the password as it is; the driver calls this before it answers."""
     raise ServerUnreachable(
-        "the server asks for the password in clear text, which is sent by TLS only",
-        "--ssl-mode=VERIFY_IDENTITY, and --ssl-ca=FILE names who signed its certificate",
+        "the server asks for the password in clear text, which is sent over TLS only",
+        "use --ssl-mode=VERIFY_IDENTITY, with --ssl-ca=FILE for its certificate authority",
     )
 
 
@@ -376,8 +389,8 @@ async def _connect_without_rsa(**settings: Any) -> Any:
         def _server_public_key(self, key: bytes | None) -> None:
             if key is not None:
                 raise ServerUnreachable(
-                    "the server wants the password encrypted by an RSA key that is not known here",
-                    "--ssl-mode=REQUIRED encrypts by TLS",
+                    "the server wants the password encrypted with an RSA key that is not known here",
+                    "use --ssl-mode=REQUIRED",
                 )
 
     connection = WithoutKey(**settings)  # type: ignore[no-untyped-call]

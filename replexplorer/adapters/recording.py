@@ -36,7 +36,7 @@ from replexplorer.formats.session_rows import (
 FORMAT: Final = 2
 """Of the schema: kept in `PRAGMA user_version`; a file of another one is refused."""
 _WAL_PAGES: Final = 256
-"""After this many pages the log goes into the file: 1 MB of it beside the file is enough."""
+"""After this many pages the log goes into the file: 1 MB of it next to the file is enough."""
 APPLICATION_ID: Final = 0x52585331
 """`RXS1`, in `PRAGMA application_id`: whose file it is."""
 SUFFIX: Final = ".rxs"
@@ -69,17 +69,18 @@ def new_file(directory: Path, wall_s: float, holder: str, *, kept: int) -> Path:
 
 
 _UNWRITABLE: Final = (sqlite3.Error, OSError, ValueError)
-"""What writing one may raise: a path that is no UTF-8 is a ValueError."""
+"""What writing one may raise: a path that is not UTF-8 is a ValueError."""
 _DAMAGE: Final = (sqlite3.Error, TypeError, ValueError)
 """What reading a damaged file may raise: SQLite keeps a text in a column of numbers."""
 
 
+_GIVE_ANOTHER: Final = "give a file that a session wrote"
 _BESIDE: Final = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a file; the first, its log, until the file is closed."""
+"""What SQLite keeps next to a file; the first, its log, until the file is closed."""
 
 
 def _files_of(file: Path) -> list[Path]:
-    """A session file, and those that SQLite may keep beside it."""
+    """A session file, and those that SQLite may keep next to it."""
     return [file, *(file.with_name(file.name + end) for end in _BESIDE)]
 
 
@@ -98,7 +99,7 @@ def is_being_written(file: Path) -> bool:
 
 
 def remove_session(file: Path) -> None:
-    """Remove a session file and what SQLite keeps beside it, where that is allowed."""
+    """Remove a session file and what SQLite keeps next to it, where that is allowed."""
     for part in _files_of(file):
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
@@ -224,13 +225,13 @@ _PLAIN: Final = re.compile(r"CREATE TABLE (?!.*\bAS\b)", re.DOTALL | re.IGNORECA
 
 
 def _open_base(file: Path) -> sqlite3.Connection:
-    """A connection that only reads; raises UnreadableRow for what is no file, too large, or has anything but
-    plain tables, which nobody but their own size makes long; sqlite3.Error for what is no base."""
+    """A connection that only reads; raises UnreadableRow if it is not a file, is too large or has anything
+    but plain tables; sqlite3.Error if it is not a database."""
     for beside in _files_of(file):
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(beside)
             if not stat.S_ISREG(found.st_mode):
-                raise UnreadableRow(f"{beside.name} is no file")
+                raise UnreadableRow(f"{beside.name} is not a file")
             if found.st_size > MOST_BYTES:
                 raise UnreadableRow(f"{beside.name} is larger than {MOST_BYTES >> 20} MB")
     base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
@@ -248,7 +249,7 @@ def _check_tables(base: sqlite3.Connection) -> None:
         for kind, name, sql in base.execute("SELECT type, name, sql FROM sqlite_schema WHERE type <> 'index'")
     }
     if not all(found.values()) or not found.keys() >= _TABLES:
-        raise UnreadableRow("it has other tables than a session")
+        raise UnreadableRow("its tables are not those of a session")
 
 
 class SessionReader:
@@ -259,13 +260,13 @@ class SessionReader:
         """Open and check; raises UsageError for a file that is missing, foreign, newer or damaged."""
         self.file = file
         if not file.is_file():
-            raise UsageError(f"no session file {file}", "give a file that a session wrote")
+            raise UsageError(f"no session file {file}", _GIVE_ANOTHER)
         try:
             self._base = _open_base(file)
             application = self._base.execute("PRAGMA application_id").fetchone()[0]
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             if application != APPLICATION_ID:
-                raise UsageError(f"{file} is not a session file", "give a file that a session wrote")
+                raise UsageError(f"{file} is not a session file", _GIVE_ANOTHER)
             if version != FORMAT:
                 raise UsageError(
                     f"{file} is of format {version}, and this version reads format {FORMAT}",
@@ -289,7 +290,7 @@ class SessionReader:
     def _facts(self) -> dict[str, str]:
         found = dict(self._base.execute("SELECT key, value FROM meta").fetchall())
         if not all(isinstance(each, str) for fact in found.items() for each in fact):
-            raise UnreadableRow("a fact that is no text")
+            raise UnreadableRow("a fact that is not text")
         return found
 
     def close(self) -> None:
@@ -307,7 +308,7 @@ class SessionReader:
             for row in self._base.execute("SELECT * FROM tick ORDER BY at_s"):
                 at_s = moment(row["at_s"], "a tick")
                 if at_s <= before_s:
-                    raise UnreadableRow("a tick that is not behind the one before it")
+                    raise UnreadableRow("a tick that is not after the one before it")
                 before_s = at_s
                 while change is not None and change[0] <= at_s:
                     _apply(reading, change)
@@ -335,7 +336,7 @@ class SessionReader:
 
     def _damaged(self, error: Exception) -> UsageError:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-            return UsageError(f"{self.file} is not a session file", "give a file that a session wrote")
+            return UsageError(f"{self.file} is not a session file", _GIVE_ANOTHER)
         return UsageError(f"{self.file} is damaged: {error}", "use another file")
 
 

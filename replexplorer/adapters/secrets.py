@@ -90,7 +90,7 @@ def option_file(user: str, password: str, host: str, port: int) -> str:
 
 
 def forget(file: Path) -> None:
-    """Remove the passwords that are kept in this file, and the option files beside it."""
+    """Remove the passwords that are kept in this file, and the option files next to it."""
     for kept in (file, *file.parent.glob(f"*{OPTION_FILE}")):
         with suppress(OSError):
             kept.unlink(missing_ok=True)

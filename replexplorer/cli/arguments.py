@@ -319,7 +319,7 @@ def _screen_size(text: str) -> tuple[int, int]:
     size = (int(found[1]), int(found[2])) if found else (0, 0)
     if not all(low <= each <= high for each, (low, high) in zip(size, _SCREEN.values(), strict=True)):
         limits = " and ".join(f"{low} to {high} {name}" for name, (low, high) in _SCREEN.items())
-        raise argparse.ArgumentTypeError(f"{text!r} is no size of {limits}, as 120x36")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size of {limits}, such as 120x36")
     return size
 
 

@@ -97,7 +97,7 @@ def _of_options(options: Mapping[str, str]) -> ServerUrl:
     try:
         return ServerUrl(options["host"], int(options.get("port", PORT)))
     except ValueError:
-        raise UsageError(f"port={options['port']} in the option file is no port", "correct it") from None
+        raise UsageError(f"port={options['port']} in the option file is not a port", "correct it") from None
 
 
 def _asked(whom: str, console: Output) -> str:
@@ -227,7 +227,7 @@ async def ask_for_the_name(call: Call, source: str) -> None:
     if not call.console.can_ask:
         raise StackUnavailable(
             f"{why}: its name has to be typed",
-            f'attach_allowed = ["{source}"] in the configuration, where nobody depends on it',
+            f'attach_allowed = ["{source}"] in the configuration, if no one depends on it',
         )
     call.console.narrate(f"{why}. Its settings are about to be changed, and every client feels it.")
     if await call.console.typed(f"Type {source} to go on:") != source:
@@ -325,7 +325,7 @@ def narrate_undone(console: Output, source: str, undone: Sequence[TakenBack]) ->
     for each in undone:
         name = f"{each.variable} of {each.node}"
         if each.fate is Fate.LEFT:
-            console.warn(f"{name} is left at {each.found}, which somebody else has set; it was {each.before}")
+            console.warn(f"{name} is left at {each.found}, which someone else has set; it was {each.before}")
         elif each.fate is Fate.UNREACHED:
             console.warn(
                 f"{name} is still to be set back to {each.before} ({each.why}): `replexplorer attach revert`"

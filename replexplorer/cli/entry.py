@@ -56,7 +56,7 @@ class Call:
         loaded = configuration.load_configuration(file, named_by_user=bool(named), flags=flags)
         self.console.stack = loaded.values.stack
         for variable in loaded.unknown_variables:
-            self.console.warn(f"{variable} is no setting: `replexplorer config` lists them")
+            self.console.warn(f"{variable} is not a setting: `replexplorer config` lists them")
         return loaded
 
     @property

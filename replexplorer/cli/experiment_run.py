@@ -160,7 +160,7 @@ def _lab_asked(args: Namespace) -> Lab:
             raise UsageError(f"--{flag} is for the lab {owner}", f"{wanted.name} has none")
     if wanted.systems and args.share_load:
         raise UsageError(
-            f"--share-load: {wanted.name} makes stacks of its own, whose load nobody else drives",
+            f"--share-load: {wanted.name} makes stacks of its own, whose load no one else drives",
             "leave it out",
         )
     if args.rows is not None:

@@ -35,7 +35,9 @@ async def load(call: Call) -> int:
     for assignment in map(check_without_stack, args.assignments):
         knob = assignment.names[0].knob
         if knob.backing is not Backing.LOAD:
-            raise UsageError(f"{knob.key} is no knob of the load", f"`replexplorer set {knob.key}=...` first")
+            raise UsageError(
+                f"{knob.key} is not a knob of the load", f"`replexplorer set {knob.key}=...` first"
+            )
         typed[knob.key] = assignment.value
     for key in (keys.CLIENTS, keys.RATE, keys.WORKLOAD):
         if getattr(args, key) is None:

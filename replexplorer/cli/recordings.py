@@ -125,7 +125,7 @@ async def remove(call: Call) -> int:
     found = [*map(_recording, files)]
     what = ", ".join(each.name for each in found)
     if not args.yes and not (console.can_ask and await console.says_yes(f"Remove {what}?")):
-        raise UsageError("nothing was removed", "answer y, or add --yes where nobody can answer")
+        raise UsageError("nothing was removed", "answer y, or add --yes where no one can answer")
     for file in files:
         remove_session(file)
     return console.deliver(found, lambda: f"removed {what}")

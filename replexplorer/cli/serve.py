@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 async def serve(call: Call) -> int:
-    """Serve the dashboard until Ctrl-C; the first tab drives, those beside it watch."""
+    """Serve the dashboard until Ctrl-C; the first tab drives, the others watch."""
     from replexplorer.web.gate import Gate, is_loopback, read_password
 
     args, console = call.args, call.console
@@ -49,7 +49,7 @@ async def serve(call: Call) -> int:
     await runs(call.values)
     async with served(call, console.stack, gate, args.port) as (server, address):
         try:
-            await until_ended(call, address, "the first tab drives, those beside it watch", loopback)
+            await until_ended(call, address, "the first tab drives, the others watch", loopback)
         finally:
             if server.has_driven:
                 name = console.stack

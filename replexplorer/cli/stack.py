@@ -77,7 +77,7 @@ async def down(call: Call) -> int:
         held = f"{driver} drives a load on stack '{name}'"
         if not console.can_ask:
             raise StackUnavailable(held, "end it first, or `replexplorer down --yes`")
-        if not await console.says_yes(f"{held}. Remove the stack all the same?"):
+        if not await console.says_yes(f"{held}. Remove the stack anyway?"):
             raise StackUnavailable(f"{held}: nothing was removed", "end it first")
     left: StackUnavailable | None = None
     for name in names:

@@ -60,7 +60,7 @@ class StackUnavailable(ReplexplorerError):
 
 
 class NoSuchStack(StackUnavailable):
-    """Nothing of the stack is there."""
+    """The stack does not exist."""
 
 
 class LoadTaken(StackUnavailable):
@@ -68,12 +68,12 @@ class LoadTaken(StackUnavailable):
 
 
 class TakenAway(StackUnavailable):
-    """The stack was removed by somebody else while it was worked on."""
+    """The stack was removed by someone else while it was worked on."""
 
     def __init__(self, stack: str) -> None:
         super().__init__(
             f"stack '{stack}' was removed while it came up",
-            "by another `replexplorer down` or by hand; `replexplorer up` makes it again",
+            "run `replexplorer up` to make it again",
         )
 
 

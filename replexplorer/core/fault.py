@@ -1,6 +1,6 @@
 """Faults: what can be done to a node or a link on purpose, how it is written, and how it is taken back.
 
-Law: each fault in force has a record from which anybody can take it back, whoever injected it.
+Law: each fault in force has a record from which any app can clear it, whoever injected it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _FORMS: Final = {"ms": "MS", "s/s": "ON_S/OFF_S"}
 PARTITION_FAULT: Final = "partition"
 """The kind that a link's own chip and window show."""
 FLAP_FAULT: Final = "flap"
-"""The kind that stands in the agents at both ends of its links."""
+"""The kind that the agents at both ends of its links keep."""
 
 KINDS: Final = (
     FaultKind(
@@ -106,30 +106,30 @@ KINDS: Final = (
         "SIGTERM to mysqld: a clean shutdown",
         "starts the server",
         FaultPart.SERVER,
-        "mysqld of {node} was shut down in order",
+        "mysqld of {node} was shut down cleanly",
     ),
     FaultKind(
         "pause",
         "freezes mysqld: connections stay open and nothing answers",
-        "lets it go on",
+        "resumes it",
         FaultPart.SERVER,
         "mysqld of {node} is frozen: connections stay open and nothing answers",
     ),
     FaultKind(
         "power_cut",
-        "the machine loses its power: packets are cut, mysqld is killed, and what no fsync made durable is"
+        "the machine loses power: packets are cut, mysqld is killed, and what no fsync made durable is"
         " gone. strict: all of it; aged: all but what is older than 30 s; torn: each block up to a moment of"
         " its own. Needs undo_journal=on beforehand (undo_journal@NODE=on for a replica)",
         "power comes back: starts the server, which recovers, and heals its links",
         FaultPart.SERVER,
-        "the machine of {node} lost its power: what no fsync made durable is gone",
+        "the machine of {node} lost power: what no fsync made durable is gone",
         isolates=True,
         loses_commits=True,
         values=("strict", "aged", "torn"),
     ),
     FaultKind(
         "isolate",
-        "the node loses its peers: every packet between it and any other node is dropped, clients reach it",
+        "the node loses its peers: every packet to and from other nodes is dropped; its clients reach it",
         "heals its links",
         FaultPart.LINK,
         "{node} is cut off from every other node: only its clients reach it",
@@ -141,7 +141,7 @@ KINDS: Final = (
         " source's (dump)",
         "heals the link",
         FaultPart.LINK,
-        "the line between {source} and {node} is cut, both ways\n"
+        "the link between {source} and {node} is cut, both ways\n"
         "acknowledgements from {node} are lost on their way to {source}\n"
         "nothing that {source} sends reaches {node}",
         on_replicas=True,
@@ -150,10 +150,10 @@ KINDS: Final = (
     FaultKind(
         FLAP_FAULT,
         "the link between source and node goes down and up: ON_S seconds down, OFF_S up, over and over, 2/2"
-        " without a value; of the source: all its links. It goes on without the app that injected it",
+        " without a value; of the source: all its links. It continues without the app that injected it",
         "the link stays up",
         FaultPart.LINK,
-        "the line to {node} goes down and comes up, over and over",
+        "the link to {node} keeps going down and up",
         on_replicas=True,
         source_too=True,
         unit="s/s",
@@ -172,7 +172,7 @@ KINDS: Final = (
         "stops the replica's receiver (IO thread): no event arrives, nothing is acknowledged",
         "starts the receiver",
         FaultPart.THREAD,
-        "{node} receives nothing any more, and acknowledges nothing",
+        "{node} no longer receives or acknowledges anything",
         on_replicas=True,
     ),
     FaultKind(
@@ -191,7 +191,7 @@ KINDS: Final = (
         "the disk of {node} is full: its writes fail",
     ),
 )
-_UNKNOWN: Final = FaultKind("", "", "", FaultPart.LINK, "something was done to {node} on purpose")
+_UNKNOWN: Final = FaultKind("", "", "", FaultPart.LINK, "a fault was injected on {node}")
 """Of a record that another version wrote."""
 _BY_KEY: Final = {kind.key: kind for kind in KINDS}
 
@@ -246,7 +246,7 @@ class Fault:
     since_wall_s: float
     """Seconds since 1970, UTC."""
     until_wall_s: float | None
-    """When it ends by itself, where whoever injected it waits for that; None: until it is cleared."""
+    """When it ends by itself, if its injector waits for that; None: until it is cleared."""
     by: str
     """Who injected it: `fault (pid 12)`, `tui (pid 7)`."""
     before: Mapping[str, float | int | str]
@@ -277,7 +277,7 @@ class Fault:
 
     @property
     def until(self) -> str | None:
-        """When whoever injected it ends it, UTC; null: when it is cleared."""
+        """When its injector ends it, UTC; null: until it is cleared."""
         return None if self.until_wall_s is None else utc(self.until_wall_s)
 
     @property
@@ -302,7 +302,8 @@ def kind_of(key: str) -> FaultKind:
     """The kind of this name, `power-cut` as well as `power_cut`; raises UsageError."""
     kind = _BY_KEY.get(key.replace("-", "_"))
     if kind is None:
-        raise UsageError(f"unknown fault '{key}'", closest(key, _BY_KEY) or f"one of {', '.join(_BY_KEY)}")
+        hint = closest(key, _BY_KEY) or f"use one of {', '.join(_BY_KEY)}"
+        raise UsageError(f"unknown fault '{key}'", hint)
     return kind
 
 
@@ -323,7 +324,7 @@ def _parts(text: str) -> tuple[FaultKind, str | None, str | None]:
     head, at, node = head.partition("@")
     if equals and "@" in value:
         if at:
-            raise UsageError(f"'{text}' names two nodes", "KIND=VALUE@NODE")
+            raise UsageError(f"'{text}' names two nodes", "write KIND=VALUE@NODE")
         value, at, node = value.partition("@")
     kind = kind_of(head)
     return kind, _value(kind, value if equals else None), node if at else None
@@ -334,11 +335,11 @@ def _nodes(kind: FaultKind, node: str | None, roster: Roster) -> tuple[str, ...]
         return roster.others if kind.on_replicas else (roster.source,)
     found = roster.find(node)
     if found is None:
-        raise UsageError(f"{kind.key}: there is no node '{node}'", f"one of {', '.join(roster.names)}")
+        raise UsageError(f"{kind.key}: there is no node '{node}'", f"use one of {', '.join(roster.names)}")
     if kind.on_replicas and not kind.source_too and found == roster.source:
         raise UsageError(
-            f"{kind.key}: {node} is the source, and this is done to a replica",
-            f"one of {', '.join(roster.others)}",
+            f"{kind.key}: {node} is the source, and this fault is for replicas",
+            f"use one of {', '.join(roster.others)}",
         )
     return (found,)
 
@@ -347,13 +348,13 @@ def _value(kind: FaultKind, text: str | None) -> str | None:
     if kind.values:
         value = kind.values[0] if text is None else text
         if value not in kind.values:
-            raise UsageError(f"{kind.key}: '{value}' is not known", f"one of {', '.join(kind.values)}")
+            raise UsageError(f"{kind.key}: '{value}' is not known", f"use one of {', '.join(kind.values)}")
         return value
     if kind.unit:
         given = text if text is not None else _EVEN if kind.key == FLAP_FAULT else ""
         return "/".join(f"{each:g}" for each in _figures(kind, given))
     if text is not None:
-        raise UsageError(f"{kind.key} takes no value, and got '{text}'", kind.key)
+        raise UsageError(f"{kind.key} takes no value, not '{text}'", f"write {kind.key}")
     return None
 
 
@@ -366,7 +367,7 @@ def _figures(kind: FaultKind, text: str) -> list[float]:
         figures = [float(part.strip().removesuffix(units[0])) for part in text.split("/")]
     if len(figures) != len(units) or not all(low <= each <= high for each in figures):
         raise UsageError(
-            f"{kind.key}: '{text}' is out of range", f"{kind.form}, {low:g} to {high:g} {units[0]}"
+            f"{kind.key}: '{text}' is out of range", f"give {kind.form}, {low:g} to {high:g} {units[0]}"
         )
     return figures
 
@@ -405,5 +406,5 @@ def clears(fault: Fault, text: str | None, roster: Roster) -> bool:
         return False
     found = roster.find(node) if at else None
     if at and found is None:
-        raise UsageError(f"there is no node '{node}'", f"one of {', '.join(roster.names)}")
+        raise UsageError(f"there is no node '{node}'", f"use one of {', '.join(roster.names)}")
     return found is None or found == fault.node

@@ -21,7 +21,7 @@ class JsonKeys:
     shown: Mapping[str, str] = field(default_factory=dict)
     """Keys behind those of the fields, each with the attribute that it shows: `phase.name` of a `phase`."""
     hidden: frozenset[str] = frozenset()
-    """Fields that are no keys."""
+    """Fields that are not keys."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The key of an attribute that has another name."""
 

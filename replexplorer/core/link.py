@@ -38,7 +38,7 @@ TOLERATED_JITTERS = 2.0
 SNAP_MS = 0.002
 """Agents keep microseconds: figures that differ by less are the same."""
 SNAP = 1e-6
-"""As for all that is no time."""
+"""As for all that is not a time."""
 
 AUTO: Final = "auto"
 """The word of a one-way delay that is not set by itself: half the rtt."""
@@ -91,7 +91,7 @@ class LinkSettings:
     loss_percent: float = 0.0
     """Of packets, each way and each on its own."""
     bandwidth_bps: int = 0
-    """Bits a second, each way; 0 is no limit."""
+    """Bits a second, each way; 0: no limit."""
 
     @classmethod
     def of(cls, values: Mapping[str, Value | None]) -> LinkSettings:
@@ -369,7 +369,7 @@ class LinkView:
     healing: bool = False
     """The partition is over and the stream has not moved yet: TCP waits for its next try."""
     flap: Flap | None = None
-    """It goes down and comes up by the clock, beside what its knobs ask."""
+    """It goes down and comes up by the clock, besides what its knobs ask."""
     is_down: bool = False
     """Because of that it is down now."""
     fault: str | None = None

@@ -26,7 +26,7 @@ class ServerLimits:
 
 
 BUSY_PERCENT: Final = 90.0
-"""CPU of the generator, of one core, or of the machine, from which it is told with a relation."""
+"""CPU percentage of generator or machine from which a report mentions it with a relation."""
 
 
 @dataclass(frozen=True, slots=True)

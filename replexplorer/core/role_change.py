@@ -33,7 +33,7 @@ class ChangeKind(StrEnum):
     SWITCHOVER = "switchover"
     """The source and a replica change places, and nothing is lost."""
     REJOIN = "rejoin"
-    """A node that follows nobody follows the source again."""
+    """A node that follows no source follows the source again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RoleStep:
     """`drain the relay log`."""
     node: str
     statements: tuple[str, ...]
-    """What ran on the node's server, in order; empty for what is no statement."""
+    """What ran on the node's server, in order; empty if it was not a statement."""
     took_ms: float
 
 
@@ -54,13 +54,13 @@ class RecoveryPoint:
     """What clients were told is committed, and the source has not."""
 
     commits: int | None = None
-    """Transactions, or of a failover under the `ledger` load its rows; None where nobody can say."""
+    """Transactions, or of a failover under the `ledger` load its rows; None if unknown."""
     ms: float | None = None
     """Age of the oldest of them when the source was lost; None where unknown."""
     unknown: str | None = None
-    """Why nobody can say how many; None where it is known."""
+    """Why the number is unknown; None if it is known."""
     accepted: str = ""
-    """GTID set that other nodes had and the source has not, of a failover whose loss somebody accepted."""
+    """GTID set that other nodes had and the source has not, of a failover whose loss was accepted."""
 
     @property
     def accepted_transactions(self) -> int:
@@ -101,7 +101,7 @@ class RoleChange:
     """The node that was the source can take no writes, also when its server starts again."""
     warnings: tuple[str, ...] = ()
     in_group: bool = False
-    """Its nodes are members of one group, in which nobody follows anybody."""
+    """Its nodes are members of one group, in which no node follows another."""
 
     @property
     def standing(self) -> str:
@@ -232,7 +232,7 @@ def choose(
         last = [f"`replexplorer role failover --to {node} --accept-loss` promotes it so" for node in differ][
             :1
         ]
-        hints = [*filter(None, [lacking]), *last] or ["`replexplorer up` repairs what it can"]
+        hints = [*filter(None, [lacking]), *last] or ["run `replexplorer up` to repair what it can"]
         raise StackUnavailable(f"no replica could be promoted: {told}", "; ".join(hints))
     chosen = min(fit, key=rank) if wanted is None else next(c for c in fit if c.node == wanted)
     missing = lacks[chosen.node]
@@ -249,7 +249,7 @@ def choose(
 
 
 def not_without_loss(choice: BestCandidate, why: str) -> StackUnavailable:
-    """That nobody can be promoted without a loss, with what each node lacks and what would accept it."""
+    """That no node can be promoted without a loss, with what each node lacks and what would accept it."""
     return StackUnavailable(
         f"promoting {choice.node} would lose {transactions(choice.lacks)}: {why} ({choice.lacking})",
         f"`replexplorer role failover --to {choice.node} --accept-loss` gives them up",
@@ -291,7 +291,7 @@ class BootRoles:
     source: str
     """It takes writes; a node that is made later follows it."""
     detached: frozenset[str] = frozenset()
-    """They start, refuse writes and follow nobody until they rejoin."""
+    """They start, refuse writes and follow no source until they rejoin."""
     seeds: tuple[str, ...] = ()
     """Of a group: the members, as `NODE:PORT`, that a server which starts asks to let it in."""
 

@@ -156,7 +156,7 @@ def system_of(name: str | None) -> System:
     """The system of this name; None is the default one. Raises UsageError."""
     found = SYSTEMS.get(DEFAULT if name is None else name)
     if found is None:
-        raise UsageError(f"no system {name!r}", f"one of {', '.join(SYSTEMS)}")
+        raise UsageError(f"no system {name!r}", f"use one of {', '.join(SYSTEMS)}")
     return found
 
 
@@ -170,7 +170,7 @@ def who_has(knob: Knob) -> str:
 
 
 def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tuple[System, str, int]:
-    """What a new stack is: its system, its server's flavour, and how many nodes it has beside the first.
+    """What a new stack is: its system, its server's flavour, and how many nodes it has besides the first.
 
     Raises UsageError for a flavour that has no such system, and for too few or too many nodes.
     """

@@ -29,8 +29,8 @@ _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with visible escapes (`\x1b`, `\n`, `\u202e`) for what a terminal obeys; what stands in
-    `keep` stays."""
+    r"""The text with visible escapes (`\x1b`, `\n`, `\u202e`) for what a terminal obeys, but for
+    those in `keep`."""
     if text.isprintable():
         return text
     return _NOT_ASCII.sub(
@@ -115,8 +115,8 @@ def _folded_cell(line: list[str], column: int, width: int) -> list[list[str]]:
 
 
 def folded(text: str, columns: int | None, indent: str = "  ") -> str:
-    """A long line cut between words for this many columns, the rest indented; whole where nobody says how
-    many."""
+    """A long line cut between words for this many columns, the rest indented; whole if that is
+    unknown."""
     if columns is None or len(text) < columns:
         return text
     return "\n".join(

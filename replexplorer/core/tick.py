@@ -59,7 +59,7 @@ class Tick:
     events: tuple[Event, ...] = ()
     """Those that happened since the tick before, oldest first."""
     faults: tuple[Fault, ...] = ()
-    """In force, whoever injected them, the oldest first."""
+    """In force, the oldest first."""
     lost: tuple[str, ...] = ()
     """What restarts took and the operator may have back or leave (`sync_binlog 0`); never recorded."""
     viewer: bool = False

@@ -34,7 +34,7 @@ class Role(StrEnum):
     """What a node is at this look."""
 
     PRIMARY = "primary"
-    """It takes writes and others follow it, or nobody does."""
+    """It takes writes; others follow it, or none do."""
     REPLICA = "replica"
     """It follows another node, whether its threads run or not."""
     SECONDARY = "secondary"
@@ -42,7 +42,7 @@ class Role(StrEnum):
     JOINING = "joining"
     """It copies what the others have."""
     DETACHED = "detached"
-    """It runs, follows nobody and refuses writes."""
+    """It runs, follows no source and refuses writes."""
     DOWN = "down"
     """No login succeeds."""
 
@@ -57,7 +57,7 @@ class Belonging(StrEnum):
     JOINING = "joining"
     """It copies what the others have."""
     OUTSIDE = "outside"
-    """It runs and is no member."""
+    """It runs and is not a member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def ends_of(link: str) -> tuple[str, str]:
 def source_of(standings: Sequence[Standing], before: str | None = None) -> str | None:
     """The node that is the source now; None where there are no nodes.
 
-    It follows nobody of the stack and takes writes, or others follow it. Where more than one could
+    It follows no source of the stack and takes writes, or others follow it. Where more than one could
     be, or nobody can tell, it is the one that has followers, then the one `before`, then the first. Of a
     group it is the member that takes writes, of several the one `before`; a member that a majority
     answers before one that is cut off from it.

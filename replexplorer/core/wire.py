@@ -63,7 +63,7 @@ class Shape:
     loss_percent: float = 0.0
     """Of packets, each on its own."""
     bandwidth_bps: int = 0
-    """Bits a second; 0 is no limit."""
+    """Bits a second; 0: no limit."""
 
     @property
     def is_plain(self) -> bool:
@@ -137,7 +137,7 @@ class LinkState:
     dropped: int
     """Packets that the queue or the qdisc dropped though no loss was asked."""
     flap: Flap | None = None
-    """In force beside the shape."""
+    """In force besides the shape."""
     is_down: bool = False
     """It cuts this side now."""
 
@@ -182,7 +182,7 @@ class DiskState:
     measured_by_kind_ms: Mapping[str, float] = field(default_factory=dict)
     """`measured_ms` of redo and binlog apart, each where it had any."""
     stall_ms: float | None = None
-    """What a fault adds to each fsync beside the delay; None when unknown."""
+    """What a fault adds to each fsync besides the delay; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +226,10 @@ class Lease:
     load: Mapping[str, int | float | str] | None = None
     """Knobs of the load that it runs, by key; empty: it runs none now; None: it does not tell."""
     selected: str | None = None
-    """The knob that its user looks at, as `rtt@db2`; None: none, or nobody looks."""
+    """The knob that its user looks at, as `rtt@db2`; None: none, or no one looks."""
 
     def __str__(self) -> str:
-        """The name that people are told: `load (pid 12)`."""
+        """The name that people see: `load (pid 12)`."""
         return f"{self.holder} (pid {self.pid})"
 
 
@@ -318,7 +318,7 @@ class Request(Generic[Answered]):
     repeatable: ClassVar[bool]
     """Asked twice it does what it does once."""
     takes_s: ClassVar[float]
-    """How long the agent may work on it, beside what an answer takes."""
+    """How long the agent may work on it, besides the time of an answer."""
 
     def __init_subclass__(cls, *, op: str, repeatable: bool = True, takes_s: float = 0.0) -> None:
         """Know the op by its class."""
@@ -416,7 +416,7 @@ class SetDisk(Request[DiskState], op="set_disk"):
     jitter_ms: float | None = None
     """Standard deviation of what is added, normal, none below 0."""
     stall_ms: float | None = None
-    """Added to each fsync beside the delay: a fault's."""
+    """Added to each fsync besides the delay: a fault's."""
 
 
 @dataclass(frozen=True)
@@ -505,7 +505,7 @@ def _read(kind: Any, value: object) -> Any:
         return float(value)
     elif type(value) is kind:
         return value
-    raise Malformed(f"{value!r} is no {getattr(kind, '__name__', kind)}")
+    raise Malformed(f"{value!r} is not of type {getattr(kind, '__name__', kind)}")
 
 
 def _read_object(kind: Any, value: Mapping[str, Any]) -> Any:

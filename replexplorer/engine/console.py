@@ -155,7 +155,7 @@ class Console:
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
         """Take back the faults that this text means, `KIND[@NODE]`, all for None. Never refused: what was
-        broken on purpose can always be mended."""
+        broken on purpose can always be repaired."""
         return await self._faults.clear(text)
 
     async def failover(
@@ -179,7 +179,7 @@ class Console:
     async def rejoin(
         self, node: str, consent: Consent | None = None, anyway: bool = False, copy: bool = False
     ) -> RoleChange:
-        """Let a node that follows nobody follow the source again. `consent` is asked before it loses
+        """Let a node that follows no source follow the source again. `consent` is asked before it loses
         transactions that the source lacks (None: it may); with `copy` it gets a copy of the source's data in
         any case."""
         self._check_own(anyway)

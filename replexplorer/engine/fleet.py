@@ -217,7 +217,7 @@ class Fleet:
         self._source = source_of([self.standing(name) for name in self.members], before)
 
     def standing(self, node: str) -> Standing:
-        """What was last seen of a node; of one that was not looked at, that nobody answers."""
+        """The node's last sample, or an unreachable one."""
         return self._standings.get(node, Standing(node, reachable=False))
 
     def node_at(self, host: str) -> str:
@@ -242,7 +242,7 @@ class Fleet:
             return self.members[name]
         except KeyError:
             raise StackUnavailable(
-                f"there is no {name} in stack '{self.outside.provider.name}'", "replexplorer up"
+                f"there is no {name} in stack '{self.outside.provider.name}'", "run `replexplorer up`"
             ) from None
 
     def ends(self, link: str) -> tuple[Member, Member]:
@@ -255,7 +255,7 @@ class Fleet:
         return self.member(begins), self.member(other if one == begins else one)
 
     def connection(self, node: str) -> Sql:
-        """A new connection to a node beside its member's own, for whoever closes it; raises
+        """A new connection to a node besides its member's own, which the caller closes; raises
         StackUnavailable when no stack is attached, or there is no such node."""
         return self.outside.sql(self.member(node).address, self.logins)
 
@@ -263,7 +263,7 @@ class Fleet:
     def logins(self) -> Credentials:
         """The accounts of the stack; raises StackUnavailable when none is attached."""
         if self.credentials is None:
-            raise StackUnavailable("no stack is attached", "replexplorer up")
+            raise StackUnavailable("no stack is attached", "run `replexplorer up`")
         return self.credentials
 
     @property
@@ -296,7 +296,7 @@ class Fleet:
         nodes, provider = await self.outside.provider.nodes(), self.outside.provider
         if not nodes:
             which = "" if provider.name == "default" else f" --stack {provider.name}"
-            raise NoSuchStack(f"no stack '{provider.name}' runs here", f"replexplorer up{which}")
+            raise NoSuchStack(f"no stack '{provider.name}' runs here", f"run `replexplorer up{which}`")
         known = self.credentials
         logins = known
         if logins is None or any(self._is_new(node) for node in nodes):

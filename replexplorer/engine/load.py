@@ -76,7 +76,7 @@ class Inbox:
     """The load's intervals as one listener has yet to take them."""
 
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set at each interval, and when the load ends; whoever waits clears it."""
+    """Set at each interval, and when the load ends; the waiter clears it."""
     _intervals: deque[Interval] = field(default_factory=deque)
 
     def put(self, interval: Interval) -> None:
@@ -134,7 +134,7 @@ class LoadDriver:
         self.prepared: float | None = None
         """Which part of the table was ready when that was told last, 0 to 1."""
         self.on_progress: list[Reporter] = []
-        """Hear that as well, whoever started or changed the load."""
+        """Hear that too, whichever app started or changed the load."""
         self.on_settings: Callable[[], Awaitable[None]] | None = None
         """Awaited when a load was started or follows other settings; it does not raise."""
 
@@ -244,7 +244,7 @@ class LoadDriver:
 
     @contextmanager
     def listening(self) -> Iterator[Inbox]:
-        """An inbox of one's own, beside the picture's: it gets every interval from now on."""
+        """An inbox of one's own, besides the picture's: it gets every interval from now on."""
         inbox = Inbox()
         self._inboxes.append(inbox)
         try:
@@ -321,9 +321,9 @@ async def _next(load: LoadDriver, inbox: Inbox) -> Sequence[Interval]:
     """The next intervals, at least one; raises StackUnavailable when the load ended."""
     while not (taken := inbox.take()):
         if load.lost is not None:
-            raise StackUnavailable(load.lost, "`replexplorer up` makes it again")
+            raise StackUnavailable(load.lost, "run `replexplorer up` to make it again")
         if not load.is_running:
-            raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
+            raise StackUnavailable(load.fault or "the load ended", "see `replexplorer status`")
         inbox.arrived.clear()
         await inbox.arrived.wait()
     return taken
@@ -355,7 +355,7 @@ def is_low(free_bytes: int, total_bytes: int) -> bool:
 
 
 async def trim_binlogs(fleet: Fleet) -> None:
-    """Purge what nobody needs on every node; a node or replica that does not answer keeps all. Members of a
+    """Purge what no node needs on every node; a node or replica that does not answer keeps all. Members of a
     group have received all that is committed, and one that is not there yet may need any of it."""
     if fleet.system.is_group:
         if await _all_are_members(fleet):
@@ -431,7 +431,7 @@ class Driving:
         beside: bool = False,
     ) -> None:
         """`holder` is what other apps call us (`tui`, `load`, `lab tour`), `bare` the load without its knobs;
-        `beside` drives a second load although somebody holds the lease."""
+        `beside` drives a second load although another app holds the lease."""
         self._holder = holder
         self._bare = bare
         self._beside = beside
@@ -446,7 +446,7 @@ class Driving:
         self._published: Mapping[str, Value] | None = None
         """The load as the lease says that we run it; None before we took the lease."""
         self._selected: str | None = None
-        """The knob that our user looks at; it stands beside our lease."""
+        """The knob that our user looks at; it is kept with our lease."""
         load.on_settings = self._publish
         load.on_progress.append(self._tell_preparing)
 
@@ -463,7 +463,7 @@ class Driving:
         if not view.reachable or view.host is None or view.port is None:
             if sample.late is not None:
                 raise ServerUnreachable(sample.late, "try again")
-            raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
+            raise ServerUnreachable("the source is down", "run `replexplorer up` to bring it back")
         readers = {
             each.name: (each.host, each.port)
             for each in (view, *(other for other in self._state.node_views() if other.name != view.name))
@@ -508,7 +508,7 @@ class Driving:
         """What the clients of the `ledger` load that runs now were told, whoever drives it; raises
         StackUnavailable saying why there is no account of that."""
         logs, lease = self._fleet.outside.client_logs, await self._fleet.keeper.lease()
-        no_account = "only the workload `ledger` keeps account of what its clients are told"
+        no_account = "only the workload `ledger` keeps a client log"
         if self._load.is_running:
             run = None if self._load.settings is None else self._load.settings.ledger
         elif lease is None or not lease.load:
@@ -520,7 +520,7 @@ class Driving:
         else:
             run = None if logs is None else logs.newest()
         if logs is None or run is None:
-            raise StackUnavailable("the load keeps no account of its clients", no_account)
+            raise StackUnavailable("the load keeps no client log", no_account)
         return await logs.read(run)
 
     def begin(self) -> None:
@@ -569,12 +569,12 @@ class Driving:
             await self.publish_news()  # it ended by itself
 
     async def publish_news(self) -> None:
-        """Say beside our lease what our load is, where something else stands there."""
+        """Note with our lease what our load is, if something else is noted there."""
         if self._published not in (None, self._news()):
             await self._publish()
 
     async def point(self, selected: str | None) -> None:
-        """Show who watches which knob our user looks at; nobody hears of it while another app drives."""
+        """Publish the selected knob to spectators; ignored while another app drives."""
         if selected != self._selected:
             self._selected = selected
             if self._published is not None:
@@ -594,7 +594,7 @@ class Driving:
         return holder
 
     async def _publish(self) -> None:
-        """Say beside the lease what our load is now, for whoever looks."""
+        """Note with the lease what our load is now, for other apps."""
         with contextlib.suppress(ReplexplorerError):
             await self._take_the_lease()
 
@@ -608,7 +608,7 @@ class Driving:
         await self._load.start(await self.target(), settings)
 
     async def _keep_small(self) -> None:
-        """Purge what nobody needs; stop the load when the disk fills all the same."""
+        """Purge what no node needs; stop the load when the disk fills anyway."""
         while True:
             await self._fleet.outside.clock.sleep(_UPKEEP_EVERY_S)
             await trim_binlogs(self._fleet)
@@ -635,7 +635,7 @@ class Driving:
                 return
             except ServerUnreachable as error:
                 if not waiting:
-                    self._event_log.tell(Severity.WARN, f"the load waits for the primary: {error.message}")
+                    self._event_log.tell(Severity.WARN, f"the load waits for the source: {error.message}")
                 waiting = True
                 await self._fleet.outside.clock.sleep(_RETRY_S)
             except ReplexplorerError as error:

@@ -74,7 +74,7 @@ class Monitor:
         self._only_watches = only_watches
         self.heartbeat = Heartbeat(controls.fleet)
         self.on_remade: Callable[[], None] = lambda: None
-        """Called when another stack has this one's name: what was turned before is no more."""
+        """Called when the stack was replaced under the same name; forget earlier changes."""
         self._tasks: list[asyncio.Task[None]] = []
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -97,7 +97,7 @@ class Monitor:
         """The node of a group that did when it was last told."""
 
     def start(self) -> None:
-        """Begin to look; what is requested by now is nobody's news."""
+        """Begin to look; what is requested by now counts as known."""
         self._drift.open()
         loops: list[Coroutine[Any, Any, None]] = [
             self._every(_EVERY_S, self._state.look_at_links),
@@ -246,7 +246,7 @@ class Monitor:
                 return
 
     def _ask_whose(self, node: str) -> None:
-        """Find out whose change that was, beside the looking: another app's may be under way for long."""
+        """Find out whose change that was, in the background: another app's may be under way for long."""
         if _may_begin(self._asking.get(node)):
             self._asking[node] = asyncio.create_task(self._tell_whose(node), name=f"whose {node}")
 
@@ -257,7 +257,7 @@ class Monitor:
                 self._set_by_hand(node, changes)
 
     def _set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
-        """Somebody who is no replexplorer set variables of a server: mark it."""
+        """Record variables of a server that were changed by other clients."""
         title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
         wanted = self._state.requested_value
         again = all(same_value(name.knob, wanted(name), now) for name, (_, now) in changes.items())
@@ -274,10 +274,10 @@ class Monitor:
                 continue
             self._errant ^= {node}
             if gtids:
-                lacks = f"{node} has {transactions(gtids)} that the primary lacks: {gtids}"
+                lacks = f"{node} has {transactions(gtids)} that the source lacks: {gtids}"
                 self._tell(Severity.BAD, lacks)
             else:
-                self._tell(Severity.GOOD, f"{node} has no transaction any more that the primary lacks")
+                self._tell(Severity.GOOD, f"{node} no longer has transactions that the source lacks")
         self._look_at_diverged()
 
     def _look_at_diverged(self) -> None:
@@ -291,7 +291,7 @@ class Monitor:
                 self._tell(Severity.BAD, f"{node} DIVERGED: it {why}: {remedy} makes it a copy")
             elif node in self._diverged and why is None and self._state.holes.get(node) == "":
                 self._diverged.remove(node)
-                self._tell(Severity.GOOD, f"{node} does not differ from the source any more")
+                self._tell(Severity.GOOD, f"{node} no longer differs from the source")
 
     # -- other apps
 
@@ -395,7 +395,7 @@ class Monitor:
         try:
             await self._faults.resume_flaps(node)
         except ReplexplorerError as error:
-            self._tell(Severity.WARN, f"a link of {node} does not flap any more: {error}")
+            self._tell(Severity.WARN, f"the link of {node} stopped flapping: {error}")
 
     async def _look_whether_moved(self) -> None:
         """Where the primary is another node, or answers at another place or to another password, our load
@@ -409,7 +409,7 @@ class Monitor:
             self._event_log.mark(f"election: {primary.name} takes writes")
         try:
             if await self._driving.follow():
-                self._tell(Severity.INFO, f"the load goes on at {primary.name}")
+                self._tell(Severity.INFO, f"the load continues at {primary.name}")
         except ReplexplorerError:
             self._primary = before
             raise

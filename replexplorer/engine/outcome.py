@@ -65,7 +65,7 @@ class SetResult:
     unchanged: tuple[KnobName, ...] = ()
     """Asked, and already so."""
     unmet: tuple[str, ...] = ()
-    """Asked again, set, and without effect: what could not be mended, each in a line."""
+    """Asked again, set, and without effect: what could not be repaired, each in a line."""
     took_ms: float | None = None
     """From the verb's start until all was in effect, with connecting and waiting; None: no verb waited."""
 
@@ -154,7 +154,7 @@ class ExperimentUnderWay(StackUnavailable):
     def __init__(self, experiment: Experiment, *, is_own: bool = False) -> None:
         kind, holder = experiment.kind, experiment.holder
         whose = "" if holder.startswith(kind) else f"{holder}, "
-        others = "wait for its end; `--force` does it all the same and makes what it measures invalid"
+        others = "wait for its end, or add `--force`, which makes what it measures invalid"
         super().__init__(
             f"the {kind} {experiment.name} ({whose}pid {experiment.pid} on {experiment.host})"
             " turns the knobs",

@@ -72,7 +72,7 @@ class EventLog:
         self.change_effective(self.begin_change(title), title, text or title)
 
     def end_epoch(self, at_s: float | None = None) -> None:
-        """The newest epoch ends, now or at this moment; what comes before the next change is nobody's."""
+        """The newest epoch ends, now or at this moment; what comes before the next change belongs to none."""
         self.epochs.end(self._clock.monotonic() if at_s is None else at_s)
 
     def begin_restoring(self) -> None:

@@ -67,7 +67,7 @@ class SessionOptions:
     on_quit: str = "keep"
     """keep, or remove: what `close` does with a stack that this session brought up."""
     beside: bool = False
-    """Drive a second load although somebody holds the lease."""
+    """Drive a second load although another app holds the lease."""
     table_size: int = 10_000
     processes: int = 0
     """Of the generator; 0: as many as the load is worth."""
@@ -191,7 +191,7 @@ class Session:
         nodes = await self.outside.provider.nodes()
         alive = any(node.server_running for node in nodes) and all(node.sidecar_running for node in nodes)
         if alive:
-            report("attaching to the running stack")
+            report("connecting to the running stack")
             await self.attach()
             if self.fleet.source.capabilities is None:
                 await self.up(report, self.restorer.later if self.restorer.asks else None)
@@ -208,7 +208,7 @@ class Session:
     async def watch(self, report: Reporter) -> None:
         """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""
         own = self.fleet.can(Ability.OWN)
-        report("attaching to the running stack" if own else f"connecting to {self.name}")
+        report("connecting to the running stack" if own else f"connecting to {self.name}")
         await self.attach()
         self.monitor.start()
 
@@ -267,7 +267,7 @@ class Session:
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop the load, disconnect, and say what is left, of servers that are not ours nothing; `on_quit =
-        remove` removes what we made, unless it is told to `keep`."""
+        remove` removes what we made, unless it is to be kept (`keep`)."""
         self._closed.set()
         self.load.inbox.arrived.set()
         nodes = len(self.fleet.members)
@@ -296,7 +296,7 @@ class Session:
         return lease if self.turns.actor.is_other(lease) else None
 
     def _broken(self) -> str:
-        """What stays broken on purpose, as last seen, with what mends it; empty where nothing does."""
+        """What stays broken on purpose, as last seen, with what clears it; empty if nothing does."""
         faults = self.state.faults
         if faults:
             mend, name = command("fault", self.name, "clear"), ", ".join(map(str, faults))
@@ -440,7 +440,7 @@ class Spectator:
         self._session = Session(replace(outside, recorder=None), options)
 
     async def start(self, report: Reporter) -> None:
-        """Attach to the running stack; raises StackUnavailable where there is none, or nobody can log in."""
+        """Attach to the running stack; raises StackUnavailable if there is none, or no login succeeds."""
         while True:
             try:
                 return await self._session.watch(report)

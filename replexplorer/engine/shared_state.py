@@ -66,7 +66,7 @@ class SharedState(SharedPlaces):
             if not self._held:
                 self._agent = agent
             return answer
-        raise failure or StackUnavailable("no stack is attached", "replexplorer up")
+        raise failure or StackUnavailable("no stack is attached", "run `replexplorer up`")
 
     def _in_order(self) -> list[Agent]:
         return sorted(self._agents(), key=lambda agent: agent is not self._agent)

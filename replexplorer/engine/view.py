@@ -1,6 +1,6 @@
 """What one watches: a live session, a recording that is played.
 
-What one can do with it stands beside it: a console where something can be turned, a replay where time
+What one can do with it is next to it: a console where something can be turned, a replay where time
 can. A view has no methods for what it cannot do. A recording's ticks are those that were recorded: a jump
 begins again at the first one and plays up to its goal without pause, so whoever folds ticks has the same
 picture as at that moment then.

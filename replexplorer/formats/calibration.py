@@ -1,6 +1,6 @@
 """The file of a calibration: the fitted parameters with the runs that they were fitted to.
 
-One ships with the program; a sweep writes this machine's own beside the other state. Law: a file that
+One ships with the program; a sweep writes this machine's own next to the other state. Law: a file that
 cannot be used is said in one line, and the shipped one is used.
 """
 
@@ -76,12 +76,12 @@ def read_calibration(file: Path) -> Calibrated:
     except ValidationError as error:
         where, what = first_error(error)
         reason = f"{'.'.join(map(str, where))} {what}".strip()
-        raise UsageError(f"{file} is no calibration of version {VERSION}", reason) from None
+        raise UsageError(f"{file} is not a calibration of version {VERSION}", reason) from None
     return Calibrated(read.calibration, read.runs, file)
 
 
 def shipped_calibration() -> Calibrated:
-    """The one that ships: beside this module, in a wheel as in a checkout."""
+    """The one that ships: next to this module, in a wheel as in a checkout."""
     read = read_calibration(shipped_file())
     return replace(read, calibration=replace(read.calibration, is_shipped=True))
 

@@ -46,13 +46,13 @@ def _ipv4_network(value: str | None) -> str | None:
 
 def _stack_name(value: str) -> str:
     if re.fullmatch(STACK_NAME_PATTERN, value) is None:
-        raise ValueError(f"{value!r} is no name: use 1 to 40 lower-case letters, digits, - and _")
+        raise ValueError(f"{value!r} is not a name: use 1 to 40 lower-case letters, digits, - and _")
     return value
 
 
 def _node(value: str) -> str:
     if node_number(value) is None:
-        raise ValueError(f"{value} is no node: db1, db2, ...")
+        raise ValueError(f"{value} is not a node such as db1")
     return value
 
 

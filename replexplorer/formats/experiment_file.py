@@ -204,13 +204,15 @@ class _Reader:
         if word not in known:
             near = closest(word, [*known])
             raise self.wrong(
-                where, f"{word!r} {what}{f', {near}' if near else ''}", f"one of {', '.join(known)}"
+                where, f"{word!r} {what}{f', {near}' if near else ''}", f"use one of {', '.join(known)}"
             )
 
     def node(self, text: str, where: Where) -> None:
         """Raise UsageError where there is no such node."""
         if self.roster.find(text) is None:
-            raise self.wrong(where, f"there is no node '{text}'", f"one of {', '.join(self.roster.names)}")
+            raise self.wrong(
+                where, f"there is no node '{text}'", f"use one of {', '.join(self.roster.names)}"
+            )
 
     def check_claims(
         self, claims: Sequence[Claim], table: str, kinds: Sequence[str], term: Callable[[str], None]
@@ -222,7 +224,7 @@ class _Reader:
             if len(asked) != 1 or asked[0] not in kinds:
                 found = f"says {' and '.join(asked) or 'nothing that must hold'}"
                 raise self.wrong(
-                    (*where, asked[-1] if asked else "name"), found, f"one of {', '.join(kinds)}"
+                    (*where, asked[-1] if asked else "name"), found, f"use one of {', '.join(kinds)}"
                 )
             if claim.times <= 0:
                 raise self.wrong((*where, "times"), "must be more than 0")
@@ -310,7 +312,11 @@ def _phase(
         reader.at((*where, "faults", at), parse_fault, fault, reader.roster)
     otherwise = reader.settings(table.otherwise, (*where, "otherwise"))
     if table.script is not None and script is None:
-        raise reader.wrong((*where, "script"), f"{table.script!r} is no script", "labs that ship have some")
+        raise reader.wrong(
+            (*where, "script"),
+            f"{table.script!r} is not a script",
+            "leave it out; only shipped labs have one",
+        )
     return Phase(
         table.name,
         (*common, *reader.settings(table.set, (*where, "set"))),
@@ -372,7 +378,7 @@ def _step(reader: _Reader, table: StepTable, where: Where) -> DrillStep:
     asked = [doing for doing in Doing if getattr(table, doing) is not None]
     if len(asked) != 1:
         found = f"has {' and '.join(asked)}" if asked else "says nothing to do"
-        raise reader.wrong((*where, *asked[1:2]), found, f"one of {', '.join(Doing)} in each table")
+        raise reader.wrong((*where, *asked[1:2]), found, f"use one of {', '.join(Doing)} in each table")
     doing = asked[0]
     value: Any = getattr(table, doing)
     here, what = (*where, doing.value), "" if value is True else str(value)
@@ -391,7 +397,7 @@ def _step(reader: _Reader, table: StepTable, where: Where) -> DrillStep:
             if node:
                 reader.node(node, here)
         case Doing.UNTIL:
-            reader.one_of(what, (*ProtectionState, WRITING, CAUGHT_UP), here, "is no state")
+            reader.one_of(what, (*ProtectionState, WRITING, CAUGHT_UP), here, "is not a state")
             lasts = Span(table.within or _WITHIN_S, table.within or _WITHIN_S)
         case Doing.FAILOVER | Doing.SWITCHOVER | Doing.REJOIN if what:
             reader.node(what, here)
@@ -402,11 +408,11 @@ def _step(reader: _Reader, table: StepTable, where: Where) -> DrillStep:
 
 
 def _check_figure(name: str) -> None:
-    """Raise UsageError for what is no figure of a drill."""
+    """Raise UsageError for what is not a figure of a drill."""
     if name not in FIGURES:
         near = closest(name, [*FIGURES])
         raise UsageError(
-            f"'{name}' is no figure{f', {near}' if near else ''}", "docs/reference/drills.md lists them"
+            f"'{name}' is not a figure{f', {near}' if near else ''}", "see docs/reference/drills.md"
         )
 
 

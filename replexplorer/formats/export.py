@@ -28,7 +28,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.formats.session_rows import HISTOGRAMS, LOAD_COLUMNS, leb128
 
 _PARTS: Final = {"": "commits", "_low": "low", "_high": "high", "_age_ms": "age_ms"}
-"""What is told of a loss: the end of a column's name, and the field of `Loss`."""
+"""What is shown of a loss: the end of a column's name, and the field of `Loss`."""
 _LOSSES: Final = tuple(f"{kind}{part}" for kind in FAILURES for part in _PARTS)
 
 CSV_COLUMNS: Final = (

@@ -43,7 +43,7 @@ def opened(file: Path) -> BinaryIO:
 
 
 def read_bytes(file: Path, most_bytes: int) -> bytes:
-    """All of a regular file. Raises OSError, which names what is no regular file or is too large."""
+    """All of a regular file. Raises OSError, which names what is not a regular file or is too large."""
     with opened(file) as stream:
         too_large = os.fstat(stream.fileno()).st_size > most_bytes
         content = b"" if too_large else stream.read(most_bytes + 1)

@@ -49,7 +49,7 @@ _NAMES: Final = NAMED_KEYS | {_character_name(chr(code)) for code in range(0x20,
 
 def key_name(written: str) -> str:
     """A key as the terminal library names it: `?` is `question_mark`, `Ctrl+P` is `ctrl+p`. Raises UsageError
-    for what is no key."""
+    for what is not a key."""
     found = _KEY.fullmatch(written.strip())
     held, last = (found[1].lower().split("+")[:-1], found[2]) if found else ([], "")
     if len(last) == 1:
@@ -75,7 +75,7 @@ class Keymap:
 
 
 def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
-    """Read keys.toml; an absent file changes nothing, one that is no TOML is a UsageError."""
+    """Read keys.toml; an absent file changes nothing, one that is not TOML is a UsageError."""
     if not is_there(path):
         return Keymap()
     file = TomlFile(path, "key bindings")

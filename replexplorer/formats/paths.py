@@ -73,7 +73,7 @@ def expanded(written: str) -> Path:
     if path.startswith("~"):  # as a Path, which has no `./`, it could not be told from a file of that name
         home = path.partition("/")[0]
         raise UsageError(
-            f"{written}: {home} is nobody's home directory here", f"write the path in full, or ./{home}"
+            f"{written}: this machine has no user {home[1:]}", f"write the path in full, or ./{home}"
         )
     return Path(path)
 
@@ -113,7 +113,7 @@ def option_file(stack: str, user: str, node: str, *, direct: bool) -> Path:
 
 
 def journal(kind: str, stack: str, identity: str) -> Path:
-    """The journal of one unfinished `sweep` or `matrix` of a stack; finished ones lie beside it."""
+    """The journal of one unfinished `sweep` or `matrix` of a stack; finished ones lie next to it."""
     directory = {"sweep": "sweeps", "matrix": "matrices"}[kind]
     return state_directory() / directory / f"{stack}-{identity}.jsonl"
 
@@ -171,11 +171,11 @@ def shipped_drills() -> Path:
 def shipped(name: str) -> Path:
     """A directory that ships with the program, `compose` or `themes`.
 
-    It lies inside the package of an installed wheel, and beside the package in a checkout.
+    It lies inside the package of an installed wheel, and next to the package in a checkout.
     Raises FileNotFoundError when neither is there.
     """
     package = Path(str(files("replexplorer")))
     for candidate in (package / "_shipped" / name, package.parent / name):
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"{name}/ is neither in the package {package} nor beside it")
+    raise FileNotFoundError(f"{name}/ is neither in the package {package} nor next to it")

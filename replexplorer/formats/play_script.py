@@ -172,7 +172,7 @@ def _condition(text: str) -> Condition:
             return Condition(lambda moment: {"the time": moment.elapsed_s}, ">=", parse_duration(rest), " s")
     found = _COMPARISON.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no condition", closest(word.lower(), _KNOWN) or _CONDITION_HINT)
+        raise UsageError(f"{text!r} is not a condition", closest(word.lower(), _KNOWN) or _CONDITION_HINT)
     name, sign, value = found[1], "==" if found[2] == "=" else found[2], found[3]
     if name.lower() in FIGURES and not (name.lower() == keys.RTT and sign in ("==", "!=")):
         return _figure(name.lower(), sign, value)
@@ -184,7 +184,7 @@ def _figure(name: str, sign: str, text: str) -> Condition:
     units = _MS if name in _IN_MS else {"": 1.0, "tps": 1.0} if name == "tps" else {"": 1.0}
     bound, unit = _number(text, units), " ms" if name in _IN_MS else ""
     if bound is None:
-        example = f"write a number, as in {name} < 20{unit.strip()}"
+        example = f"write a number, for example {name} < 20{unit.strip()}"
         raise UsageError(f"{text!r} is nothing to compare {name} with", example)
     return Condition(lambda moment: {name: FIGURES[name](moment)}, sign, bound, unit)
 
@@ -226,7 +226,7 @@ def parse_duration(text: str) -> float:
     """Seconds of `2s`, `500ms`, `1.5min`, `3`; raise UsageError."""
     length_s = _number(text, _SECONDS)
     if length_s is None:
-        raise UsageError(f"{text!r} is no duration", "write 2s, 500ms or 1.5min")
+        raise UsageError(f"{text!r} is not a duration", "write 2s, 500ms or 1.5min")
     return length_s
 
 
@@ -329,9 +329,9 @@ def _step(word: str, rest: str) -> Step:
     """A line, checked; raise UsageError."""
     example = f"write {_EXAMPLES.get(word)}"
     if word not in _EXAMPLES:
-        known = f"a line begins with {', '.join(_EXAMPLES)}"
+        known = f"begin a line with {', '.join(_EXAMPLES)}"
         hint = closest(word.lower(), (*_EXAMPLES, "title")) or known
-        raise UsageError(f"{one_line(word, 20)} is no step", hint)
+        raise UsageError(f"{one_line(word, 20)} is not a step", hint)
     if rest and word in _ALONE:
         raise UsageError(f"nothing may follow {word}", example)
     if not rest and word not in _ALONE | _MAY_BE_ALONE:
@@ -379,7 +379,7 @@ def _key(written: str) -> str:
 def _said(text: str) -> str:
     if not text or not text.isprintable() or len(text) > _LONGEST_TEXT:
         what = f"a text of {len(text)} characters" if text.isprintable() else "a text with control characters"
-        raise UsageError(what, f"write one of 1 to {_LONGEST_TEXT} printable characters behind the word")
+        raise UsageError(what, f"write one of 1 to {_LONGEST_TEXT} printable characters after the word")
     return text
 
 

@@ -128,7 +128,9 @@ def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory
     if name in SHIPPED:
         raise UsageError(f"the preset {name!r} ships with replexplorer", "choose another name")
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a preset", "use a-z, 0-9, - and _, at most 40 characters")
+        raise UsageError(
+            f"{name!r} is not a name for a preset", "use a-z, 0-9, - and _, at most 40 characters"
+        )
     file = user_directory / f"{name}.toml"
     replaced = file.exists()
     lines = [f"title = {_written(title)}", "", "[knobs]"]
@@ -140,7 +142,7 @@ def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory
 
 
 def shipped_directory() -> Path:
-    """Where the shipped scenes are: beside this module, in a wheel as in a checkout."""
+    """Where the shipped scenes are: next to this module, in a wheel as in a checkout."""
     return Path(str(resources.files("replexplorer.formats"))) / "shipped_scenes"
 
 

@@ -63,7 +63,7 @@ def parse_server_url(text: str) -> ServerUrl:
     if found.password is not None:
         raise UsageError(
             f"the address of {host} has a password in it, which every user of this machine can see",
-            "leave it out: it is asked for, or read from an option file or from MYSQL_PWD",
+            "leave it out; it is asked for, or read from an option file or from MYSQL_PWD",
         )
     user = None if found.username is None else unquote(found.username)
     return ServerUrl(host, PORT if port is None else port, user)
@@ -71,7 +71,7 @@ def parse_server_url(text: str) -> ServerUrl:
 
 def _wrong(text: str) -> UsageError:
     shown = one_line(re.sub(r"(?<=:)[^:@/]*(?=@)", "...", text), _SHOWN)  # never a password
-    return UsageError(f"{shown!r} is no address of a server", "write mysql://USER@HOST:PORT")
+    return UsageError(f"{shown!r} is not the address of a server", "write mysql://USER@HOST:PORT")
 
 
 def node_names(places: list[ServerUrl]) -> list[str]:

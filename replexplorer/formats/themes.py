@@ -27,7 +27,7 @@ BUILT_IN: Final = ("dark", "light", "safe", "projector")
 def _color(text: str) -> str:
     """`#rrggbb` of that or of `#rgb`; raise ValueError on anything else."""
     if not re.fullmatch(r"#([0-9a-fA-F]{3}){1,2}", text):
-        raise ValueError(f"{text!r} is not a colour: write it as #rrggbb")
+        raise ValueError(f"{text!r} is not a color: write it as #rrggbb")
     return (text if len(text) == 7 else "#" + "".join(2 * digit for digit in text[1:])).lower()
 
 
@@ -61,7 +61,7 @@ def _table(name: str) -> Any:
 
 
 class ThemeFile(BaseModel):
-    """One theme file: beside these keys its tables."""
+    """One theme file: these keys and its tables."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

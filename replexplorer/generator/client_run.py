@@ -224,7 +224,7 @@ class ClientRun:
     def _told(self, refusal: Refusal) -> str:
         """A refusal in one line, with what it means and where it was."""
         place = self._job.workload.statements[self._transaction[self._step][0]].place
-        meaning = "the primary is read-only: " if refusal.number in READ_ONLY else ""
+        meaning = "the source is read-only: " if refusal.number in READ_ONLY else ""
         return f"{f'{place}: ' if place else ''}{refusal.number} {meaning}{refusal.text}"
 
     def abandon(self) -> None:

@@ -4,7 +4,7 @@ Law: one command is under way at most. asyncmy logs in; then the socket is read 
 directly, since the driver's own result objects cost twice the CPU of a commit and 256 KiB of
 buffer a connection. Rows are received and never looked at.
 
-Where the server's reply to one command ends, whatever it holds and however it is cut.
+Finds the end of the server's reply to a command, however it is cut.
 
 Law: only headers are read; rows are skipped unread. Both forms of a result's end are known (an
 EOF packet, and the OK packet that newer servers send instead), so it does not matter which the

@@ -70,7 +70,7 @@ class Dispatcher:
     is_closed: bool = False
     """Clients go on by themselves; else they wait for arrivals."""
     is_held: bool = False
-    """Nobody begins anything; arrivals gather."""
+    """No client begins anything; arrivals gather."""
     connected: int = 0
     runs: set[Run] = field(default_factory=set)
     """Of every client that is logged in."""
@@ -136,7 +136,7 @@ class Dispatcher:
             await self._quiet.wait()
 
     async def hold(self, at_most_s: float) -> None:
-        """Let nobody begin anything, and wait for what is under way, but not for a blocked commit."""
+        """Let no client begin anything, and wait for what is under way, but not for a blocked commit."""
         self.is_held = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_s):
@@ -160,7 +160,7 @@ def workload_of(settings: LoadSettings) -> Workload:
     if settings.script is not None:
         return read_script(settings.script, settings.workload).workload
     if settings.workload not in WORKLOADS:
-        raise UsageError(f"no workload {settings.workload!r}", f"one of {', '.join(WORKLOADS)}")
+        raise UsageError(f"no workload {settings.workload!r}", f"use one of {', '.join(WORKLOADS)}")
     workload = WORKLOADS[settings.workload]
     return workload.with_payload() if settings.payload_bytes else workload
 

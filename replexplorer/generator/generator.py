@@ -246,7 +246,7 @@ class _Load:
                 group.create_task(reader.live())
 
     def _end_readers(self) -> None:
-        """Nobody is to look any more."""
+        """No one looks any more."""
         if self._readers is not None:
             self._readers.cancel()
             self._readers = None
@@ -321,7 +321,7 @@ class _Load:
         self._outbox.tell("progress", text=text, done=done)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run beside everything else until the load ends."""
+        """Run in the background until the load ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -80,7 +80,7 @@ class Tally:
 
     def begin(self, at_s: float) -> None:
         """Let the interval under way begin when the clients did: what the logins and the program's
-        own start took is no time in which commits could have come."""
+        own start took is not time in which commits could come."""
         self.start_s = max(self.start_s, at_s)
         self._cpu_s = time.process_time()
         self.lateness_s.clear()

@@ -114,7 +114,7 @@ def settings_words(conditions: Conditions) -> str:
 
 
 def _flavor(conditions: Conditions) -> str | None:
-    """The first word of `mariadb 11.8.9`; None where nobody knows the server."""
+    """The first word of `mariadb 11.8.9`; None if the server is unknown."""
     return conditions.server.partition(" ")[0] if conditions.server else None
 
 

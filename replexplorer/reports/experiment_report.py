@@ -1,4 +1,4 @@
-"""The report of a run of any experiment; of the matrix what each cell lost, beside theory and the meter."""
+"""The report of a run of any experiment; of the matrix what each cell lost, next to theory and the meter."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _time_rows(result: DrillResult) -> Iterator[tuple[str, str]]:
             f" promoted {number(rto.promote_ms, 0)} ms, first write {number(rto.first_write_ms, 0)} ms",
         )
     if result.recovery_ms is not None:
-        yield "recovery", f"{result.recovery_ms:,.0f} ms from mending to the first OK"
+        yield "recovery", f"{result.recovery_ms:,.0f} ms from repair to the first OK"
     for name, tps in result.tps.items():
         when = f"{name} the fault"
         if name == "during" and change is not None and result.ledger is not None:

@@ -97,7 +97,7 @@ def session_report(
         f"p99 {figure(told.p99)}, max {figure(told.max)} ms.",
     ]
     if (unprotected := last.protection.unprotected) is not None:
-        facts.append(f"Commits that went unprotected while semi-sync was asked for: {unprotected:,}.")
+        facts.append(f"Commits that went unprotected while semi-sync was requested: {unprotected:,}.")
     marks = [(event.at_s - origin_s, event.mark) for event in events if event.mark is not None]
     points = [point._replace(at_s=point.at_s - origin_s) for point in digest.points]
     blocks = [*charts(points, marks, windows), *_tables(last, origin_s, events)]

@@ -90,7 +90,7 @@ class ReportNotes:
 
 
 def again(commands: Sequence[str]) -> ReportNotes:
-    """What to type to get the same again: not in the text for whoever has just typed it."""
+    """What to type to get the same again: not in the text, whose reader has just typed it."""
     return ReportNotes(commands, "Again", "commands", in_text=False)
 
 
@@ -294,7 +294,7 @@ def _reader() -> MarkdownIt:
 
 @cache
 def template(name: str) -> Template:
-    """One of the files beside this; what is filled in is text and never markup."""
+    """One of the files next to this; what is filled in is text and never markup."""
     from jinja2 import Environment
 
     made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)

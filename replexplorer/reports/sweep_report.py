@@ -78,7 +78,7 @@ def under(swept: Swept, conditions: Conditions) -> None:
 
 
 def sweep_facts(swept: Swept) -> Iterator[tuple[str, str]]:
-    """What was swept beside the knobs."""
+    """What was swept besides the knobs."""
     if swept.workload is not None:
         yield "workload", swept.workload
     for name, knobs in swept.scenes.items():

@@ -72,8 +72,8 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("chart.zoom_in", "plus,equals_sign", "Show less time", runs="zoom(-1)"),
     Action("chart.zoom_out", "minus", "Show more time", runs="zoom(1)"),
     Action("chart.yscale", "y", "Switch the TPS axis: linear, log"),
-    Action("chart.exposure", "e", "Show what a failure now would lose as a chart, in place of another"),
-    Action("present.toggle", "z", "Present: a big number, captions, keys and time for a room; or end it"),
+    Action("chart.exposure", "e", "Chart commits at risk"),
+    Action("present.toggle", "z", "Presenter mode on or off"),
     Action("view.next", "v", "Switch the chart on a small screen"),
     Action("stack.reset", "R", "Reset all knobs to their defaults (one undo)"),
     Action("stack.repair", "f", "Repair: start dead nodes and stopped replication threads again"),
@@ -83,10 +83,10 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("log.open", "L", "Open the event log"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
     Action("lab.open", "o", "Open the labs: run a published experiment, see what it found"),
-    Action("lab.pause", "P", "Hold the lab before its next phase, or let it go on"),
+    Action("lab.pause", "P", "Pause the lab before its next phase, or continue"),
     Action("lab.abort", "A", "Abort the lab and restore its knobs"),
     Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
-    Action("step.prev", "b", "Presenting: the lesson's caption before; in a replay: the mark before", False),
+    Action("step.prev", "b", "Previous caption (presenting) or mark (replay)", False),
     Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", False, "speed(True)"),
     Action("replay.slower", "less_than_sign", "Play slower (in a replay)", False, "speed(False)"),
 )  # fmt: skip
@@ -211,7 +211,7 @@ VIEW: Final = DashboardMode("v", CHANGING | _STEPS, "view only: the driver turns
 WATCHED: Final = DashboardMode(
     "v",
     CHANGING | _STEPS,
-    "these servers are only watched: --allow-changes lets settings be turned",
+    "these servers are only watched: add --allow-changes to change settings",
     _QUITS,
 )
 """Servers that somebody else runs."""
@@ -226,9 +226,9 @@ REPLAY: Final = DashboardMode(
     {
         **_QUITS,
         "knob.less": f"Go back {SEEK_S:g} s",
-        "knob.more": f"Go on {SEEK_S:g} s",
+        "knob.more": f"Go forward {SEEK_S:g} s",
         "knob.coarse_less": f"Go back {FAR_S:g} s",
-        "knob.coarse_more": f"Go on {FAR_S:g} s",
+        "knob.coarse_more": f"Go forward {FAR_S:g} s",
         "knob.apply": "Show all knobs, or the usual ones",
         "knob.revert": "Drop the filter or the drawer",
         "chart.freeze": "Pause or play",

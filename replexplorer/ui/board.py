@@ -36,7 +36,7 @@ class Section(NamedTuple):
 
     title: str
     names: tuple[KnobName, ...]
-    """The seldom ones last."""
+    """The rare ones last."""
 
 
 def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
@@ -65,7 +65,7 @@ class Board:
     selected: KnobName | None = None
     """The knob under the cursor; None when the filter leaves none."""
     shows_all: bool = False
-    """Also the seldom ones that stand at their defaults."""
+    """Also the rare ones at their defaults."""
     lesson: frozenset[str] | None = None
     """Keys of the only knobs that are shown while somebody presents; None: all."""
     filter: str = ""
@@ -74,7 +74,7 @@ class Board:
     searching: bool = False
     """It is the filter's: the cursor follows the best match."""
     staged: dict[KnobName, Value] = field(default_factory=dict)
-    """What the arrow keys or the digits asked for and nobody has sent yet."""
+    """What the arrow keys or the digits asked for and is not sent yet."""
     staged_at_s: float = 0.0
     """When the last of them was staged."""
     pending: dict[KnobName, Value] = field(default_factory=dict)

@@ -24,7 +24,7 @@ Tone = Literal["information", "warning", "error"]
 """How prominently an end is reported."""
 _TONES: Final[dict[str, Tone]] = {"holds": "information", "deviates": "warning", "aborted": "error"}
 SUGGESTION: Final = "rtt=0,2,10,85 clients=1,8,32"
-"""What stands in the sweep's field at first."""
+"""What the sweep's field has at first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class ExperimentControl:
     results: dict[str, ExperimentResult] = field(default_factory=dict)
     """What each found when it ran last, by kind and name."""
     unseen: ExperimentResult | None = None
-    """Nobody has looked at it."""
+    """It was not looked at."""
     end: tuple[str, Tone] | None = None
     """How the last one ended; whoever reports it sets it to None."""
     last: RunningExperiment | None = None
@@ -81,7 +81,7 @@ class ExperimentControl:
         )
 
     def start(self, experiment: NamedExperiment, *, quick: bool = False) -> asyncio.Task[None]:
-        """Run it beside the dashboard."""
+        """Run it behind the dashboard."""
         if isinstance(experiment, Sweep):
             self.experiments[:] = [each for each in self.experiments if each.kind != "sweep"] + [experiment]
         self.unseen = None

@@ -1,7 +1,7 @@
 """Everything that the screens draw from, folded from ticks in order; no tick's events are lost.
 
 Law: a fault has one window, which begins where it was first drawn; its mark, which comes when all is done,
-stands there as well. A cut link of a fault that cuts links is in it; a `partition` is the link's.
+is there as well. A cut link of a fault that cuts links is in it; a `partition` is the link's.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Picture:
 
     @property
     def tick_of_knobs(self) -> Tick | None:
-        """The tick beside the knobs: the held one, until a knob is turned behind the held picture."""
+        """The tick next to the knobs: the held one, until a knob is turned behind the held picture."""
         held = self.shown.tick
         return held if held and self.tick and held.knobs == self.tick.knobs else self.tick
 

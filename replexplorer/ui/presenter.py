@@ -21,12 +21,12 @@ KEY_SHOWN_S: Final = 4.0
 
 @dataclass(slots=True)
 class Presenter:
-    """What the room is shown beside the picture; it watches also while nobody presents."""
+    """What the room sees next to the picture; it watches even while no one presents."""
 
     labs: ExperimentControl
     """Whose lab is the lesson."""
     began_s: float | None = None
-    """When presenting began, on the dashboard's clock; None while nobody presents."""
+    """When presenting began, on the dashboard's clock; None while no one presents."""
     caption: str = ""
     """What happened last."""
     reads: int | None = None

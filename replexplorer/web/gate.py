@@ -115,7 +115,7 @@ class Gate:
         try:
             given = (await request.post()).get("password", "")
         except (ValueError, LookupError, BadHttpMessage):  # no form, or in no encoding
-            raise web.HTTPBadRequest(text="that is no form\n") from None
+            raise web.HTTPBadRequest(text="that is not a form\n") from None
         async with self._guesses[request.remote or ""]:  # who guesses waits
             is_right = hmac.compare_digest(_digest(str(given)), self._password)
             if not is_right:

@@ -1,4 +1,4 @@
-"""The server: pages, and a process of the dashboard for each tab; the first drives, those beside it watch.
+"""The server: pages, and a process of the dashboard for each tab; the first drives, others watch.
 
 Law: a process lives as long as its tab's line. A tab that is loaded again has its old process ended first,
 and plays the same part again.
@@ -40,7 +40,7 @@ _PRELUDE: Final = b"__GANGLION__\n"
 
 
 def size_of(width: object, height: object) -> tuple[int, int]:
-    """A terminal's size as a page says it, within reason; raises ValueError for what is no number."""
+    """A terminal's size as a page says it, within reason; raises ValueError if it is not a number."""
     columns, lines = int(str(width)), int(str(height))
     return min(max(1, columns), _MOST_COLUMNS), min(max(1, lines), _MOST_LINES)
 
@@ -142,7 +142,7 @@ class DashboardServer(Server):
         self._tabs: dict[str, Tab] = {}
         self._driver: Tab | None = None
         self._seating = asyncio.Lock()
-        """Held while a process begins or ends: whoever drives next finds the load's lease free."""
+        """Held while a process begins or ends: the next driver finds the load's lease free."""
         self.has_driven = False
         """Some tab drove the stack."""
 

@@ -174,7 +174,7 @@ async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar, agent:
     with pytest.raises(StackUnavailable, match="another version"):
         await agent.link("db2")
     sidecar.version = wire.PROTOCOL_VERSION
-    sidecar.refuse_bridges = StackUnavailable("the sidecar of db1 is down", "replexplorer up")
+    sidecar.refuse_bridges = StackUnavailable("the sidecar of db1 is down", "run `replexplorer up`")
     with pytest.raises(StackUnavailable, match="is down"):
         await agent.link("db2")
     assert all(bridge.closed for bridge in sidecar.bridges)

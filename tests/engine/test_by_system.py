@@ -117,7 +117,7 @@ async def test_a_stack_that_is_there_is_not_what_it_runs_on() -> None:
         with pytest.raises(UsageError, match="three runs on stacks of its own") as refused:
             await LabRun(LAB, True).run(stack)
         assert stack.world.changes == []
-    assert refused.value.hint == "`replexplorer lab run three` in a shell"
+    assert refused.value.hint == "run `replexplorer lab run three` in a shell"
 
 
 @pytest.mark.parametrize("counts", [True, False])

@@ -152,7 +152,7 @@ async def test_a_refusal_is_counted_by_number_and_named_with_its_place(one: Scen
     one.wire.refuse(Refusal(1290, "super-read-only"))
     assert await one.turn() is RunEnd.REFUSED
     assert one.tally.refused == {1290: 1}
-    assert one.tally.fault == "own.sql:3: 1290 the primary is read-only: super-read-only"
+    assert one.tally.fault == "own.sql:3: 1290 the source is read-only: super-read-only"
     assert [error.number for error in one.refusals] == [1290]
 
 

@@ -398,7 +398,7 @@ class Group(Elects):
         if not self.world.servers["db1"].running:
             self.world.servers["db1"].boot()
         if not self.members["db1"].is_ready:
-            raise StackUnavailable("db1 is no member of the group (ERROR)", "its log")
+            raise StackUnavailable("db1 is not a member of the group (ERROR)", "its log")
         return tuple(replace(each, comeback=None) for each in await super().clear(text))
 
     async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
@@ -429,9 +429,9 @@ async def test_a_member_that_is_not_let_in_gets_a_copy_and_the_drill_goes_on(
         result = await run(stack, replace(SHORT, **change))
         assert (result.verdict, result.unrestored, stack.copies) == (verdict, (), 1)
         assert tuple(result.repaired) == (
-            "db1 is no member of the group (ERROR): a copy of the group's data brought it back",
+            "db1 is not a member of the group (ERROR): a copy of the group's data brought it back",
         )
-        assert "db1 is no member of the group (ERROR)" in markdown(experiment_report(result))
+        assert "db1 is not a member of the group (ERROR)" in markdown(experiment_report(result))
 
 
 async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None:
@@ -443,7 +443,7 @@ async def test_a_group_of_which_no_other_takes_part_is_not_copied_from() -> None
 
     async with stack_of(GROUP, Alone, replicas=2, returns=False, members=MEMBERS) as stack:
         result = await run(stack, SHORT)
-    assert result.aborted == "db1 is no member of the group (ERROR): its log"
+    assert result.aborted == "db1 is not a member of the group (ERROR): its log"
     assert (stack.copies, result.repaired) == (0, [])
 
 
@@ -542,7 +542,7 @@ async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(
 
 async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
     async with stack_of(GALERA, replicas=2) as stack:
-        with pytest.raises(UsageError, match="'after_sync' is in no cell of the matrix of galera"):
+        with pytest.raises(UsageError, match="'after_sync' is not in the matrix of galera"):
             await MatrixRun((), True, only=("after_sync",)).run(stack)
         isolated, heard = MatrixRun((), True, only=("isolated",)), Heard(stack.world)
         isolated.watch = heard

@@ -127,7 +127,7 @@ async def test_a_connection_to_a_server_that_is_away_ends(tmp_path: Path) -> Non
 
 async def test_a_daemon_that_refuses_is_said(tmp_path: Path) -> None:
     async with daemon(tmp_path, TWICE, status="409 Conflict") as started:
-        with pytest.raises(StackUnavailable, match="the sidecar of db1 takes no command"):
+        with pytest.raises(StackUnavailable, match="the sidecar of db1 does not accept commands"):
             await dial(started, "db1")
     with pytest.raises(StackUnavailable, match="no answer from the sidecar of db1"):
         await dial(started, "db1")

@@ -143,7 +143,7 @@ async def test_an_account_is_not_reckoned_without_the_host_that_has_a_part_of_it
     await hosts.commit(run, B, 2, told_s=8.0)
     await hosts.logs.read(run)  # a copy of before is not the account of now
     hosts.away.add(B)
-    with pytest.raises(StackUnavailable, match=f"{B} is away; what clients of the load were told"):
+    with pytest.raises(StackUnavailable, match=f"{B} is away; the client log is kept there"):
         await hosts.logs.read(run)
 
 

@@ -179,7 +179,7 @@ for command in commands():
 
 async def test_a_child_that_writes_nonsense_is_ended() -> None:
     load = a_load("print('hello', flush=True)\nfor command in commands(): pass")
-    with pytest.raises(LoadEnded, match="no report"):
+    with pytest.raises(LoadEnded, match="an invalid report"):
         await start(load)
     assert load.pids == []
 

@@ -105,7 +105,7 @@ async def test_every_node_that_answers_is_compared(
     ("queued", "survivor", "complaint"),
     [
         (["u:6-8"], "db2", "db2 does not apply its relay log: 3 transactions wait there"),
-        ([], "db7", "there is no node 'db7': one of db1, db2"),
+        ([], "db7", "there is no node 'db7': use one of db1, db2"),
     ],
 )
 async def test_what_cannot_be_reckoned_is_said(queued: list[str], survivor: str, complaint: str) -> None:

@@ -232,7 +232,7 @@ async def test_a_fault_that_could_not_be_mended_is_said_to_be_in_force() -> None
         async with restore_guard(stack, "drill", "stuck", check=lambda _: None) as guard:
             await guard.inject("partition=ack@db2")
         assert guard.restored == []
-        assert guard.unrestored == ("fault partition=ack@db2 is in force still: nobody clears partition@db2",)
+        assert guard.unrestored == ("fault partition=ack@db2 is still in force: nobody clears partition@db2",)
 
 
 async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark(

@@ -70,7 +70,7 @@ async def test_an_old_source_that_comes_back_takes_no_writes_and_rejoins(
     world.servers["db1"].boot()
     assert takers(world) == ["db2"]
     assert await roles(session) == ["detached", "primary"]
-    with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows nobody"):
+    with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows no source"):
         await turn(session, "semi_sync=on")
     done = await session.console.rejoin("db1")
     assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db2", 0)
@@ -222,7 +222,7 @@ async def test_under_the_ledger_load_a_failover_counts_what_clients_were_told_of
 @pytest.mark.parametrize(
     ("workload", "why"),
     [
-        ("insert", "the old source is away, and the load keeps no account of its clients: only the workload"),
+        ("insert", "the old source is away, and the load keeps no client log: only the workload"),
         (None, "the old source is away, and no load of this program runs"),
     ],
 )

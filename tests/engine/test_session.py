@@ -411,21 +411,21 @@ async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
 @pytest.mark.parametrize(
     ("said", "words", "remedy"),
     [
-        ((), "the server of db2 ended while it started", "its log: log db2"),
+        ((), "the server of db2 ended while it started", "see its log: log db2"),
         (
             (
                 "0 [ERROR] [MY-000067] [Server] unknown variable 'x=1'.",
                 "0 [ERROR] [MY-010119] [Server] Aborting",
             ),
             "the server of db2 ended while it started: [MY-000067] [Server] unknown variable 'x=1'",
-            "its log: log db2",
+            "see its log: log db2",
         ),
         (
             ("1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.",),
             "the server of db2 ended while it started: [MY-012584] [InnoDB] io_setup() failed with EAGAIN"
             " after 5 attempts: its machine's servers have used up fs.aio-max-nr",
-            "`sysctl fs.aio-max-nr=1048576` there, as root, then `replexplorer up`; or end other stacks;"
-            " its log: log db2",
+            "run `sysctl fs.aio-max-nr=1048576` there, as root, then `replexplorer up`; or end other stacks;"
+            " see its log: log db2",
         ),
     ],
 )

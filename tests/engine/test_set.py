@@ -41,7 +41,7 @@ async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look
 ) -> None:
     world.primary.stuck.add("sync_binlog")
     before = world.state()
-    with pytest.raises(RolledBack, match="sync_binlog stays 1: the server did not take 0") as caught:
+    with pytest.raises(RolledBack, match="sync_binlog stays 1: the server did not accept 0") as caught:
         await turn(session, "wait_point=after_commit", "sync_binlog=0")
     assert caught.value.exit_code == ServerRefused.exit_code
     assert caught.value.complete
@@ -563,6 +563,6 @@ async def test_a_resize_of_the_buffer_pool_is_waited_for_but_not_for_ever(
     world.primary.pool_resize_looks = 10**9
     result = await turn(session, "innodb_buffer_pool_size=32M")
     assert [each for each in result.warnings if "buffer_pool" in each] == [
-        "innodb_buffer_pool_size: the server still works at it after 300 s (withdrawing blocks: 40 %)"
+        "innodb_buffer_pool_size: the server still works on it after 300 s (withdrawing blocks: 40 %)"
     ]
     assert world.primary.variables["innodb_buffer_pool_size"] == str(32 << 20)

@@ -35,7 +35,7 @@ async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(world
         await asyncio.sleep(10)
         assert not world.primary.enabled
         await session.console.give_back(False)
-        await told(session, "left as it came: semi_sync, sync_binlog")
+        await told(session, "not restored: semi_sync, sync_binlog")
         await asyncio.sleep(20)
         assert (await until_tick(session, lambda _: True)).lost == ()
         assert not world.primary.enabled
@@ -504,11 +504,11 @@ async def test_transactions_that_the_primary_lacks_are_told_once_and_a_commit_th
         tick = await until_tick(tui, lambda _: True)
         assert not any("lacks" in event.text for event in tick.events)
         world.servers["db3"].errant = "uuid-9:443-8709"
-        event = await told(tui, "that the primary lacks")
+        event = await told(tui, "that the source lacks")
         assert event.severity is Severity.BAD
-        assert event.text == "db3 has 8,267 transactions that the primary lacks: uuid-9:443-8709"
+        assert event.text == "db3 has 8,267 transactions that the source lacks: uuid-9:443-8709"
         tick = await until_tick(tui, lambda _: True)
         assert [node.errant_gtids for node in tick.nodes] == [None, "", "uuid-9:443-8709"]
         world.servers["db3"].errant = ""
-        event = await told(tui, "that the primary lacks")
+        event = await told(tui, "that the source lacks")
         assert event.severity is Severity.GOOD

@@ -324,7 +324,7 @@ class FakeAgent(Agent):
     async def _call(self, op: str, act: Callable[[], T]) -> T:
         if not self.sidecar.running:
             await asyncio.sleep(BRIDGE_S)
-            raise StackUnavailable(f"no agent on {self.node}", "`replexplorer up` repairs the stack")
+            raise StackUnavailable(f"no agent on {self.node}", "run `replexplorer up` to repair the stack")
         if self not in self.sidecar._bridges:
             await asyncio.sleep(BRIDGE_S + self.sidecar.slow_s)
             self.sidecar._bridges.add(self)

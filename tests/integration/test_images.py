@@ -135,7 +135,7 @@ def test_without_registry_and_mmdebstrap_one_command_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingPiece, match="mmdebstrap is not installed") as raised:
         images.find_base(quiet)
-    assert raised.value.hint == "apt-get install -y mmdebstrap"
+    assert raised.value.hint == "run `apt-get install -y mmdebstrap`"
 
 
 @pytest.mark.parametrize(

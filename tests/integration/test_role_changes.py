@@ -267,9 +267,9 @@ async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(live: Li
                 done = await other.console.failover()
                 assert done.source != source
                 assert done.rpo.commits is None
-                assert "keeps no account of its clients" in str(done.rpo.unknown)
+                assert "keeps no client log" in str(done.rpo.unknown)
                 inbox.take()
-                await until(commits, "the load goes on at the new source", within_s=30)
+                await until(commits, "the load continues at the new source", within_s=30)
                 assert session.load.target is not None
                 assert session.fleet.source_name == done.source
                 assert session.load.fault is None

@@ -126,7 +126,7 @@ def test_a_log_that_cannot_be_written_is_said_so_and_a_long_one_begins_anew(tmp_
     log.write_bytes(b"x" * 1_000_001)
     assert log_crash(ValueError("x"), log)
     assert log_crash(ValueError("y"), log)
-    assert log.read_text().count("ended on a defect") == 2
+    assert log.read_text().count("crashed (internal error)") == 2
 
 
 def test_the_log_shows_what_a_terminal_obeys_and_follows_no_link(tmp_path: Path) -> None:

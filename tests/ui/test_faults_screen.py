@@ -145,7 +145,10 @@ async def test_the_dashboard_is_alive_while_a_fault_is_carried_out_and_can_clear
             ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here")),
             "the lab tour (cli, pid 1 on here) turns the knobs: wait for its end (in a shell, `--force`",
         ),
-        (StackUnavailable("db1 has no server", "`replexplorer up` makes it again"), "db1 has no server"),
+        (
+            StackUnavailable("db1 has no server", "run `replexplorer up` to make it again"),
+            "db1 has no server",
+        ),
     ],
 )
 async def test_a_refusal_is_the_consoles_own_line(error: Exception, told: str) -> None:

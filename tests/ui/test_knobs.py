@@ -355,7 +355,7 @@ async def test_copying_gives_the_statement_and_its_undo() -> None:
         app.dashboard.select_knob(SYNC)
         await app.press("left", "Y")
         assert app.app.clipboard == (
-            "-- sync_binlog = 0, runs on the primary\n"
+            "-- sync_binlog = 0, runs on the source\n"
             "SET GLOBAL sync_binlog = 0;\n"
             "-- undo: SET GLOBAL sync_binlog = 1;"
         )
@@ -427,7 +427,7 @@ def test_a_link_between_two_replicas_says_both(board: Board) -> None:
         "rtt db2:db3",
         "partition 2:3",
         "replica 2:3",
-        "primary 2:3",
+        "to source 2:3",
     ]
     board.shows_all = True
     assert pair.keys() <= {*board.names}

@@ -186,7 +186,7 @@ async def test_a_full_run_is_held_before_the_next_phase_and_its_abort_keeps_what
         assert all(app.dashboard.check_action(name, ()) for name in hands)
         assert app.facade.called("lab") == [("wan-insert", False)]
         await app.press("P")
-        await app.until(lambda: "will wait" in strip(app) and "P go on" in strip(app))
+        await app.until(lambda: "will wait" in strip(app) and "P resume" in strip(app))
         app.facade.turn()
         await app.until(lambda: "waits for n" in strip(app))
         await app.press("P")

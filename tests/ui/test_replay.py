@@ -122,7 +122,12 @@ async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
         await player.press("question_mark")
         await player.until(lambda: player.app.screen.name == "help" and bool(player.whole))
         told = "\n".join(player.whole)
-        for words in ("a recording: nothing can be turned", "Pause or play", "Go back 5 s", "Go on 30 s"):
+        for words in (
+            "a recording: nothing can be turned",
+            "Pause or play",
+            "Go back 5 s",
+            "Go forward 30 s",
+        ):
             assert words in told
         for words in ("Undo the last change", "Stage one step", "Freeze", "types a value", "←→ stages"):
             assert words not in told

@@ -99,7 +99,7 @@ async def test_who_drives_shows_the_selected_knob_to_who_watches() -> None:
 # The dashboard over somebody else's servers: what their counters say, and what can be turned there
 
 
-LOOKS_ONLY = "these servers are only watched: --allow-changes lets settings be turned"
+LOOKS_ONLY = "these servers are only watched: add --allow-changes to change settings"
 TURNS_ONLY = "on servers that `up` did not make only settings can be turned"
 
 

@@ -65,9 +65,11 @@ async def test_a_failed_start_tells_the_remedy_and_can_be_tried_again() -> None:
 
 async def test_a_remedy_on_the_screen_names_the_stack_that_it_is_about() -> None:
     async with bench(stack="demo") as app:
-        app.facade.failures["undo"] = MissingPiece("replica is down", "`replexplorer up` brings it back")
+        app.facade.failures["undo"] = MissingPiece(
+            "replica is down", "run `replexplorer up` to bring it back"
+        )
         await app.press("u")
-        told = "replica is down: `replexplorer up --stack demo` brings it back"
+        told = "replica is down: run `replexplorer up --stack demo` to bring it back"
         await app.told(told)
 
 
@@ -98,7 +100,7 @@ async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
     async with bench(cut) as app:
         await app.press("q")
         assert app.text("#footer").strip() == (
-            "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key stays"
+            "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key cancels"
         )
 
 

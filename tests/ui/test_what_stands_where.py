@@ -263,7 +263,7 @@ STREAMS = {
     "after a failover the old source is down": pointed(
         db1={"role": Role.DOWN, "reachable": False}, db3={"follows": "db2"}
     ),
-    "it is back, and follows nobody until it rejoins": pointed(db3={"follows": "db2"}),
+    "it is back, and follows no source until it rejoins": pointed(db3={"follows": "db2"}),
     "a replica follows the old source still": pointed(db3={"follows": "db1", "io_thread": "connecting"}),
     "a chain": altered(THREE, db2={"follows": "db3"}, db3={"follows": "db1"}),
     "lag": lagging(ReplicaTruth("db3", 4300.0, 985, 1.0), ReplicaTruth("db2", 3100.0, 59_850, 1.0)),

@@ -107,7 +107,7 @@ def test_the_cheapest_gives_up_least_and_says_what() -> None:
         "semi_sync_replicas": 1,
     }
     assert first.gives_up == (
-        "with no replica answering, commits wait 10 s, then go on unprotected",
+        "with no replica answering, commits wait 10 s, then continue unprotected",
         "a commit waits 10.0 ms for the link",
     )
     two = advised("rpo = 0", "rtt@db2=10", "rtt@db3=10", replicas=("db2", "db3")).found

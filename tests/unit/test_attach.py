@@ -142,7 +142,7 @@ def test_a_value_is_written_as_it_was_read() -> None:
     for variable, value in (("a b", "1"), ("a", "x'; DROP TABLE t"), ("a", "\\")):
         with pytest.raises(ValueError, match="cannot be written"):
             set_back(variable, value)
-    with pytest.raises(ValueError, match="is no variable"):
+    with pytest.raises(ValueError, match="is not a variable"):
         value_of("1; DROP")
     for one, other, same in (("ON", "1", True), ("off", "0", True), ("1.0", "1", True), ("ON", "0", False)):
         assert same_setting(one, other) is same

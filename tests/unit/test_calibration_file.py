@@ -73,7 +73,7 @@ def broken(**changed: Any) -> str:
 def test_a_broken_file_is_one_line_and_the_shipped_one_is_used(tmp_path: Path, text: str, word: str) -> None:
     file = tmp_path / "calibration.json"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="is no calibration of version 3") as raised:
+    with pytest.raises(UsageError, match="is not a calibration of version 3") as raised:
         read_calibration(file)
     assert word in str(raised.value)
     read = load_calibration(file)

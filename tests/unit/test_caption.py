@@ -107,7 +107,7 @@ def test_every_fault_has_words_of_its_own(kind: FaultKind) -> None:
         assert said == begun_words(begun.row, begun.value, begun.node, "db1")
         assert not said.startswith("fault ")
         assert "db1" in said
-        assert caption(replace(tick(ON), faults=(begun,)), tick(ON)) == f"mended: the fault {begun} is over"
+        assert caption(replace(tick(ON), faults=(begun,)), tick(ON)) == f"fault cleared: {begun}"
 
 
 @given(st.data())

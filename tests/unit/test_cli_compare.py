@@ -43,8 +43,8 @@ def test_a_recording_against_itself_shows_no_difference(
             "stack mine: tui drives the load of this stack: end what drives it, then compare again",
         ),
         (
-            ServerUnreachable("the primary is down", "`replexplorer up` brings it back"),
-            "stack mine: the primary is down: `replexplorer up` brings it back",
+            ServerUnreachable("the source is down", "run `replexplorer up` to bring it back"),
+            "stack mine: the source is down: run `replexplorer up` to bring it back",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     [
         UsageError("no", "do this"),
         MissingPiece("no Docker", "start it"),
-        StackUnavailable("no stack", "replexplorer up"),
+        StackUnavailable("no stack", "run `replexplorer up`"),
         ServerUnreachable("gone"),
         ServerRefused(1290, "read only", "look"),
         RuntimeError("a\nb"),
@@ -209,7 +209,7 @@ HINTS = """\
 replexplorer down, then up
 `replexplorer down --stack demo` first
 `replexplorer down --all`
-`replexplorer doctor` says more
+run `replexplorer doctor` for details
 `replexplorer preset list` shows them"""
 
 
@@ -227,8 +227,10 @@ def test_an_error_of_a_verb_addresses_its_stack_for_people_and_for_scripts() -> 
     out, err = io.StringIO(), io.StringIO()
     console = Output(json=True, out=out, err=err)
     console.stack = "demo"
-    console.fail(StackUnavailable("replica is down", "`replexplorer up` brings it back"))
+    console.fail(StackUnavailable("replica is down", "run `replexplorer up` to bring it back"))
     assert err.getvalue() == (
-        "replexplorer: replica is down: `replexplorer up --stack demo` brings it back\n"
+        "replexplorer: replica is down: run `replexplorer up --stack demo` to bring it back\n"
     )
-    assert json.loads(out.getvalue())["error"]["hint"] == "`replexplorer up --stack demo` brings it back"
+    assert (
+        json.loads(out.getvalue())["error"]["hint"] == "run `replexplorer up --stack demo` to bring it back"
+    )

@@ -87,7 +87,7 @@ def test_of_mariadb_the_sets_say_what_the_binlog_lost_and_nothing_of_the_rows(an
     lost = 8 if answered else 5
     assert found.losses == (
         f"the binlog of db1 lost {lost} transactions, 3 of them only on db2{told}",
-        "how many of their rows db1 lost is not known: MariaDB keeps no GTID beside its rows",
+        "how many of their rows db1 lost is not known: MariaDB keeps no GTID with its rows",
     )
     assert (found.rows, found.after) == (None, DIVERGED)
 

@@ -288,7 +288,7 @@ def test_what_the_work_itself_refuses_is_no_host_that_is_away() -> None:
     daemons = Daemons("far", PLACED, opened(set()))
 
     def refuse(host: str, client: Client) -> None:
-        raise StackUnavailable("no such stack", "replexplorer up")
+        raise StackUnavailable("no such stack", "run `replexplorer up`")
 
     with pytest.raises(StackUnavailable, match="no such stack"):
         daemons.each(refuse)
@@ -322,7 +322,7 @@ def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(no
     daemons = Daemons("far", PLACED, opened({A, B}))
     with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
         daemons.on(node, lambda client: client)
-    assert ("it keeps what is requested, so nothing can be changed until then" in str(raised.value)) is keeps
+    assert ("it stores the requested values, so nothing can be changed" in str(raised.value)) is keeps
     assert "\n" not in str(raised.value)
 
 

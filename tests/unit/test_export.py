@@ -102,7 +102,7 @@ def test_the_report_tells_the_whole_from_merged_histograms(snapshot: object) -> 
 def test_the_report_says_how_many_commits_went_unprotected() -> None:
     told = session()
     counted = replace(told[-1], protection=replace(told[-1].protection, unprotected=18_678))
-    line = "Commits that went unprotected while semi-sync was asked for: 18,678."
+    line = "Commits that went unprotected while semi-sync was requested: 18,678."
     assert line in markdown_of(ABOUT, [*told[:-1], counted])
     assert "unprotected" not in markdown_of(ABOUT, told), "in an old file nobody counted"
     assert list(csv_rows([counted]))[1][CSV_COLUMNS.index("unprotected")] == 18_678

@@ -102,7 +102,7 @@ def test_what_is_no_plain_table_is_refused(session: Path, statements: tuple[str,
 
 def test_a_file_that_is_too_large_or_a_pipe_beside_it_is_refused(session: Path) -> None:
     os.mkfifo(f"{session}-wal")
-    assert "own.rxs-wal is no file" in exported(session)
+    assert "own.rxs-wal is not a file" in exported(session)
     os.unlink(f"{session}-wal")
     os.truncate(session, MOST_BYTES + 1)
     assert "own.rxs is larger than 1024 MB" in exported(session)

@@ -230,7 +230,7 @@ def test_a_wrong_assignment_says_what_is_wrong(snapshot: object) -> None:
 
 def test_a_stack_without_replicas_has_no_links() -> None:
     for text in ("rtt", "rtt@primary"):
-        with pytest.raises(UsageError, match="this stack has none"):
+        with pytest.raises(UsageError, match="add a replica to the stack"):
             addressed(text, new_roster(0))
 
 

@@ -139,8 +139,8 @@ async def test_without_tls_no_password_goes_by_a_key_that_whoever_answers_has_se
 
 async def test_a_greeting_in_another_protocol_and_figures_that_are_text_are_one_line() -> None:
     async with rogue(b"x", b"none.at.all") as (port, _):
-        with pytest.raises(ServerUnreachable, match="does not greet as MySQL does"):
+        with pytest.raises(ServerUnreachable, match="is not a MySQL server"):
             await log_in("127.0.0.1", port, "u", "p")
-    with pytest.raises(ServerUnreachable, match="db answers as no MySQL server does") as caught:
+    with pytest.raises(ServerUnreachable, match="db does not answer like a MySQL server") as caught:
         WHO.answer([{"server_id": f"one{'x' * 5000}", "hostname": "h"}], "db")
     assert len(str(caught.value)) < 250

@@ -97,7 +97,7 @@ def test_a_group_meets_each_failure() -> None:
         assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 150
         isolated = MatrixCell(Mode(system), 1, 1, FailureKind.ISOLATED)
         assert chosen_cells(whole, ["isolated", "1/1"]) == [isolated]
-        no_cell = f"'after_sync' is in no cell of the matrix of {system}"
+        no_cell = f"'after_sync' is not in the matrix of {system}"
         assert no_cell in refused(chosen_cells, whole, ["after_sync"])
 
 
@@ -182,7 +182,7 @@ def test_a_report_says_what_was_lost_beside_theory_and_meter(snapshot: object) -
 
 def test_of_a_group_a_report_says_what_a_member_needed_and_nothing_of_the_meter() -> None:
     """The meter reckons with one server."""
-    why = "db1 is no member of the group (ERROR): a copy of the group's data brought it back"
+    why = "db1 is not a member of the group (ERROR): a copy of the group's data brought it back"
     cell = found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0, METER)
     result = matrix_of(replace(cell, repaired=(why,)))
     assert (result.system, cell.meter, result.verdict) == ("group", None, "holds")

@@ -158,7 +158,7 @@ def test_each_script_of_a_lab_that_ships_is_there() -> None:
 
 def test_a_lab_of_ones_own_has_no_script(file: Path) -> None:
     file.write_text(MINE.replace("seconds = 20", 'script = "archive"', 1))
-    assert "phase 1.script: 'archive' is no script" in refused(LABS.named, str(file))
+    assert "phase 1.script: 'archive' is not a script" in refused(LABS.named, str(file))
 
 
 # -- stacks that an experiment makes for itself

@@ -239,7 +239,7 @@ async def test_passwords_are_those_of_this_network_only() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--on", "db1"], 2, "--on db1: NODE=HOST"),
+        (["--on", "db1"], 2, "--on db1: write NODE=HOST"),
         (["--on", f"db1={A}", "--replicas", "1"], 2, "db2 has no host: --on db2=HOST as well"),
         (["--on", "db1=nowhere", "--on", f"db2={C}"], 2, "no Docker context 'nowhere'"),
         (["--on", "db1=ssh://far", "--on", f"db2={C}"], 3, "ssh -nNT -L"),

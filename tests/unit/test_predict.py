@@ -79,7 +79,7 @@ def test_where_nobody_acknowledges_no_tps_is_predicted(capsys: pytest.CaptureFix
     for words, limit in (
         (["semi_sync_replicas=2"], "the source waits for 2 and there are 1"),
         (["partition=both"], "the source waits for 1 and 0 of 1 can"),
-        (["partition=ack", "semi_sync_timeout=2s"], "after semi_sync_timeout (2 s) it goes on"),
+        (["partition=ack", "semi_sync_timeout=2s"], "after semi_sync_timeout (2 s) it continues"),
     ):
         document = answer(capsys, "rtt=85ms", "semi_sync=on", *words)
         assert (document["tps"], document["latency_ms"], document["terms"]) == (None, None, [])

@@ -53,9 +53,9 @@ def test_the_one_that_has_all_of_the_source_s_is_promoted() -> None:
 LACKING: dict[str, tuple[list[Candidate], str | None]] = {
     "each has some": (nodes(f"{S}:1-9", f"{S}:1-7:20, {Y}:1"), None),
     "each of three has": ([*nodes(f"{S}:1-9", f"{S}:1-7:20"), Candidate("db4", f"{S}:30")], None),
-    "detached, it has more": (nodes(f"{S}:1-9", f"{S}:1-12", trouble3="follows nobody"), None),
+    "detached, it has more": (nodes(f"{S}:1-9", f"{S}:1-12", trouble3="follows no source"), None),
     "the wanted one lacks some": (nodes(f"{S}:1-9", f"{S}:1-12"), "db2"),
-    "one has nothing": (nodes("", f"{S}:1-3", trouble3="follows nobody"), None),
+    "one has nothing": (nodes("", f"{S}:1-3", trouble3="follows no source"), None),
     "a hole hands nothing on": (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), None),
     "a hole is wanted": (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), "db3"),
 }

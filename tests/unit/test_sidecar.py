@@ -230,13 +230,13 @@ def test_what_is_not_named_of_a_shape_is_plain() -> None:
 
 
 MALFORMED: list[tuple[dict[str, object], str]] = [
-    (SET_LINK | {"shape": {"delay_ms": "1"}}, "'1' is no float"),
-    (SET_LINK | {"shape": {"cut": 1}}, "1 is no bool"),
-    (SET_LINK | {"shape": [1]}, r"\[1\] is no Shape"),
+    (SET_LINK | {"shape": {"delay_ms": "1"}}, "'1' is not of type float"),
+    (SET_LINK | {"shape": {"cut": 1}}, "1 is not of type bool"),
+    (SET_LINK | {"shape": [1]}, r"\[1\] is not of type Shape"),
     ({"op": "set_link", "peer": "db2", "address": "172.18.0.3"}, "'shape'"),
     ({"op": "set_disk", "redo_delay_ms": "none"}, "'none' is no"),
-    ({"op": "link", "peer": None}, "None is no str"),
-    ({"op": "write_document", "expect_version": 1, "content": []}, r"\[\] is no Mapping"),
+    ({"op": "link", "peer": None}, "None is not of type str"),
+    ({"op": "write_document", "expect_version": 1, "content": []}, r"\[\] is not of type Mapping"),
     ({"op": "take", "place": "throne", "wish": {"holder": "tui", "pid": 1, "host": "a"}}, "'throne' is no"),
 ]
 

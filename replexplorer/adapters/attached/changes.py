@@ -122,7 +122,7 @@ class ChangeJournal:
         self._entries = entries
 
     async def note(self, entry: Mapping[str, Any]) -> None:
-        """As `append`, beside the event loop."""
+        """As `append`, off the event loop."""
         await asyncio.to_thread(self.append, entry)
 
     def remove(self) -> None:
@@ -177,11 +177,11 @@ class GuardedSql:
         if setting is None or args:
             shown = " ".join(statement.split()[:_WORDS_SHOWN])
             raise MissingPiece(
-                f"{shown} is not sent to {self.node}", "attach reads, and sets variables; nothing else"
+                f"{shown} is not sent to {self.node}", "use attach only to read and to set variables"
             )
         journal = self._journal
         if journal is None:
-            raise MissingPiece(f"{setting.variable} of {self.node} is only read", "--allow-changes allows it")
+            raise MissingPiece(f"{setting.variable} of {self.node} is only read", "add --allow-changes")
         async with self._one:
             before = await ask(self._sql, value_of(setting.variable), deadline_s=deadline_s)
             try:
@@ -195,7 +195,7 @@ class GuardedSql:
                 await self._note(journal, setting.variable, deadline_s)
 
     async def _note(self, journal: ChangeJournal, variable: str, deadline_s: float) -> None:
-        """Note what the server has now; where nobody sees it the change counts as made."""
+        """Note what the server has now; if unread, the change counts as made."""
         try:
             now = await ask(self._sql, value_of(variable), deadline_s=deadline_s)
         except ReplexplorerError:

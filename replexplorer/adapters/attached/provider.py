@@ -115,8 +115,7 @@ class AttachedProvider:
             try:
                 variables = await ask(source, IDENTITY, deadline_s=_LOGIN_WITHIN_S)
             except ServerUnreachable as error:
-                hint = error.hint or "check the address, the account and its password"
-                raise ServerUnreachable(error.message, hint) from None
+                raise ServerUnreachable(error.message, error.hint or "check the address") from None
             member = member_of(variables)
             if member is not None and Ability.WRITE in self.abilities:
                 raise UsageError(
@@ -213,7 +212,7 @@ class AttachedProvider:
         return ()
 
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
-        """Nobody here started them."""
+        """They were not started here."""
         return None
 
     def server_log(self, node: str) -> str:
@@ -224,14 +223,16 @@ class AttachedProvider:
         """Raises MissingPiece."""
         raise MissingPiece(
             f"the servers of '{self.name}' were not made by this program",
-            "`replexplorer up` makes a stack",
+            "run `replexplorer up` to make a stack",
         )
 
     up = shrink = keep_roles = down = _absent
 
     def server_process(self, node: str) -> ServerProcess:
         """Raises MissingPiece."""
-        raise MissingPiece(f"{node} is started and stopped by its owner", "`replexplorer up` makes a stack")
+        raise MissingPiece(
+            f"{node} is started and stopped by its owner", "run `replexplorer up` to make a stack"
+        )
 
 
 @asynccontextmanager
@@ -249,7 +250,7 @@ class NoSidecar(Agent):
     itself.
 
     Law: what it keeps, shared by all nodes of `kept`, is kept no longer than the process lives, because who
-    ends has undone its changes, and what a killed one left stands in its journal.
+    ends has undone its changes, and what a killed one left is in its journal.
     """
 
     def __init__(self, node: str, kept: dict[str, Document]) -> None:
@@ -269,7 +270,8 @@ class NoSidecar(Agent):
                 return wire.Written(self._kept["requested"])
             case wire.Take(wire.EXPERIMENT):
                 raise MissingPiece(
-                    "nothing is measured on servers that `up` did not make", "`replexplorer up` makes a stack"
+                    "nothing is measured on servers that `up` did not make",
+                    "run `replexplorer up` to make a stack",
                 )
             case wire.Take(wire.LEASE, wish):  # these servers take no load
                 return Held(replace(wish, holder="the servers' own clients"), ours=False)
@@ -278,7 +280,7 @@ class NoSidecar(Agent):
             case wire.AskHolder() | wire.Leave():
                 return Held(None, ours=False)
         raise MissingPiece(
-            f"no sidecar stands beside {self.node}", "links and disks are known in a stack that `up` made"
+            f"no sidecar runs next to {self.node}", "links and disks are known in a stack that `up` made"
         )
 
     async def until_lost(self) -> None:

@@ -71,7 +71,7 @@ class StackSpec:
         return labels if memory is None else {**labels, inventory.MEMORY: str(memory)}
 
     def environment(self, node: str, role: str) -> dict[str, str]:
-        """What a container is told at its start; the first node follows nobody."""
+        """A container's settings at its start; the first node follows no source."""
         if role == "sidecar":
             return {"RX_NODE": node}
         first = node_name(1)
@@ -105,7 +105,7 @@ class Builder:
         return self.daemons.stack
 
     def up(self, options: UpOptions) -> bool:
-        """Make or mend; answers whether the stack was created here. Of a stack on several hosts raises
+        """Make or repair; answers whether the stack was created here. Of a stack on several hosts raises
         StackUnavailable naming a host that is away, or in no swarm."""
         daemons = self.daemons
         if daemons.placement is None:
@@ -161,7 +161,7 @@ class Builder:
         """What to raise where a stack that is there is to be something else."""
         return UsageError(
             f"stack {self.stack} {has}, not {asked}",
-            f"`replexplorer down --stack {self.stack}` first, or another --stack",
+            f"run `replexplorer down --stack {self.stack}` first, or use another --stack",
         )
 
     def _check_system(self, options: UpOptions, found: Inventory) -> tuple[System, str | None]:
@@ -185,7 +185,7 @@ class Builder:
             one = int(system.is_group)  # of a group all nodes are counted
             raise UsageError(
                 f"stack {self.stack} has {has + one} {'nodes' if one else 'replicas'}, not {wanted + one}",
-                f"a live stack only grows: `replexplorer down --stack {self.stack}` first",
+                f"run `replexplorer down --stack {self.stack}` first: a live stack only grows",
             )
         nodes = node_names(wanted)
         placed = self.daemons.placement
@@ -298,7 +298,7 @@ class Builder:
         if found.volumes and kept is None:
             raise StackUnavailable(
                 f"stack {self.stack} found, cannot log in: its passwords are lost",
-                f"replexplorer down --stack {self.stack}",
+                f"run `replexplorer down --stack {self.stack}`",
             )
         accounts = kept.credentials if found.volumes and kept is not None else secrets.generate()
         secrets.write(self.accounts_file, secrets.StoredAccounts(accounts, network))
@@ -376,7 +376,7 @@ class Steps:
     found: Inventory
     spec: StackSpec
     labels: Mapping[str, str]
-    """On what is made here, beside those of its stack."""
+    """On what is made here, besides those of its stack."""
 
     def _name(self, *parts: str | None) -> str:
         return "-".join(("replexplorer", self.spec.stack, *filter(None, parts)))

@@ -157,13 +157,13 @@ _FAILURES: Final = (
         r"timed out|timeout",
         NoDaemon,
         "Docker did not answer in time",
-        "it is very busy, or stuck: look at its log, then try again",
+        "check its log, then try again: it is very busy or stuck",
     ),
     (
         r"invalid reference format",
         UsageError,
-        "no name of an image: {text}",
-        "NAME:TAG in small letters, as mysql:8.4",
+        "invalid image name ({text})",
+        "use lower-case NAME:TAG, for example mysql:8.4",
     ),
     (
         r"non-overlapping ipv4|could not find an available.*pool",

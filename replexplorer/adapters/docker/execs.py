@@ -2,7 +2,7 @@
 
 The SDK makes the exec; its stream is taken over a connection of our own, because the SDK's
 socket blocks and hides what its HTTP reader has already swallowed. Nothing of another host but its daemon has
-to be reached: no port is opened beside the one on its loopback.
+to be reached: no port is opened besides the one on its loopback.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Exec:
                 writer.write(request.encode())
                 head = await reader.readuntil(b"\r\n\r\n")
             if head.split(b" ", 2)[1] not in (b"101", b"200"):
-                raise StackUnavailable(f"{whose} takes no command", "replexplorer up")
+                raise StackUnavailable(f"{whose} does not accept commands", "run `replexplorer up`")
         except BaseException as error:
             if writer is not None:
                 writer.close()
             if isinstance(error, OSError | asyncio.IncompleteReadError | TimeoutError):
-                raise StackUnavailable(f"no answer from {whose}", "replexplorer up") from None
+                raise StackUnavailable(f"no answer from {whose}", "run `replexplorer up`") from None
             raise
         return reader, writer
 
@@ -86,7 +86,7 @@ class DockerBridge:
     """`ports.Bridge` over one exec; its process ends with its stdin."""
 
     pid = 0
-    """It is no process of this machine."""
+    """It is not a process of this machine."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, whose: str) -> None:
         self._reader = reader
@@ -103,7 +103,7 @@ class DockerBridge:
     def send(self, line: str) -> None:
         """Write one line; raises StackUnavailable when the other side has ended."""
         if self._writer.is_closing():
-            raise StackUnavailable(f"{self._whose} is gone", "replexplorer up")
+            raise StackUnavailable(f"{self._whose} is gone", "run `replexplorer up`")
         self._writer.write(line.encode() + b"\n")
 
     async def lines(self) -> AsyncIterator[str]:
@@ -202,7 +202,7 @@ async def clock(started: Exec, host: str) -> ClockDifference:
     finally:
         await bridge.close()
     if not found:
-        raise StackUnavailable(f"no clock answers on {host}", "replexplorer up")
+        raise StackUnavailable(f"no clock answers on {host}", "run `replexplorer up`")
     return min(found, key=lambda each: each.within_ms)
 
 

@@ -64,7 +64,9 @@ def asked(words: Iterable[str]) -> dict[str, str]:
     for word in words:
         node, sign, host = word.partition("=")
         if not sign or not host.strip() or node_number(node) is None:
-            raise UsageError(f"--on {word}", "NODE=HOST, as db1=unix:///run/docker.sock or db2=CONTEXT")
+            raise UsageError(
+                f"--on {word}", "write NODE=HOST, for example db1=unix:///run/docker.sock or db2=CONTEXT"
+            )
         if node in found:
             raise UsageError(f"--on names {node} twice", "a node is on one host")
         found[node] = host.strip()
@@ -93,8 +95,8 @@ def address_of(host: str) -> str:
     address = host if "://" in host else _address_of_context(host)
     if not address.startswith(("unix://", "tcp://")):
         raise MissingPiece(
-            f"no Docker host {host!r}: SSH and TLS are not spoken here",
-            "unix:///PATH, tcp://HOST:PORT, or a context's name; a socket elsewhere is forwarded by"
+            f"no Docker host {host!r}: SSH and TLS are not supported",
+            "use unix:///PATH, tcp://HOST:PORT, or a context's name; a socket elsewhere is forwarded by"
             " `ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST`",
         )
     return address
@@ -110,7 +112,7 @@ def _address_of_context(name: str) -> str:
         raise UsageError(f"the Docker context {name!r} is broken ({error})", "docker context ls") from None
     if context is None:
         raise UsageError(
-            f"no Docker context {name!r}", "`docker context ls` lists them, or give unix:///PATH"
+            f"no Docker context {name!r}", "run `docker context ls` to list them, or give unix:///PATH"
         )
     if getattr(context, "TLSConfig", None) is not None:
         return "tls://"
@@ -190,7 +192,7 @@ class Daemons:
         """The host that a node is on; raises StackUnavailable for a node that is on none."""
         host = HERE if self.placement is None else self.placement.hosts.get(node)
         if host is None:
-            raise StackUnavailable(f"there is no {node} on any host of the stack", "replexplorer up")
+            raise StackUnavailable(f"there is no {node} on any host of the stack", "run `replexplorer up`")
         return host
 
     def at(self, host: str) -> Any:
@@ -254,7 +256,7 @@ class Daemons:
     def _unavailable(self, host: str) -> StackUnavailable:
         why = self.away.get(host, "it does not answer")
         words = host if self.placement is None else self.placement.words(host)
-        keeps = "; it keeps what is requested, so nothing can be changed until then"
+        keeps = "; it stores the requested values, so nothing can be changed until it is back"
         return StackUnavailable(
             f"the host {words} is away: {why}", f"{_AGAIN}{keeps if host == self.names[0] else ''}"
         )
@@ -276,7 +278,7 @@ def manager_of(infos: Mapping[str, Mapping[str, Any]], clients: Callable[[str], 
         if info.get("Swarm", {}).get("LocalNodeState") != "active":
             raise StackUnavailable(
                 f"the host {host} is in no swarm",
-                "`docker swarm init` on one host, and what it prints (`docker swarm join ...`) on the others",
+                "run `docker swarm init` on one host, and its `docker swarm join ...` on the others",
             )
     manager = next((host for host, info in infos.items() if info["Swarm"].get("ControlAvailable")), None)
     if manager is None:
@@ -289,6 +291,6 @@ def manager_of(infos: Mapping[str, Mapping[str, Any]], clients: Callable[[str], 
         if str(info["Swarm"].get("NodeID")) not in members:
             raise StackUnavailable(
                 f"the hosts {manager} and {host} are in two swarms",
-                "`docker swarm leave` and join one of them",
+                "run `docker swarm leave` and join one of them",
             )
     return manager

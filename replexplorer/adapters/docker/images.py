@@ -124,7 +124,7 @@ def reference(recipe: Recipe, compose: Path) -> str:
 
 
 def flavor_of(name: str) -> str | None:
-    """The flavour of an image that is made here, by its name; None for somebody else's."""
+    """The flavor of an image that is made here, by its name; None for somebody else's."""
     made = (*SERVERS.items(), *(("mariadb", recipe) for recipe in OF_SYSTEMS.values()))
     return next((flavor for flavor, recipe in made if name.startswith(f"{recipe.repository}:")), None)
 
@@ -263,7 +263,7 @@ def check_foreign(name: str, compose: Path, report: Reporter, system: str = DEFA
         lines = said.strip().splitlines() or ["it does not start"]
         reason = lines[-1].removeprefix("start-mysqld: ")
         raise MissingPiece(
-            f"cannot use the image {name}: {reason}", "--image needs one with a mysqld or mariadbd"
+            f"cannot use the image {name}: {reason}", "give --image one that has mysqld or mariadbd"
         )
 
 
@@ -335,7 +335,7 @@ def find_base(report: Reporter) -> str:
     if shutil.which("mmdebstrap") is None:
         raise MissingPiece(
             f"no image registry answers ({reason}) and mmdebstrap is not installed",
-            "apt-get install -y mmdebstrap",
+            "run `apt-get install -y mmdebstrap`",
         )
     report(f"no registry answers: {_MAKING}")
     _bootstrap(own, report)
@@ -423,8 +423,8 @@ def failure(what: str, said: list[str], again: str) -> ReplexplorerError:
             "connect to the network, or `docker load` the images from another machine",
         )
     errors = [line.strip() for line in said if re.match(r"\s*(E:|mysqld:|.*\[ERROR\])", line)] or said
-    last = " ".join(errors[-1].split())[:200] if errors else "it said nothing"
-    return MissingPiece(f"{what}: {last}", f"the whole output: {again}")
+    last = " ".join(errors[-1].split())[:200] if errors else "no output"
+    return MissingPiece(f"{what}: {last}", f"see the whole output in {again}")
 
 
 def image_id(daemon: Any, name: str) -> str | None:

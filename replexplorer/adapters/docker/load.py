@@ -1,4 +1,4 @@
-"""The load of a stack on several hosts: it runs on the host of the source, in a container beside it.
+"""The load of a stack on several hosts: it runs on the host of the source, in a container next to it.
 
 The container's image is the sidecar's with this program and its MySQL driver in it. `up` builds it once, as
 it builds the other images, and loads it onto every host: a load fetches nothing. A load process is an exec in
@@ -50,7 +50,7 @@ _PLACE: Final = "/opt/load"
 _DRIVER: Final = ("asyncmy", "cryptography")
 _PLATFORMS: Final = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
 _WANTED: Final = ("core", "formats", "generator", "adapters")
-"""Packages of this program that a load process imports, with the modules beside them."""
+"""Packages of this program that a load process imports, with the modules next to them."""
 _FETCH_WITHIN_S: Final = 180
 _SAID: Final = 160
 """Characters of what a program said that an error line has."""
@@ -61,7 +61,7 @@ _US_PER_S: Final = 1_000_000
 def _sidecar_on(client: Any, stack: str, host: str) -> Mapping[str, Any]:
     found = client.containers(filters={"label": [f"{STACK}={stack}", f"{ROLE}=sidecar"]})
     if not found:
-        raise StackUnavailable(f"no sidecar runs on {host}", "replexplorer up")
+        raise StackUnavailable(f"no sidecar runs on {host}", "run `replexplorer up`")
     sidecar: Mapping[str, Any] = found[0]
     return sidecar
 
@@ -106,7 +106,7 @@ def ensure_image(client: Any, stack: str, host: str, report: Reporter) -> str:
     run_build(
         client,
         "load",
-        f"replexplorer up --stack {stack}",
+        f"run `replexplorer up --stack {stack}`",
         lambda share, words: report(f"building {name}: {words}", share),
         fileobj=io.BytesIO(content),
         custom_context=True,
@@ -120,7 +120,7 @@ def python_of(image: Mapping[str, Any]) -> str:
     """`3.14`, of an image whose label says with which packages it was made."""
     found = re.search(r"python3 (\d+\.\d+)\.", str((image["Config"].get("Labels") or {}).get(BUILT_WITH, "")))
     if found is None:
-        raise MissingPiece("the sidecar's image does not say which Python it has", "`down`, then `up`")
+        raise MissingPiece("the sidecar's image does not say which Python it has", "run `down`, then `up`")
     return found[1]
 
 
@@ -160,7 +160,7 @@ def _container(client: Any, stack: str, host: str) -> tuple[str, int]:
     if made_of is None:
         raise StackUnavailable(
             f"{host} has no {name}, in which this version's load runs",
-            f"`replexplorer up --stack {stack}` builds it",
+            f"run `replexplorer up --stack {stack}` to build it",
         )
     for found in client.containers(all=True, filters=_load_of(stack)):
         if found["ImageID"] == made_of and found["State"] == "running":
@@ -225,7 +225,7 @@ def _noted(host: str, ahead_s: float, run: str) -> tuple[str, int]:
 
 
 class FarClientLogs(FileClientLogs):
-    """Client logs of a stack on several hosts: each is written on the disk beside its load process, so that
+    """Client logs of a stack on several hosts: each is written on the disk of its load process, so that
     an intent costs no way over the wire, and copied to this machine's directory when somebody reads it.
 
     Law: an account is whole or refused. Whose file is on a host that does not answer is known here by its
@@ -248,14 +248,12 @@ class FarClientLogs(FileClientLogs):
             noted = json.loads(read_bytes(note, _NOTE_BYTES))
             host, ahead_us = str(noted["host"]), round(noted["ahead_s"] * _US_PER_S)
         except (OSError, ValueError, KeyError, TypeError):
-            raise UsageError(f"{note} does not say where a client log is", "reckon another run") from None
+            raise UsageError(f"{note} does not say where a client log is", "choose another run") from None
         path = f"{LOGS}/{note.parent.name}/{note.stem}.log"
         try:
             content = await self._stack.at(host, lambda client: _log_in(client, self._stack.name, path))
         except StackUnavailable as error:
-            raise StackUnavailable(
-                f"{error.message}; what clients of the load were told is kept there", error.hint
-            ) from None
+            raise StackUnavailable(f"{error.message}; the client log is kept there", error.hint) from None
         with whole_binary_file(note.with_suffix(".log"), mode=0o600) as copy:
             copy.writelines(at_another_clock(line, ahead_us) for line in content.splitlines(keepends=True))
 

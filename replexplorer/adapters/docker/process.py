@@ -65,9 +65,13 @@ class ServerContainer:
         def run(client: Any) -> T:
             found = self._container(client, "mysqld")
             if found is None:
-                raise StackUnavailable(f"{self._node} has no server", "`replexplorer up` makes it again")
+                raise StackUnavailable(
+                    f"{self._node} has no server", "run `replexplorer up` to make it again"
+                )
             if alive and found.state in _ENDED:
-                raise StackUnavailable(f"the server of {self._node} has ended", "`replexplorer up` starts it")
+                raise StackUnavailable(
+                    f"the server of {self._node} has ended", "run `replexplorer up` to start it"
+                )
             return work(client, found)
 
         return await self._stack.on(self._node, run)
@@ -104,7 +108,7 @@ class ServerContainer:
         """Run powercut.py of the sidecar's image on the server's volumes; answers what it printed."""
         sidecar = self._container(client, "sidecar")
         if sidecar is None:
-            raise StackUnavailable(f"{self._node} has no sidecar", "`replexplorer up` makes it again")
+            raise StackUnavailable(f"{self._node} has no sidecar", "run `replexplorer up` to make it again")
         host = client.create_host_config(network_mode="none", cap_drop=["ALL"], volumes_from=[server.id])
         made = client.create_container(
             sidecar.image_id,
@@ -150,7 +154,7 @@ class ServerContainer:
                 sidecar = self._container(client, "sidecar")
                 if sidecar is None or not sidecar.running:  # it has the server's network
                     raise StackUnavailable(
-                        f"the sidecar of {self._node} is down", "`replexplorer up` starts both"
+                        f"the sidecar of {self._node} is down", "run `replexplorer up` to start both"
                     )
                 client.start(found.id)
 

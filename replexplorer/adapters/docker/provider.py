@@ -4,8 +4,8 @@ A stack is on this machine's daemon, or its nodes are on the hosts of one swarm:
 its network, and each host has the sidecars and servers of its nodes and a tools volume of its own. What all
 apps share - requests, lease, turn - is kept by the sidecars of the first node's host.
 
-Laws: whatever is there is taken as found by label and mended; what a call began and could not finish is taken
-down again. A host that is away never hides the others. The SDK blocks, so every call runs in a thread.
+Laws: whatever is there is taken as found by label and repaired; what a call began and could not finish is
+taken down again. A host that is away never hides the others. The SDK blocks, so every call runs in a thread.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class DockerProvider:
     def placement(self) -> Placement:
         """Where its nodes are; raises StackUnavailable for a stack on this machine."""
         if self._daemons.placement is None:
-            raise StackUnavailable(f"stack {self.name} is on this machine", "replexplorer up")
+            raise StackUnavailable(f"stack {self.name} is on this machine", "run `replexplorer up`")
         return self._daemons.placement
 
     @property
@@ -106,7 +106,9 @@ class DockerProvider:
     async def at(self, host: str, work: Callable[[Any], T]) -> T:
         """Do work with the client of one of its hosts; raises StackUnavailable."""
         if host not in self.placement.names:
-            raise StackUnavailable(f"the host {host} is none of stack {self.name}", "start the load again")
+            raise StackUnavailable(
+                f"the host {host} is not part of stack {self.name}", "start the load again"
+            )
         return await self._call(lambda daemons: daemons.ask(host, work))
 
     async def nodes(self) -> Sequence[NodeAddress]:
@@ -123,7 +125,7 @@ class DockerProvider:
         return await self._call(work)
 
     async def up(self, options: UpOptions, report: Reporter) -> bool:
-        """Make or mend the stack; answers whether this call created it.
+        """Make or repair the stack; answers whether this call created it.
 
         Raises UsageError for another image or fewer replicas than a live stack has, MissingPiece
         for what the machine lacks, StackUnavailable when the passwords are lost. A cancel takes
@@ -137,7 +139,7 @@ class DockerProvider:
                 if placed.hosts.get(node, host) != host:
                     raise UsageError(
                         f"{node} of stack {self.name} is on {placed.hosts[node]}, not on {host}",
-                        f"`replexplorer down --stack {self.name}` first",
+                        f"run `replexplorer down --stack {self.name}` first",
                     )
             self._daemons.placement = replace(placed, hosts={**placed.hosts, **options.hosts})
         cancelled = threading.Event()
@@ -188,7 +190,7 @@ class DockerProvider:
 
             sidecars = inventory.sidecars(client, self.name)
             if not sidecars:
-                raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+                raise StackUnavailable(f"no such stack: {self.name}", "run `replexplorer up`")
             put_roles(client, sidecars[0].id, roles.text)
 
         def work(daemons: Daemons) -> None:
@@ -210,7 +212,7 @@ class DockerProvider:
                     raise StackUnavailable(
                         f"removed {count} containers, networks and volumes of stack {self.name}; still there,"
                         f" because the host is away: {'; '.join(map(self.placement.words, left))}",
-                        f"`replexplorer down --stack {self.name}` again when it is back",
+                        f"run `replexplorer down --stack {self.name}` again when it is back",
                     )
                 if daemons.placement is not None:
                     hosts.forget(self.name)
@@ -248,7 +250,7 @@ class DockerProvider:
                 return await execs.clock(await self._in_sidecar(node, execs.CLOCK_COMMAND), host)
             except StackUnavailable as error:
                 failure = error
-        raise failure or StackUnavailable(f"the host {host} has no node", "replexplorer up")
+        raise failure or StackUnavailable(f"the host {host} has no node", "run `replexplorer up`")
 
     async def credentials(self) -> Credentials:
         """The stack's accounts; raises StackUnavailable when there is no stack, or its passwords are lost."""
@@ -258,14 +260,14 @@ class DockerProvider:
         if kept is None or kept.network != network:
             raise StackUnavailable(
                 f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
-                f"replexplorer down --stack {self.name}",
+                f"run `replexplorer down --stack {self.name}`",
             )
         return kept.credentials
 
     def _network(self, client: Any) -> str:
         found = inventory.take(client, self.name)
         if not found.containers:
-            raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+            raise StackUnavailable(f"no such stack: {self.name}", "run `replexplorer up`")
         return found.identity
 
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
@@ -296,7 +298,7 @@ class DockerProvider:
             for sidecar in inventory.sidecars(client, self.name):
                 if sidecar.node == node and sidecar.running:
                     return execs.Exec.create(client, sidecar.id, command)
-            raise StackUnavailable(f"the sidecar of {node} is down", "replexplorer up")
+            raise StackUnavailable(f"the sidecar of {node} is down", "run `replexplorer up`")
 
         return await self.on(node, create)
 
@@ -309,7 +311,9 @@ class DockerProvider:
         for node in nodes:
             if node.address == address and node.machine is not None:
                 return node.machine
-        raise StackUnavailable(f"no node of stack {self.name} has the address {address}", "replexplorer up")
+        raise StackUnavailable(
+            f"no node of stack {self.name} has the address {address}", "run `replexplorer up`"
+        )
 
     @property
     def load_place(self) -> Callable[[LoadTarget], Awaitable[LoadPlace]] | None:

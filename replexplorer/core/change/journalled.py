@@ -28,7 +28,7 @@ class Outstanding:
     asked: str
     """As it was last to be set."""
     now: str | None = None
-    """What the server made of that; None where nobody saw it."""
+    """What the server made of that; None if it was not seen."""
     held: str | None = None
     """What it was when it was last asked for; None: as it was found."""
 
@@ -40,7 +40,7 @@ class Fate(StrEnum):
     AS_BEFORE = "as before"
     """It was so already."""
     LEFT = "left"
-    """Somebody else has set it since."""
+    """It was set again since by someone else."""
     UNREACHED = "unreached"
     """Its server did not answer, or refused."""
 

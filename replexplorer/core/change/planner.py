@@ -57,7 +57,7 @@ class Observed:
     appliers_off: frozenset[str] = frozenset()
     """Replicas whose applier does not run, so that it is not started behind the operator's back."""
     detached: frozenset[str] = frozenset()
-    """Nodes that run and follow nobody: there is nothing of theirs to register or to acknowledge."""
+    """Nodes that run and follow no source: there is nothing of theirs to register or to acknowledge."""
     load_runs: bool = False
     """Our own load process runs; otherwise load knobs are only stored."""
     asked_of_links: Mapping[str, LinkSettings] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Observed:
     """Commits wait for acknowledgements that come, on servers that may hold them back for a change."""
     takes_rows: bool = True
     """A commit of our own may be made, to see it acknowledged."""
-    mended_by: str = "`replexplorer up` brings it back"
+    mended_by: str = "run `replexplorer up` to bring it back"
     """What is done about a node that is down."""
 
 
@@ -135,7 +135,7 @@ class LinkStep:
 
 @dataclass(frozen=True, slots=True)
 class DiskStep:
-    """Change what stands in front of the disk of a node's server."""
+    """Change the shim in front of a node's disk."""
 
     name: KnobName
     value: Value
@@ -173,7 +173,7 @@ class Kick:
 
     deadline_s: float
     names: tuple[KnobName, ...] = ()
-    """The switch, where it was on already and this ends the mending of its effect."""
+    """The switch, if it was on already and this completes the repair of its effect."""
     mending: tuple[str, ...] = ()
     """The statements that ran for that, as `written` writes them."""
 
@@ -224,8 +224,8 @@ def kick_deadline_s(rtts_ms: Iterable[float]) -> float:
 
 
 def written(steps: Iterable[Step], source: str = SOURCE) -> tuple[str, ...]:
-    """The steps for people: statements as they run, with their node's name when it is no primary; `source`
-    names the primary, where it is known."""
+    """The steps for people: statements as they run, with their node's name when it is not the source;
+    `source` names that, if it is known."""
     lines: list[str] = []
     for step in steps:
         match step:
@@ -483,7 +483,7 @@ class _Planner:
 
     @property
     def _is_on(self) -> bool:
-        """Semi-sync is on already: asked for again, its effect is mended and nothing is switched."""
+        """Semi-sync is on already: asked for again, its effect is repaired and nothing is switched."""
         return self._before(_SEMI_SYNC) == "on"
 
     def _registrations(self) -> list[Planned]:
@@ -517,7 +517,7 @@ class _Planner:
         if len(up) < needed and not self._is_on:
             away = [node for node in replicas if node not in up]
             follow = all(node in detached for node in away)
-            state = "follows nobody" if follow else "is down"
+            state = "follows no source" if follow else "is down"
             mends = (
                 f"`replexplorer role rejoin {away[0]}` brings it back" if follow else self.observed.mended_by
             )

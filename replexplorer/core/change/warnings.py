@@ -61,7 +61,7 @@ def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
         )
     return (
         f"sync_binlog {sync_binlog:g} under semi-sync: events go out before the binlog's fsync,"
-        " so after a power loss the replica can be ahead of the primary"
+        " so after a power cut the replica can be ahead of the source"
     )
 
 

@@ -1,7 +1,7 @@
 """What is asked of a server that somebody else made before it is known - what it is, who replicates from
 it - and which statements change something.
 
-Law: what is not known to be a read is none. A statement that sets a global variable is understood to the
+Law: what is not known to be a read is a change. A statement that sets a global variable is understood to the
 letter or refused, because it has to be undone by its variable alone.
 """
 
@@ -44,12 +44,12 @@ class Setting:
 
     variable: str
     value: str
-    """As it stands there, without quotes."""
+    """As it is written there, without quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A server as it is told from others."""
+    """What identifies a server."""
 
     server_id: int
     hostname: str
@@ -91,9 +91,9 @@ def setting_of(statement: str) -> Setting | None:
 
 
 def value_of(variable: str) -> Question[str]:
-    """A global variable's value, as `same_setting` compares it; raises ValueError for what is no name."""
+    """A global variable's value, as `same_setting` compares it; raises ValueError for what is not a name."""
     if not _VARIABLE.fullmatch(variable):
-        raise ValueError(f"{variable!r} is no variable")
+        raise ValueError(f"{variable!r} is not a variable")
     return Question(f"SELECT @@GLOBAL.{variable} AS value", lambda rows: str(rows[0]["value"]))
 
 
@@ -146,7 +146,7 @@ FOLLOWED: Final[Question[Followed | None]] = Question(
     _read_followed,
     instead=Question("SHOW SLAVE STATUS", _read_followed),
 )
-"""Whom a server follows; None where it follows nobody."""
+"""The source of a server; None if it has none."""
 
 REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
     "SHOW REPLICAS",

@@ -150,7 +150,7 @@ def version_tuple(text: str) -> tuple[int, ...]:
 
 
 def flavor_name(variables: Mapping[str, str]) -> str:
-    """The kind of server, from its version and the comment beside it."""
+    """The kind of server, from its version and its version comment."""
     words = f"{variables.get('version', '')} {variables.get('version_comment', '')}".lower()
     return next((flavor for flavor in ("mariadb", "percona") if flavor in words), "mysql")
 
@@ -173,7 +173,7 @@ class Threads:
     """A replica's replication threads."""
 
     io: str
-    """on, connecting, error (stopped by one) or off (stopped by somebody)."""
+    """on, connecting, error (stopped by one) or off (stopped by hand)."""
     sql: str
     """As `io`, never connecting."""
     lag_s: float | None = None

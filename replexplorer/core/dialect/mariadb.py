@@ -125,7 +125,7 @@ class MariaDb(MySql):
     # -- positions
 
     tracks_gtids: ClassVar = "SET SESSION session_track_system_variables = 'last_gtid'"
-    """The variable is told whenever it changes."""
+    """The variable is reported whenever it changes."""
 
     purged: ClassVar = Question(
         "SHOW BINLOG EVENTS LIMIT 4",
@@ -249,7 +249,7 @@ class MariaDb(MySql):
         return False
 
     def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
-        """A replica's position is no part of its binlogs."""
+        """A replica's position is not part of its binlogs."""
         return (*MySql.empty(self, databases), "SET GLOBAL gtid_slave_pos = ''")
 
 
@@ -372,7 +372,7 @@ def _belongs(found: Mapping[str, str], state: str) -> Belonging:
 
 
 def _read_incoming(text: str) -> tuple[Whereabouts, ...]:
-    """`db1:3306,db2:3306`; a member that was told no address of its own stands there as `AUTO`."""
+    """`db1:3306,db2:3306`; a member without a configured address is `AUTO`."""
     places = (each.strip().rpartition(":") for each in text.split(","))
     return tuple(
         Whereabouts(host.strip("[]"), whole(port) or 3306) for host, sign, port in places if sign and host

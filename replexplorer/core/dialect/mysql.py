@@ -153,7 +153,7 @@ class MySql:
     Other flavours inherit from it what they share with MySQL."""
 
     probed: ClassVar[tuple[str, ...]] = (*_REGISTERS, _NEW_WORDS)
-    """Variables that say how this flavour is asked, beside those of the knobs."""
+    """Variables that say how this flavor is asked, besides those of the knobs."""
     system: ClassVar[System] = ASYNC
     """What a server that is asked so is a node of."""
     refuses: ClassVar = "super_read_only"
@@ -354,7 +354,7 @@ class MySql:
     purged: ClassVar = Question(
         "SELECT @@GLOBAL.gtid_purged AS purged", lambda rows: _in_line(rows[0]["purged"])
     )
-    """What it has executed and has in no binlog any more: whoever lacks it cannot follow from there.
+    """What it has executed and has in no binlog any more: a replica that lacks it cannot follow from there.
     Binlogs that were removed, and what came with a copy of another server's data (refman:
     gtid_purged)."""
 
@@ -516,16 +516,16 @@ class MySql:
     """Lets everybody write. read_only stays on when super_read_only goes off."""
 
     refuse_writes: ClassVar[tuple[str, ...]] = ("SET GLOBAL super_read_only = ON",)
-    """Lets nobody write but the applier. It sets read_only as well, and waits for commits that are
+    """Lets only the applier write. It sets read_only as well, and waits for commits that are
     under way."""
 
     refuse_clients: ClassVar[tuple[str, ...]] = (
         "SET GLOBAL super_read_only = OFF",
         "SET GLOBAL read_only = ON",
     )
-    """Lets nobody write but accounts that administer the server, and the applier. super_read_only goes
-    off when read_only, which it has switched on, stays so. Accounts with CONNECTION_ADMIN write all the
-    same."""
+    """Lets only the applier and accounts that administer the server write. super_read_only goes
+    off when read_only, which it has switched on, stays so. Accounts with CONNECTION_ADMIN still
+    write."""
 
     # -- copying a whole server
 
@@ -543,7 +543,7 @@ class MySql:
     """Those that are not the server's own."""
 
     def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
-        """Makes a server whose threads are stopped and that follows nobody what a new node is before it
+        """Makes a server whose threads are stopped and that follows no source what a new node is before it
         receives anything; on one connection, in this order, and out of the binlog. The databases and tables
         that a server's first start makes are there again, empty. What it has received and executed is
         forgotten with the binlogs."""

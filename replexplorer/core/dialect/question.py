@@ -41,7 +41,7 @@ class Question(Generic[T_co]):
             return self.read(rows)
         except ValueError as error:
             raise ServerUnreachable(
-                f"{node} answers as no MySQL server does ({one_line(str(error), _MOST_SAID)})",
+                f"{node} does not answer like a MySQL server ({one_line(str(error), _MOST_SAID)})",
                 "check what listens at its address",
             ) from error
 

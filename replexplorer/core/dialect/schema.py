@@ -31,11 +31,11 @@ _TRANSACTIONAL: Final = "'innodb', 'ndbcluster', 'ndb', 'rocksdb', 'tokudb'"
 _OF_ENGINE: Final = {
     "memory": "it is empty after a restart of either server, and then source and replica differ",
     "blackhole": "it keeps no rows: a replica with another engine has rows that its source lacks",
-    "csv": "where mysqld dies in the middle of a statement a part of it stays, and it has no indexes",
+    "csv": "if mysqld dies during a statement, part of it stays; it has no indexes",
 }
 _ANY_ENGINE: Final = (
-    "it has no transactions: where mysqld dies in the middle of a statement a part of it stays, and source"
-    " and replica differ; groups and Galera refuse it or do not replicate it"
+    "it has no transactions: if mysqld dies during a statement, part of it stays, and source and replica"
+    " differ; Group Replication and Galera refuse it or do not replicate it"
 )
 _SCANS: Final = (
     "no primary key: a replica searches the table for each row that an UPDATE or DELETE changed;"

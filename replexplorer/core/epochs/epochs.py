@@ -187,7 +187,7 @@ class _Segment:
         self.touch()
 
     def expose(self, at_s: float, exposure: Exposure) -> None:
-        """Take what a failure would have lost at this moment; before its figures begin it is nobody's."""
+        """Take what a failure would have lost at this moment; before its figures begin it belongs to none."""
         if self.from_s is None or at_s < self.from_s:
             return
         if len(self._exposures) >= _MOST_EXPOSURES:
@@ -338,7 +338,7 @@ class Epochs:
                 segment.touch()
 
     def end(self, at_s: float) -> None:
-        """The newest epoch ends here, unless it has ended; what comes before the next change is nobody's."""
+        """The newest epoch ends here, unless it has ended; what comes before the next change is in none."""
         newest = self._segments[-1]
         if newest.until_s is None:
             newest.until_s = at_s

@@ -40,7 +40,7 @@ class Doing(StrEnum):
     INJECT = "inject"
     """Break something on purpose, until it is cleared or for some seconds."""
     CLEAR = "clear"
-    """Mend it."""
+    """Clear it."""
     UNTIL = "until"
     """Wait for a protection state, for commits, or for the replicas."""
     FAILOVER = "failover"
@@ -160,7 +160,7 @@ class Drill:
     rollback: tuple[DrillStep, ...] = ()
     """Done whatever happens, before what was taken is returned."""
     asked: tuple[str, ...] = ()
-    """Of `settings` those that were given in place of its own, or beside them."""
+    """Of `settings` those given in place of its own, or in addition."""
 
     @property
     def stages(self) -> Sequence[Stage]:
@@ -236,9 +236,9 @@ def _texts(values: Mapping[str, str]) -> tuple[str, ...]:
 
 FIGURES: Final[Mapping[str, str]] = {
     "attempted": "rows that clients sent",
-    "acknowledged": "rows whose client has the OK",
+    "acknowledged": "rows acknowledged to their client",
     "failed": "rows that the server refused",
-    "unknown": "rows whose connection went away before the answer",
+    "unknown": "rows whose connection broke before the answer",
     "lost": "acknowledged rows that the survivor does not have",
     "newest_lost_age_ms": "how long before the failure the newest lost row was acknowledged",
     "unknown_present": "unknown rows that the survivor has",
@@ -249,9 +249,9 @@ FIGURES: Final[Mapping[str, str]] = {
     "clients": "clients of the load",
     "clients_with_loss": "clients that lost a row",
     "most_lost_of_one_client": "rows of the client that lost most",
-    "binlog_lost": "transactions that InnoDB kept and the binlog lost, of servers that came back",
-    "diverged": "replicas with other rows than a source that came back",
-    "broken_1236": "replicas that lack what no binlog of a source holds any more",
+    "binlog_lost": "transactions that InnoDB kept and the binlog lost, on recovered servers",
+    "diverged": "replicas whose rows differ from a recovered source",
+    "broken_1236": "replicas that need what no source has in its binlogs",
     "detect_ms": "change of roles: until the failure was certain",
     "promote_ms": "change of roles: from then until the new source took writes",
     "first_write_ms": "change of roles: from then until a commit was answered there",

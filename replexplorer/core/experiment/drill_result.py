@@ -207,7 +207,7 @@ class DrillResult(ExperimentResult):
     comebacks: Sequence[Comeback] = ()
     """Of servers that the faults had ended and that run again, in order."""
     recovery_ms: float | None = None
-    """From the mending of the last fault to the first OK; None where nobody had one."""
+    """From the clearing of the last fault to the first OK; None if there was none."""
     fallbacks: int | None = None
     """To asynchronous replication, while it ran."""
     tps: Mapping[str, float] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class DrillResult(ExperimentResult):
     course: list[Moment] = field(default_factory=list)
     """What was done and seen, in order."""
     repaired: Sequence[str] = ()
-    """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
+    """What a member of a group needed to rejoin, besides the clearing of its fault, and why."""
     judged = "expectations"
 
     @property

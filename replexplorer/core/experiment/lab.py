@@ -107,7 +107,7 @@ Play = Callable[[Any], Awaitable[Any]]
 """The script of a phase that does more than let the load run, called by what runs it
 (`engine.experiment.phase`)."""
 Figures = Mapping[str, float | str]
-"""What a phase found beside its load: name with unit to value."""
+"""What a phase found besides its load: name with unit to value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Rtt:
 
     @classmethod
     def of(cls, seen_ms: Sequence[float], n: int) -> Rtt:
-        """The median of some with a Student interval of their mean; they stand for `n` looks."""
+        """The median of some with a Student interval of their mean; they count as `n` looks."""
         count, mean_ms = len(seen_ms), fmean(seen_ms)
         half_ms = t_quantile_975(count - 1) * stdev(seen_ms) / count**0.5 if count > 1 else 0.0
         return cls(median(seen_ms), max(0.0, mean_ms - half_ms), mean_ms + half_ms, n)
@@ -219,7 +219,7 @@ class PhaseResult:
     predicted_tps: float | None = None
     """The fitted model's answer for these settings."""
     rtt: Rtt | None = None
-    """Before the load; None where no probe was answered, or nobody asked."""
+    """Before the load; None if no probe was answered or sent."""
     duration_s: float = 0.0
     rows: int = 0
     """Rows that a script worked on; 0 where commits say it all."""
@@ -229,9 +229,9 @@ class PhaseResult:
     """CPU of the source's machine, of all its cores, whoever used it, warm-up included; None where a script
     ran or no agent tells."""
     limited: str | None = None
-    """What beside the settings may have been the limit, in words: why a relation may deviate."""
+    """What besides the settings may have been the limit, in words: why a relation may deviate."""
     invalid: str | None = None
-    """What somebody changed meanwhile: the figures are of no one's settings. None: nothing."""
+    """What was changed meanwhile, so that the figures do not count. None: nothing."""
     figures: Figures = field(default_factory=dict)
     finding: str | None = None
     """What contradicts what is known, in words: commits that beat the ceiling. None: nothing."""
@@ -287,7 +287,7 @@ class PhaseResult:
     @property
     def unprotected(self) -> int | None:
         """Commits within the phase that were confirmed without an acknowledgement although semi-sync was
-        asked for; None where nobody counted."""
+        asked for; None if not counted."""
         return self._grown(lambda seen: seen.unprotected)
 
     def _grown(self, counter: Callable[[Protection], int | None]) -> int | None:

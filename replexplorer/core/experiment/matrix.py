@@ -35,7 +35,7 @@ from replexplorer.core.topology import new_roster
 MATRIX: Final = "matrix"
 TITLE: Final = "What each durability mode loses in each kind of failure"
 TEACHES: Final = (
-    "mysqld's death, a power cut and a lost source are three failures; another setting answers each."
+    "mysqld's death, a power cut and a lost source are three failures; each needs another setting."
 )
 _REPLICA: Final = new_roster(1).others[0]
 _RTT: Final = "20ms"
@@ -231,17 +231,15 @@ def chosen_cells(cells: Sequence[MatrixCell], words: Sequence[str]) -> Sequence[
     for word in words:
         if not any(word in each for each in known):
             raise UsageError(
-                f"{word!r} is in no cell of the matrix{'' if system == DEFAULT else f' of {system}'}",
-                f"any of {', '.join(word for each in known for word in each)}",
+                f"{word!r} is not in the matrix{'' if system == DEFAULT else f' of {system}'}",
+                f"use any of {', '.join(word for each in known for word in each)}",
             )
     asked = [set(words).intersection(each) or set(each) for each in known]
     found = [
         cell for cell in cells if all(word in each for word, each in zip(cell.words, asked, strict=True))
     ]
     if not found:
-        raise UsageError(
-            f"no cell of the quick matrix is {' '.join(words)}", "leave --quick out: the whole one has it"
-        )
+        raise UsageError(f"no cell of the quick matrix is {' '.join(words)}", "leave --quick out")
     return found
 
 
@@ -250,10 +248,10 @@ _BREAKS: Final = {
     FailureKind.POWER_CUT: "power_cut=strict",
     FailureKind.ISOLATED: "isolate",
 }
-"""The fault of a failure that is mended in the end."""
+"""The fault of a failure that is cleared in the end."""
 _WRITING: Final = DrillStep(Doing.UNTIL, WRITING, lasts=Span(90, 90))
 _FALLS_BACK: Final = (
-    DrillStep(Doing.INJECT, "partition=both", shows="no acknowledgement comes any more"),
+    DrillStep(Doing.INJECT, "partition=both", shows="acknowledgements have stopped"),
     DrillStep(Doing.UNTIL, "degraded", lasts=Span(30, 30), shows="commits are asynchronous now"),
     DrillStep(Doing.WAIT, lasts=span(2, 1)),
 )
@@ -382,13 +380,13 @@ class CellResult:
     """How long before the failure the client of the oldest lost row was told OK; None where nothing was
     lost."""
     recovery_ms: float | None = None
-    """From the mending to the first OK; None where the source never comes back."""
+    """From the clearing to the first OK; None where the source never comes back."""
     meter: Loss | None = None
     """What the exposure meter said of this failure just before it, its `high` with the commits between its
-    reading and the failure; None where it could not say, and of a group: the meter reckons what one server
+    reading and the failure; None where it could not say, and of a group: the meter counts what one server
     has, and others have it too."""
     repaired: tuple[str, ...] = ()
-    """What a member of a group needed to be let in again, beside the mending of its fault, and why."""
+    """What a member of a group needed to rejoin, besides the clearing of its fault, and why."""
     aborted: str | None = None
     """Why it was not run to its end; None: it was."""
     unrestored: tuple[str, ...] = ()

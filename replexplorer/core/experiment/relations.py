@@ -60,7 +60,7 @@ FIGURES: Final[Mapping[str, Callable[[PhaseResult], float | None]]] = {
         float(result.figures.get(name, 0)) for name in (RETRIED, REFUSED, GAVE_WAY)
     ),
 }
-"""What a relation may name of a phase, beside the figures of its script."""
+"""What a relation may name of a phase, besides the figures of its script."""
 _OPERATORS: Final[Mapping[str, Callable[[float, float], float]]] = {
     "+": operator.add,
     "-": operator.sub,

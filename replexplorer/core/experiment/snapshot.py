@@ -62,7 +62,7 @@ class Snapshot:
     """By node, for those that were looked at."""
     system: System = ASYNC
     driver: Lease | None = None
-    """Who drives the stack's load where that is another app; None: nobody, or this one."""
+    """Another app that drives the stack's load; None: this one or none."""
 
     @property
     def roster(self) -> Roster:
@@ -71,7 +71,7 @@ class Snapshot:
         return Roster(names, self.source, mesh=self.system.mesh)
 
     def requested(self, name: KnobName) -> Value:
-        """What is asked of a knob, its default where nobody asked."""
+        """A knob's requested value, else its default."""
         view = self.knobs.get(name)
         return name.knob.default if view is None else view.requested
 

@@ -283,7 +283,7 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
     if is_preset(key):
         if twice := [word for word in words if words.count(word) > 1]:
             raise UsageError(f"{key}={twice[0]} is given twice", "give each preset once")
-        # A knob that one of the scenes leaves out stands in its cells as it stood before.
+        # A knob that one of the scenes leaves out keeps its value in its cells.
         return Dimension(SCENE, tuple(Choice(word, desired_of(map(parse, scene(word)))) for word in words))
     choices: list[Choice] = []
     for word in words:

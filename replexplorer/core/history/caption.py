@@ -93,9 +93,9 @@ def _state_changed(before: Tick, now: Tick) -> str:
             why = "no majority answers" if by_majority else f"no acknowledgement from {names}"
             return f"every commit waits: {why}"
         case _, ProtectionState.DEGRADED:
-            return f"semi-sync has given up waiting: a commit is answered with its row on {source} alone"
+            return f"semi-sync timed out: commits now succeed with the data on {source} only"
         case ProtectionState.DOWN, ProtectionState.OFF if now.protection.requested:
-            return f"{source} came back without semi-sync: a commit waits for no replica now"
+            return f"{source} came back without semi-sync: commits no longer wait"
         case (
             ProtectionState.DOWN | ProtectionState.BLOCKED | ProtectionState.DEGRADED,
             ProtectionState.PROTECTED,
@@ -115,7 +115,7 @@ def _fault_came_or_went(before: Tick, now: Tick) -> str:
         for each in now.faults
         if each.id not in known
     ]
-    went = [f"mended: the fault {each} is over" for each in before.faults if each.id not in present]
+    went = [f"fault cleared: {each}" for each in before.faults if each.id not in present]
     return next(iter([*reversed(came), *went]), "")
 
 
@@ -124,11 +124,11 @@ _SAYS: Final[Mapping[tuple[str, Value | None], str]] = {
     (
         keys.SEMI_SYNC,
         None,
-    ): "semi-sync off: a commit waits for no replica, and its loss with the source is silent",
-    (keys.PARTITION, "none"): "the line between {source} and {node} is whole again",
+    ): "semi-sync off: commits do not wait; if the source is lost, they are lost silently",
+    (keys.PARTITION, "none"): "the link between {source} and {node} is restored",
     (keys.SEMI_SYNC_REPLICAS, 1): "a commit needs 1 acknowledgement: it waits for {waits_for}",
     (keys.SEMI_SYNC_REPLICAS, None): "a commit needs {raw} acknowledgements: it waits for {waits_for}",
-    (keys.WAIT_POINT, "after_sync"): "wait point AFTER_SYNC: nobody sees a row before a replica has it",
+    (keys.WAIT_POINT, "after_sync"): "wait point AFTER_SYNC: no one sees a row before a replica has it",
     (keys.WAIT_POINT, None): (
         "wait point AFTER_COMMIT: others see a row while its commit still waits for a replica"
     ),
@@ -136,16 +136,18 @@ _SAYS: Final[Mapping[tuple[str, Value | None], str]] = {
     (keys.SYNC_BINLOG, 1): (
         "sync_binlog 1: every group of commits is on disk in the binlog before it is answered"
     ),
-    (keys.SYNC_BINLOG, 0): "sync_binlog 0: the binlog is fsynced when the system likes; a power cut {leaves}",
+    (
+        keys.SYNC_BINLOG,
+        0,
+    ): "sync_binlog 0: the kernel decides when the binlog is fsynced; a power cut {leaves}",
     (keys.SYNC_BINLOG, None): (
         "sync_binlog {raw}: the binlog is fsynced every {raw} groups; a power cut {leaves}"
     ),
     (keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, 0): (
-        "innodb_flush 0: the redo log reaches the disk once a second;"
-        " the death of mysqld takes what is younger"
+        "innodb_flush 0: the redo log reaches the disk once a second; if mysqld dies, newer commits are lost"
     ),
     (keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, 2): (
-        "innodb_flush 2: the redo log reaches the disk once a second; a power cut takes what is younger"
+        "innodb_flush 2: the redo log reaches the disk once a second; a power cut loses newer commits"
     ),
     (keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, None): (
         "innodb_flush {raw}: the redo log is on disk before a commit is answered"

@@ -199,7 +199,7 @@ class History:
 
     def _take(self, at_s: float, last_s: float | None, load: LoadView | None) -> float | None:
         """Take the load of a tick into the window; its slowest commit in ms."""
-        # No clients, as between a lab's phases: that is no stall but no measurement.
+        # No clients, as between a lab's phases: that is not a stall: nothing is measured.
         rests = load is not None and load.clients == 0 and load.state == "running"
         if load is None or load.latency is None or rests:
             self._forget()

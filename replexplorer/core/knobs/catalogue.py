@@ -34,7 +34,7 @@ class Group(StrEnum):
     DISK = "disk"
     LOAD = "load"
     SERVER = "server"
-    """What is turned seldom of a server and of what stands in front of its disk."""
+    """What is rarely turned of a server, and of the shim in front of its disk."""
 
 
 class Kind(StrEnum):
@@ -66,7 +66,7 @@ class Backing(StrEnum):
     LINK = "link"
     """The agents at both ends of a link."""
     DISK = "disk"
-    """The agent beside the server, through the shim in front of its fsyncs."""
+    """The agent next to the server, through the shim in front of its fsyncs."""
     LOAD = "load"
     """The load's own process."""
 
@@ -132,7 +132,7 @@ class Knob:
     extra_nodes: bool = False
     """A SOURCE knob that a replica has as well (`key@node`)."""
     seldom: bool = False
-    """Turned seldom: the panel has it behind its heading's last line while it is at its default."""
+    """Rarely turned: the panel has it behind its heading's last line while it is at its default."""
     lacking: Value | None = None
     """What a server that lacks it does all the same, as a value of it; None where that is no value."""
     flavor_defaults: tuple[tuple[str, Value], ...] = ()
@@ -177,7 +177,7 @@ class Knob:
 
 
 _BY_THE_MACHINE: Final = "by the machine"
-"""A server's default that is no value."""
+"""A server's default that is not a value."""
 _WORDS: Final[Mapping[str, type[StrEnum]]] = {
     "group": Group,
     "kind": Kind,

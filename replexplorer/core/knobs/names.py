@@ -140,7 +140,7 @@ def find(key: str) -> Knob:
     wanted = key.strip().lower().replace("-", "_")
     if wanted in _BY_INPUT_NAME:
         return _BY_INPUT_NAME[wanted]
-    hint = closest(wanted, _BY_INPUT_NAME) or "`replexplorer get` lists all knobs"
+    hint = closest(wanted, BY_KEY) or closest(wanted, _BY_INPUT_NAME) or "see `replexplorer get`"
     raise UsageError(f"unknown knob {_quoted(key)}", hint)
 
 
@@ -168,7 +168,7 @@ def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
     if not at:
         names = everywhere if knob.place in (Place.REPLICAS, Place.MEMBERS) else everywhere[:1]
         if not names:
-            raise UsageError(f"{knob.key} is a knob of each replica", "this stack has none")
+            raise UsageError(f"{knob.key} is a knob of each replica", _ADD_A_REPLICA)
         return names
     if knob.place is Place.LOAD and written == Place.LOAD:
         return everywhere
@@ -178,9 +178,13 @@ def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
     here = tuple(name for name in everywhere if name.node == roster.placed(node))
     if here:
         return here
-    owner = {Place.LOAD: "the load", Place.SOURCE: "the primary"}.get(knob.place, "each replica")
-    where = " or ".join(str(name) for name in everywhere) or "nothing: this stack has none"
-    raise UsageError(f"{knob.key} is a knob of {owner}, not of {written}", f"write {where}")
+    owner = {Place.LOAD: "the load", Place.SOURCE: "the source"}.get(knob.place, "each replica")
+    where = " or ".join(str(name) for name in everywhere)
+    hint = f"write {where}" if where else _ADD_A_REPLICA
+    raise UsageError(f"{knob.key} is a knob of {owner}, not of {written}", hint)
+
+
+_ADD_A_REPLICA: Final = "add a replica to the stack"
 
 
 def _node(key: str, written: str, where: str, roster: Roster) -> str:
@@ -198,10 +202,10 @@ def _node(key: str, written: str, where: str, roster: Roster) -> str:
 def _link(key: str, knob: Knob, written: str, roster: Roster) -> str:
     """Where the knobs of the link `NODE:NODE` stand; raise UsageError."""
     if knob.backing is not Backing.LINK:
-        raise UsageError(f"{knob.key} is no knob of a link", f"write {knob.key}@NODE, or {knob.key} alone")
+        raise UsageError(f"{knob.key} is not a knob of a link", f"write {knob.key}@NODE, or {knob.key} alone")
     one, other = (_node(key, end.strip(), written, roster) for end in ends_of(written))
     if one == other:
-        raise UsageError(f"{_quoted(written)} is no link", f"name two nodes, as in {key}@db2:db3")
+        raise UsageError(f"{_quoted(written)} is not a link", f"name two nodes, for example {key}@db2:db3")
     return roster.placed(link_between(one, other))
 
 
@@ -209,7 +213,9 @@ def parse_assignment(text: str, roster: Roster) -> Assignment:
     """Read one `KEY[@NODE]=VALUE` for a stack with these nodes; raise UsageError."""
     left, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"{_quoted(text)} is not KEY=VALUE", "for example sync_binlog=0 or rtt@db2=85ms")
+        raise UsageError(
+            f"{_quoted(text)} is not KEY=VALUE", "write sync_binlog=0 or rtt@db2=85ms, for example"
+        )
     names = addressed(left, roster)
     return Assignment(names, parse_value(names[0].knob, value))
 
@@ -262,7 +268,7 @@ def _parse_word(knob: Knob, text: str) -> str:
     word = knob.word(text)
     if word not in knob.choices:
         near = get_close_matches(word, knob.choices, n=1)
-        hint = f"did you mean {near[0]}? It is {describe_range(knob)}" if near else describe_range(knob)
+        hint = f"give {describe_range(knob)}{f'; did you mean {near[0]}?' if near else ''}"
         raise UsageError(f"{knob.key}={_shortened(text)} is not known", hint)
     return word
 
@@ -287,7 +293,7 @@ def _parse_number(knob: Knob, text: str) -> int | float:
         below = int(number // knob.multiple) * knob.multiple
         near = (format_value(knob, each) for each in (below, below + knob.multiple))
         raise UsageError(
-            f"{knob.key}={_shortened(text)} is no multiple of {format_value(knob, knob.multiple)},"
+            f"{knob.key}={_shortened(text)} is not a multiple of {format_value(knob, knob.multiple)},"
             " and a server would round it",
             f"give {' or '.join(near)}",
         )
@@ -390,7 +396,7 @@ def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
     elif isinstance(value, str):
         index = len(rungs) if up else 0
     else:
-        # A rung that stands for a word (`unlimited`) is at its end, whatever number it is kept as.
+        # A rung that means a word (`unlimited`) is at its end, whatever number it is kept as.
         words = dict(knob.words).values()
         ends = [
             (inf if at else -inf) if isinstance(rung, str) or rung in words else rung

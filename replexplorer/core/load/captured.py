@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-NO_TEXT: Final = "prepared statements whose text the server did not have any more, or does not give"
+NO_TEXT: Final = "prepared statements whose text the server no longer had, or does not give"
 
 
 @dataclass(frozen=True, slots=True)

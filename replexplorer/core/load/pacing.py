@@ -114,7 +114,7 @@ class Schedule:
         return None if self._arrivals is None else self._arrivals.next_s
 
     def change(self, pace: Pace, now_s: float) -> None:
-        """Take another pace from now on; whoever waits goes on waiting.
+        """Take another pace from now on; waiting clients keep waiting.
 
         Arrivals until now must have been admitted. What was due next is drawn again: Poisson
         arrivals have no memory, even ones begin a new row.
@@ -132,7 +132,7 @@ class Schedule:
     def admit(self, now_s: float, note_lateness: Callable[[float], None]) -> None:
         """Take in every arrival that was intended until now.
 
-        Each is told by how many seconds it was noticed late.
+        Each gets by how many seconds it was noticed late.
         """
         arrivals, waiting, bound = self._arrivals, self.waiting, self.pace.bound
         if arrivals is None:
@@ -147,7 +147,7 @@ class Schedule:
             arrivals.advance()
 
     def drop_waiting(self) -> None:
-        """Give up whoever waits: there is no client any more."""
+        """Release the waiting: there are no clients any more."""
         self.dropped += len(self.waiting)
         self.waiting.clear()
 

@@ -68,12 +68,12 @@ _KINDS: Final = {
 }
 """How a statement counts, by its first word."""
 _REFUSED: Final = {
-    "delimiter": "statements end with ;",
-    "source": "one file is one workload",
-    "use": "tables of other databases are written database.table",
-    "load": "LOAD DATA is not sent",
+    "delimiter": "end statements with ;",
+    "source": "write each workload in a file of its own",
+    "use": "write tables of other databases as database.table",
+    "load": "use INSERT",
 }
-_FORM: Final = "a block is one transaction: BEGIN first and COMMIT last, or neither"
+_FORM: Final = "write one transaction in a block: BEGIN first and COMMIT last, or neither"
 
 _TOKEN: Final = re.compile(
     r"""(?P<line>^[^\S\n]*\\[^\n]*)
@@ -100,7 +100,7 @@ _NAME: Final = r"(?:`[^`]{1,64}`|[A-Za-z_$][\w$]{0,63})"
 _TABLE: Final = re.compile(
     rf"\s*CREATE\s+TABLE\s+(?:(?P<database>{_NAME})\s*\.\s*)?(?P<table>{_NAME})\s*\(", re.IGNORECASE
 )
-_KNOWN: Final = "known: :rand(low,high), :text(n), :next(low)"
+_KNOWN: Final = "use :rand(low,high), :text(n) or :next(low)"
 _MARK: Final = "\0"
 """Stands for a parameter: the one character that no file has."""
 
@@ -308,20 +308,22 @@ class _Reader:
         r"""One `\set` line."""
         match = _SET.fullmatch(text)
         if match is None:
-            raise self._fail(line, f"{text.split()[0]} is not understood", r"as \set id rand(1,1000)")
+            raise self._fail(line, f"{text.split()[0]} is not understood", r"write \set id rand(1,1000)")
         name, other = match["name"], match["other"]
         if name in block.sets:
-            raise self._fail(line, f":{name} is set again", "one block sets a name once")
+            raise self._fail(line, f":{name} is set again", "set a name once in a block")
         if other is None:
             block.sets[name] = self._value(block, line, match["call"], match["arguments"])
             return
         if other not in block.sets or block.sets[other].kind != "l":
-            raise self._fail(line, f":{other} is no number that was set before", r"as \set id rand(1,1000)")
+            raise self._fail(
+                line, f":{other} is not a number that was set before", r"write \set id rand(1,1000)"
+            )
         plus = int(match["sign"] + match["number"])
         block.sets[name] = _Value("l", lambda _, held: int(held[other]) + plus)
 
     def _value(self, block: _Block, line: int, name: str, arguments: str | None) -> _Value:
-        """What a parameter stands for."""
+        """The value of a parameter."""
         if arguments is None:
             if name not in block.sets:
                 known = "".join(f", :{each}" for each in block.sets)
@@ -331,11 +333,11 @@ class _Reader:
         try:
             numbers = [int(each) for each in arguments[1:-1].split(",")]
         except ValueError:
-            raise self._fail(line, f"{said} has an argument that is no whole number") from None
+            raise self._fail(line, f"{said} has an argument that is not a whole number") from None
         match (name.lower(), numbers):
             case ("rand" | "random", [low, high]):
                 if not -_LARGEST_NUMBER <= low <= high <= _LARGEST_NUMBER:
-                    raise self._fail(line, f"{said} is an empty range", "the lower number comes first")
+                    raise self._fail(line, f"{said} is an empty range", "put the lower number first")
                 return _Value("l", lambda random, _: random.randint(low, high))
             case ("text", [length]):
                 if not 0 <= length <= _LONGEST_TEXT:
@@ -343,7 +345,7 @@ class _Reader:
                 return _Value("s", _digits(length))
             case ("next", [low]):
                 if not 0 <= low <= _LARGEST_NUMBER // 2:
-                    raise self._fail(line, f"{said} is out of range", "as :next(5001)")
+                    raise self._fail(line, f"{said} is out of range", "write :next(5001)")
                 return _Value("l", _numbered(low))
         raise self._fail(line, f"no parameter {said}", _KNOWN)
 
@@ -360,7 +362,7 @@ class _Reader:
         database = "" if match["database"] is None else self._named(found.line, match["database"])
         table = match["table"].strip("`")
         if any((each.database, each.name) == (database, table) for each in self._tables):
-            raise self._fail(found.line, f"table {table} is there twice", "one block makes one table")
+            raise self._fail(found.line, f"table {table} is listed twice", "make one table in a block")
         body, place = found.text[match.end() - 1 :], f"{self._name}:{found.line}"
         self._tables.append(Table(database, table, body, rows, row_bytes, place))
 
@@ -372,7 +374,7 @@ class _Reader:
         for index, each in enumerate(found):
             word = each.words[0]
             if word in _REFUSED:
-                raise self._fail(each.line, f"{word.upper()} cannot stand here", _REFUSED[word])
+                raise self._fail(each.line, f"{word.upper()} is not allowed here", _REFUSED[word])
             if opens[index] and index:
                 raise self._fail(each.line, f"{word.upper()} in the middle of a transaction", _FORM)
             if ends[index] and (not opens[0] or index + 1 < len(found)):

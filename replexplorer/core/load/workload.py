@@ -94,7 +94,7 @@ class Statement:
     place: str = ""
     """Where a user's file has it: `file.sql:12`."""
     mark: str = "?"
-    """What stands for a parameter in the text."""
+    """What replaces a parameter in the text."""
 
     @property
     def format(self) -> bytes:

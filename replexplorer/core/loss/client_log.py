@@ -153,7 +153,7 @@ class _Reading:
             if not line.endswith(b"\n"):
                 if len(line) < MOST_LINE_BYTES:
                     return
-                raise UsageError(f"{name}:{number}: not a line of a client log", "reckon another run")
+                raise UsageError(f"{name}:{number}: not a line of a client log", "choose another run")
             if number == 1:
                 self._head(name, line.rstrip())
                 continue
@@ -188,14 +188,14 @@ class _Reading:
                     raise ValueError
             except (ValueError, OverflowError):
                 raise UsageError(
-                    f"{name}:{number}: not a line of a client log", "reckon another run"
+                    f"{name}:{number}: not a line of a client log", "choose another run"
                 ) from None
 
     def _head(self, name: str, line: bytes) -> None:
         head, run = line[: len(HEAD)], line[len(HEAD) :]
         is_number = run.isdigit() and len(run) <= _MOST_DIGITS
         if head != HEAD.encode() or not is_number or (self.run is not None and int(run) != self.run):
-            raise UsageError(f"{name}: not a client log of this run", "reckon another run")
+            raise UsageError(f"{name}: not a client log of this run", "choose another run")
         self.run = int(run)
 
     def attempts(self, client: _Client) -> Attempts:

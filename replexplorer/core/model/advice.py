@@ -121,17 +121,17 @@ def read_goals(text: str) -> tuple[Goal, ...]:
 def _read(text: str) -> Goal:
     match = _GOAL.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text.strip()[:40]!r} is no goal", f"give FIGURE SIGN BOUND, {_EXAMPLE}")
+        raise UsageError(f"{text.strip()[:40]!r} is not a goal", f"give FIGURE SIGN BOUND, {_EXAMPLE}")
     name, sign, unit = match["name"].replace("-", "_"), match["sign"].replace("==", "="), match["unit"]
     wanted = _NAMES.get(name)
     if wanted is None:
-        hint = closest(name, _NAMES) or f"figures are {', '.join(_NAMES)}"
-        raise UsageError(f"{name!r} is no figure of a goal", hint)
+        hint = closest(name, _NAMES) or f"use one of {', '.join(_NAMES)}"
+        raise UsageError(f"{name!r} is not a figure of a goal", hint)
     signs, units = _TAKES[wanted]
     if sign not in signs:
         bound = "minimum" if ">" in signs else "maximum"
         wanted_as = f"its bound is a {bound}: write {name} {' or '.join(signs)} N"
-        raise UsageError(f"{text.strip()!r} is no goal", wanted_as)
+        raise UsageError(f"{text.strip()!r} is not a goal", wanted_as)
     if unit not in units:
         raise UsageError(f"{text.strip()!r} has the wrong unit", f"give {', '.join(filter(None, units))}")
     factor, unit = units[unit]
@@ -246,7 +246,7 @@ class FigureRange:
 @json_keys(hide="goal", show="goal=goal.text")
 @dataclass(frozen=True, slots=True)
 class JudgedGoal:
-    """A goal beside the figure that it is about; None: the figure is not known."""
+    """A goal with the figure that it is about; None: the figure is not known."""
 
     goal: Goal
     figure: FigureRange | None
@@ -411,7 +411,7 @@ def _modelled(setting: OperatingPoint, calibration: Calibration) -> dict[GoalFig
     most_tps = link_bound_tps(setting, setting.rtt_ms, calibration)
     found = predict(setting, calibration, at_most_tps=most_tps)
     if found is None:
-        raise ValueError("nobody commits")
+        raise ValueError("no client commits")
     is_known = setting.workload in calibration.local
     times, mean_ms = 1 + calibration.validation.p90_error if is_known else _UNTAUGHT, found.latency_ms
     figures = {GoalFigure.TPS: FigureRange(found.tps, found.tps / times, found.tps * times, "model")}
@@ -456,12 +456,12 @@ def _gives_up(
         return tuple(told)
     acks = int(value_of(values, keys.SEMI_SYNC_REPLICAS))
     if setting.after_commit:
-        told.append("others can read a row that the source's loss takes back")
+        told.append("others can read a row that is lost with the source")
     if acks < len(replicas):
         told.append("the loss of the source and of the replicas that acknowledged, together, loses commits")
     timeout = KnobName(keys.SEMI_SYNC_TIMEOUT, SOURCE)
     after = format_value(timeout.knob, value_of(values, keys.SEMI_SYNC_TIMEOUT))
     few = "no replica" if acks == 1 else f"fewer than {acks} replicas"
-    told.append(f"with {few} answering, commits wait {after}, then go on unprotected")
+    told.append(f"with {few} answering, commits wait {after}, then continue unprotected")
     told.append(f"a commit waits {number(setting.rtt_ms, 1)} ms for the link")
     return tuple(told)

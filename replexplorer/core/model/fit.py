@@ -37,7 +37,7 @@ _P90: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class CellCheck:
-    """One cell beside what the others say of it."""
+    """One cell next to what the others predict for it."""
 
     setting: OperatingPoint
     runs_tps: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""What TPS and latency the settings should give: the fitted model beside the bound of `ceiling`.
+"""What TPS and latency the settings should give: the fitted model next to the bound of `ceiling`.
 
 TPS = n / (E + R + Fr + Fb + G + n (C + S) - B + M) (docs/explanation/model.md, "The formula"). n is the
 number of clients that do not wait for a row which another has locked (`under_way`), R the round trip, Fr and
@@ -35,14 +35,14 @@ from typing import Final
 from replexplorer.core.load.workload import SPECIAL_SHARE, SPECIAL_WIDTH
 
 TABLE_ROWS: Final = 10_000
-"""Of a load's table, unless it is told otherwise."""
+"""Of a load's table by default."""
 ONE_ROW: Final = frozenset({"update_index", "update_non_index"})
 """Workloads whose transactions update one row by its key."""
 
 
 @dataclass(frozen=True, slots=True)
 class HotRows:
-    """The rows that transactions want most; of all others two at once seldom want the same."""
+    """The rows that transactions want most; of all others two at once rarely want the same."""
 
     rows: int
     share: float
@@ -152,7 +152,7 @@ class LocalCost:
     """What a commit of one workload costs where nothing waits for a disk or a replica; fitted."""
 
     delay_ms: float
-    """What passes beside other clients' commits."""
+    """What overlaps with other clients' commits."""
     cpu_ms: float
     """What commits do one after another: the machine makes at most 1000 / this many a second."""
 

@@ -134,7 +134,7 @@ def unacknowledged(values: Values, replicas: Sequence[str], system: System = ASY
     have = f"there are {whole}" if whole == len(replicas) else f"{whole} of {len(replicas)} can"
     return (
         f"no commit is acknowledged: the source waits for {required} and {have};"
-        f" after semi_sync_timeout ({timeout}) it goes on asynchronously"
+        f" after semi_sync_timeout ({timeout}) it continues asynchronously"
     )
 
 
@@ -202,7 +202,7 @@ def check_known(values: Mapping[KnobName, Value], named: Iterable[KnobName]) -> 
             of = f" of workload {workload}" if name.key == keys.KEY_SPREAD else ""
             raise UsageError(
                 f"the model does not know {name}{of}",
-                f"`replexplorer sweep` measures it; the model knows {', '.join(sorted(_LOOKED_AT))}",
+                f"measure it with `replexplorer sweep`; the model knows {', '.join(sorted(_LOOKED_AT))}",
             )
 
 

@@ -26,7 +26,7 @@ _LOCAL: Final = (Part.WIRE, Part.EXECUTE, Part.ENGINE)
 _AT_WORK: Final = (*_HERE, CostTerm.ROWS)
 _DOUBLES: Final = 1.9
 _HELPS: Final = 1.1
-"""Less than this times the TPS is no reason to change anything."""
+"""Less than this times the TPS is not a reason to change anything."""
 _WAIT_LONGER: Final = "more clients would only wait longer"
 _SPEEDS: Final = (0.02, 50.0)
 """A machine this many times as slow as the calibrated one is still believed."""

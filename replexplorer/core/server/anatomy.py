@@ -77,7 +77,7 @@ FSYNCS: Final = (Part.FSYNC_QUEUE, Part.REDO, Part.BINLOG)
 ACKS: Final = (Part.ACK_QUEUE, Part.ACK)
 """What it waits for the replicas."""
 _BY_THE_QUEUE: Final = (Part.QUEUE, Part.REDO, Part.ENGINE)
-"""What is told only where the locks of group commit are in some instrument."""
+"""What is shown only where the locks of group commit are in some instrument."""
 _OTHERS_SHARE: Final = 0.05
 """So far the account's statements may be off the load's own before they count as somebody else's."""
 
@@ -394,7 +394,7 @@ def limit_of(
             "generator", limited if more is None else f"{limited}; `--processes {more}` shares it out"
         )
     if total.mode == OPEN and not total.backlog and not total.dropped:
-        return Limit("rate", "the rate that was asked for, and no arrival waits")
+        return Limit("rate", "the requested rate, and no arrival waits")
     if anatomy is None or not anatomy.mean_ms:
         return None
     whole_ms = sum(anatomy.parts.values())

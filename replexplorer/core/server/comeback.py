@@ -215,7 +215,7 @@ class Comeback:
             told = "" if self.acknowledged is None else f" ({gtid_count(self.acknowledged):,} acknowledged)"
             lines.append(f"the binlog of {self.node} lost {lost_words(self.lost, self.only_on)}{told}")
             lines.append(
-                f"how many of their rows {self.node} lost is not known: MariaDB keeps no GTID beside its rows"
+                f"how many of their rows {self.node} lost is not known: MariaDB keeps no GTID with its rows"
             )
             return tuple(lines)
         if self.lost and self.acknowledged is not None:
@@ -321,7 +321,7 @@ _SHOWN: Final = 200
 
 
 def why_it_ended(lines: Iterable[str]) -> str | None:
-    """The first error of these lines, else the last of them; None where nothing stands there."""
+    """The first error of these lines, else the last of them; None if there is none."""
     written = [line for line in lines if line.strip()]
     does_without = any(_WITHOUT in line for line in written)
     errors = (
@@ -340,14 +340,14 @@ def lacked_aio(said: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """What a window holds of stalls, falls back to async and restarts; nothing of it is falsy."""
+    """Stalls, fallbacks and restarts within a window; falsy if there were none."""
 
     blocked_s: float = 0.0
     """Commits waited for an acknowledgement that did not come."""
     unprotected_s: float = 0.0
     """Semi-sync was asked for and commits did not wait."""
     down_s: float = 0.0
-    """Nobody could log in to the primary."""
+    """No login to the source succeeded."""
     unprotected: int = 0
     """Commits confirmed to clients without an acknowledgement, while semi-sync was asked for."""
     restarts: tuple[str, ...] = ()

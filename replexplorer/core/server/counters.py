@@ -234,7 +234,7 @@ class CpuUsed:
     """CPU of a server's process, user and system."""
 
     run: str
-    """Another one after each start of the process: a counter of another run is no earlier value."""
+    """Another one after each start of the process: a counter of another run is not an earlier value."""
     cpu_s: float
     """Seconds since that start."""
 
@@ -271,7 +271,7 @@ class CostSample:
     binlogs: tuple[tuple[str, int], ...] | None = None
     """Its binlogs, name and bytes, oldest first."""
     cpu: Mapping[str, CpuUsed] = field(default_factory=dict)
-    """By node; one that nobody counts is absent."""
+    """By node; one that is not counted is absent."""
     streams: Mapping[str, Sent | None] = field(default_factory=dict)
     """By replica; None while the source does not say."""
     machine: Machine | None = None

@@ -1,6 +1,6 @@
 """One node's disk: the delay asked and in force, and what an fsync takes.
 
-Whether a fault still has its effect: somebody may have mended by hand what was broken on purpose.
+Whether a fault still has its effect: what was broken on purpose may have been repaired by hand.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ members have it. What nobody says is None.
 
 What is not as it should be on the replicas, and what happened to their threads, in words.
 
-Law: what is unknown is no trouble; a replica that nobody can log in to has that one trouble.
+Law: what is unknown is not a problem; a replica that refuses logins has that one problem.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Transfer:
     """What one member is given, or was, at one look."""
 
     kind: TransferKind | None
-    """None while nobody has said which."""
+    """None while it is unknown."""
     began_s: float
     """When, in seconds since 1970."""
     elapsed_s: float
@@ -68,7 +68,7 @@ class Transfer:
     donor: str | None = None
     """The member that gives it; None while that is not known."""
     done: int | None = None
-    """Transactions that it has by now; None where nobody counts: of a whole copy."""
+    """Transactions that it has by now; None if not counted: of a whole copy."""
     total: int | None = None
     """Of how many."""
 

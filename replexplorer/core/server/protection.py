@@ -50,7 +50,7 @@ class Protection:
 
     state: ProtectionState
     requested: bool
-    """Somebody asked for semi-sync."""
+    """Semi-sync was requested."""
     operational: bool | None = None
     """The source's own `status`."""
     replicas_acking: int | None = None
@@ -77,10 +77,10 @@ class Protection:
     settled: bool = True
     """False while a change is under way that may be all there is to the state: no outage yet."""
     diverged: tuple[str, ...] = ()
-    """Nodes that acknowledge and lack what the source has for good: theirs is no evidence of safety."""
+    """Nodes that acknowledge and lack what the source has for good: theirs is not evidence of safety."""
     unprotected: int | None = None
     """Commits of the session confirmed to clients without an acknowledgement, while semi-sync was
-    asked for; None when nobody counted."""
+    asked for; None if not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Evidence:
     acks_since_last: int | None = None
     """Acknowledgements since the sample before (`acks_between`)."""
     logged_timeouts: int | None = None
-    """Timeouts that the server has logged since its start; None where nobody can read that."""
+    """Timeouts that the server has logged since its start; None if unreadable."""
     replicas_able: int | None = None
     """Replicas that may acknowledge: none of those whose own threads or registration say otherwise;
     None: only the source is asked."""
@@ -442,7 +442,7 @@ MEANINGS: Final[Mapping[ProtectionState, str]] = {
     ASYNC: "a commit is acknowledged before a replica has it, and may be lost with the source",
     BLOCKED: "commits wait for an acknowledgement that does not come",
     DEGRADED: "semi-sync is on and fell back: a commit is acknowledged before a replica has it",
-    DOWN: "no login to the primary succeeds",
+    DOWN: "no login to the source succeeds",
 }
 """What a state means where nothing else is known."""
 OF_A_GROUP: Final[Mapping[ProtectionState, str]] = {
@@ -467,7 +467,7 @@ def meaning_of(found: Protection, *, is_group: bool = False) -> str:
     if state is ASYNC and found.replicas_required is None:
         meaning = f"semi-sync is not installed; {meaning}"
     elif state is ASYNC:
-        meaning = f"semi-sync is off{' though it is asked for' * bool(found.requested)}; {meaning}"
+        meaning = f"semi-sync is off{' though it was requested' * bool(found.requested)}; {meaning}"
     elif state is ARMED and found.diverged:
         meaning = f"an acknowledgement may be that of {', '.join(found.diverged)}, which has diverged"
     elif state is ARMED and found.replicas_acking is not None and found.replicas_required is not None:

@@ -141,7 +141,7 @@ class Histogram:
 
     @property
     def latency(self) -> Latency:
-        """What is told of it."""
+        """What is reported of it."""
         p50, p95, p99 = (self.percentile_ms(percent) for percent in (50, 95, 99))
         return Latency(self.mean_ms, self.min_ms, p50, p95, p99, self.max_ms)
 
@@ -207,7 +207,7 @@ class Ranks:
         """The slot of the value that this share of all (0 < share <= 1) does not exceed; None when empty."""
         if not self._upto:
             return None
-        # A share such as 0.95 is no exact number: 0.95 * 20 must be rank 19 and not 20.
+        # A share such as 0.95 is not exact: 0.95 * 20 must be rank 19 and not 20.
         rank = max(1, ceil(self.count * (share - 1e-12)))
         return self._slots[min(bisect_left(self._upto, rank), len(self._slots) - 1)]
 

@@ -423,7 +423,7 @@ def estimate(shown: float | None, side: MeanTps | Percentile | Lack) -> Estimate
     if isinstance(side, Lack) or shown is None:
         return Estimate(shown)
     low, high = side.bounds(t_quantile_975(side.freedom))
-    # A percentile is shown by the middle of its slot, which may lie half a slot beside the bounds.
+    # A percentile is shown by the middle of its slot, which may lie half a slot outside the bounds.
     return Estimate(
         shown, None if low is None else min(low, shown), None if high is None else max(high, shown)
     )

@@ -204,7 +204,7 @@ class Applier:
             value = await _value_of(member, check)
             if same_value(check.name.knob, value, check.value):
                 return value
-        raise ServerRefused(0, f"{check.name} stays {value}", f"the server did not take {check.value}")
+        raise ServerRefused(0, f"{check.name} stays {value}", f"the server did not accept {check.value}")
 
     async def _until_finished(self, member: Member, name: KnobName, applied: Applied) -> None:
         """Wait while the server carries out what its variable says already; one that takes long is told,
@@ -221,7 +221,7 @@ class Applier:
                 self._report(f"{name}: {doing}")
                 told = doing
         applied.warnings.append(
-            f"{name}: the server still works at it after {_FINISH_DEADLINE_S:.0f} s ({told})"
+            f"{name}: the server still works on it after {_FINISH_DEADLINE_S:.0f} s ({told})"
         )
 
     async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
@@ -454,7 +454,9 @@ async def _set_flap(end: Member, peer: Member, flap: Flap | None) -> None:
     if flap is None and (await end.agent.link(peer.name)).flap is None:
         return
     if peer.address.address is None:
-        raise StackUnavailable(f"the link to {peer.name} has no address", "`replexplorer up` repairs it")
+        raise StackUnavailable(
+            f"the link to {peer.name} has no address", "run `replexplorer up` to repair it"
+        )
     await end.agent.set_flap(peer.name, peer.address.address, flap)
 
 
@@ -473,7 +475,9 @@ async def _shape(
 ) -> tuple[LinkState, LinkState]:
     """Put both shapes in force, whichever end fails; raises the first failure when both have answered."""
     if primary.address.address is None or replica.address.address is None:
-        raise StackUnavailable(f"the link to {replica.name} has no address", "`replexplorer up` repairs it")
+        raise StackUnavailable(
+            f"the link to {replica.name} has no address", "run `replexplorer up` to repair it"
+        )
     return await _both(
         primary.agent.set_link(replica.name, replica.address.address, of_primary),
         replica.agent.set_link(primary.name, primary.address.address, of_replica),

@@ -237,7 +237,7 @@ async def _until_login(fleet: Fleet, name: str, ends_s: float, news: TransferNew
             if clock.monotonic() >= ends_s:
                 raise StackUnavailable(
                     f"{name} does not accept logins: {error.message}",
-                    f"its log: {fleet.outside.provider.server_log(name)}",
+                    f"see its log: {fleet.outside.provider.server_log(name)}",
                 ) from None
         if news is not None:
             await news.look(member, None)
@@ -256,7 +256,7 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
         runs = view.io_thread == "on" and view.sql_thread == "on"
         is_off = "off" in (view.io_thread, view.sql_thread)
         if (runs or is_off) and (lost := await hole_of(fleet.source, member)):
-            state = "replicates with a hole" if runs else "is not started"
+            state = "replicates with a gap" if runs else "is not started"
             remedy = f"`replexplorer role rejoin {member.name}` copies it"
             tell(f"{member.name} {state}: it {hole_words(lost)}; {remedy}")
             return
@@ -282,10 +282,10 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
         gave_up = view.io_thread == "error" and retried and clock.monotonic() >= retry_s
         if gave_up or view.sql_thread == "error" or clock.monotonic() >= ends_s:
             copy = f"`replexplorer role rejoin {member.name} --copy` gives it a copy of the source's data"
-            fresh = "replexplorer down, then up, makes a fresh one"
+            fresh = "run `replexplorer down`, then `up`, to make a new one"
             raise StackUnavailable(
                 f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread}):"
-                f" {view.replication_fault or 'its threads say nothing'}",
+                f" {view.replication_fault or 'its threads report nothing'}",
                 f"{copy}; {fresh}" if member.dialect.copies else fresh,
             )
         await clock.sleep(_LOOK_EVERY_S)
@@ -294,7 +294,7 @@ async def until_replicating(fleet: Fleet, member: Member, ends_s: float, tell: C
 async def ended(fleet: Fleet, node: str) -> StackUnavailable:
     """A server that ended while it started, with the first error of its log and what helps."""
     provider = fleet.outside.provider
-    words, log = f"the server of {node} ended while it started", f"its log: {provider.server_log(node)}"
+    words, log = f"the server of {node} ended while it started", f"see its log: {provider.server_log(node)}"
     try:
         said = why_it_ended(line for _, line in await provider.server_process(node).log())
     except ReplexplorerError:
@@ -304,6 +304,6 @@ async def ended(fleet: Fleet, node: str) -> StackUnavailable:
     if lacked_aio(said):
         return StackUnavailable(
             f"{words}: {said}: its machine's servers have used up fs.aio-max-nr",
-            f"`{MORE_AIO}` there, as root, then `replexplorer up`; or end other stacks; {log}",
+            f"run `{MORE_AIO}` there, as root, then `replexplorer up`; or end other stacks; {log}",
         )
     return StackUnavailable(f"{words}: {said}", log)

@@ -173,7 +173,7 @@ class DriftDetector:
     """Ids of the marks that this session knows."""
 
     def open(self) -> None:
-        """What is requested by now, and set, is nobody's news."""
+        """Take what is requested and set by now as known."""
         requested = self._state.requested
         self.noted = dict(requested.values)
         self.faults = {fault.id: fault for fault in requested.faults}
@@ -192,12 +192,12 @@ class DriftDetector:
         self._left |= {name: value for name, value in desired.items() if name.knob.backing is Backing.SERVER}
 
     def lose(self, names: Iterable[KnobName]) -> None:
-        """Nobody can say how these were left."""
+        """It is unknown how these were left."""
         for name in names:
             self._left.pop(name, None)
 
     def found(self, node: str) -> None:
-        """What a node's variables are now is no news: it was seen at the start, or came with a restart."""
+        """Take the current variables as known, so that they are not reported as changes."""
         self._left |= self._variables(node)
 
     def fault_news(self) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:

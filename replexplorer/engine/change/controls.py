@@ -71,8 +71,7 @@ class Controls:
         knob, value = assignment.names[0].knob, assignment.value
         if not self.fleet.carries_out(knob):
             raise UsageError(
-                f"{knob.key} is not available",
-                f"nothing here can turn it at the servers of '{self.fleet.outside.provider.name}'",
+                f"{knob.key} cannot be changed on the servers of '{self.fleet.outside.provider.name}'"
             )
         for name in assignment.names:
             member = self.fleet.members.get(self.fleet.named(name.node))
@@ -257,13 +256,13 @@ class Controls:
         await self.state.write(asking)
 
     async def request(self, desired: Desired) -> None:
-        """Write a request down and turn nothing: whoever finds its server again applies it."""
+        """Record a request without turning anything: the app that finds its server again applies it."""
         async with self.turns.alone:
             await self._write(desired)
             self.drift.noted |= desired
 
     async def confirm(self) -> None:
-        """Write down that what is requested is in force now, after restarts; nobody's news."""
+        """Write down that what is requested is in force now, after restarts; it is not reported."""
         with contextlib.suppress(ReplexplorerError):
             async with self.turns.alone:
                 await self._write({})

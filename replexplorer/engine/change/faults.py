@@ -113,32 +113,34 @@ class Faults:
         return self._links_of(source) if node == source else (link_between(source, node),)
 
     def _refusals(self, request: FaultRequest) -> Iterator[ReplexplorerError]:
-        """Why it cannot be injected now; a disk that was not looked at is no reason."""
+        """Why it cannot be injected now; an unread disk is not a reason."""
         kind, held = request.kind, {(fault.kind, fault.node) for fault in self._state.faults}
         flaps = {link: fault for fault in self._state.faults for link in fault.links}
         if self._fleet.system.is_group and kind.part is FaultPart.THREAD:
             yield UsageError(
-                f"{kind.key}: {self._fleet.system.title} has no replica's threads to stop",
-                "isolate, kill, stop and pause are for a member",
+                f"{kind.key}: {self._fleet.system.title} has no replication threads to stop",
+                "use isolate, kill, stop or pause",
             )
         for node in request.nodes:
             address = f"{kind.key}@{node}"
             if (kind.key, node) in held:
-                yield UsageError(f"{address} is in force already", f"fault clear {address}")
+                yield UsageError(f"{address} is in force already", f"clear it with `fault clear {address}`")
                 continue
             # Taking it back would start a server that did not run before.
             if kind.part is not FaultPart.LINK and not self._fleet.member(node).address.server_running:
-                yield StackUnavailable(f"{address}: its server does not run", "`replexplorer up` starts it")
+                yield StackUnavailable(
+                    f"{address}: its server does not run", "run `replexplorer up` to start it"
+                )
             for link in sorted(flaps.keys() & self._flapping(kind, node)):
                 yield UsageError(
                     f"the link {link} flaps already: {flaps[link]}",
-                    f"fault clear {FLAP_FAULT}@{flaps[link].node}",
+                    f"clear it with `fault clear {FLAP_FAULT}@{flaps[link].node}`",
                 )
             disk = self._state.disks.get(node)
             if kind.key == "power_cut" and disk is not None and not disk.undo_journal:
                 yield UsageError(
-                    f"power_cut: what {node} would lose is not kept",
-                    f"replexplorer set undo_journal@{node}=on, and then let it work for a while",
+                    f"power_cut: unsynced writes of {node} are not recorded",
+                    f"run `replexplorer set undo_journal@{node}=on`, then let it work for a while",
                 )
 
     # -- doing it
@@ -297,7 +299,7 @@ class Faults:
         meant = [each for each in self._state.requested.faults if clears(each, text, self._fleet.roster)]
         if not meant and text is not None:
             in_force = ", ".join(map(str, self._state.faults))
-            others = f"in force: {in_force}" if in_force else "none of any kind is"
+            others = f"clear one of {in_force}" if in_force else "nothing is to be cleared"
             raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
             await self._start_ended(meant)
@@ -432,7 +434,7 @@ class Faults:
         """A server that waits for room tries again once a minute: the fault is over with a commit."""
         if member is not self._fleet.source:
             return
-        self._report(f"{member.name} tries its write again within a minute: waiting for a commit")
+        self._report(f"{member.name} retries its write within a minute: waiting for a commit")
         try:
             await member.kick.query(member.dialect.kick, deadline_s=_WRITES_WITHIN_S)
         except ReplexplorerError as error:

@@ -1,7 +1,7 @@
 """Servers that run become the members of one group.
 
 Law: a group is founded only where no node is a member of one and none still waits for the rest of its own,
-at the node that has executed most; all others ask to be let in. Founding beside a group that lives would
+at the node that has executed most; all others join. Founding beside a group that lives would
 split it. Where the majority of one is gone, what is left of it goes on, once the nodes that answer are all
 known to be members of no other.
 """
@@ -183,7 +183,7 @@ class _Forming:
         first, others = await self._most(self._fleet.members[name] for name in alone)
         for member in others:
             await member.run(*member.dialect.leave, deadline_s=_STATEMENT_WITHIN_S)
-        self._tell(f"{first.name}: goes on without the majority that is gone")
+        self._tell(f"{first.name}: continues without the lost majority")
         await self._begin_with(first, first.dialect.go_on_with(self._addresses([first.name])))
 
     async def _most(self, members: Iterable[Member]) -> tuple[Member, list[Member]]:
@@ -219,19 +219,19 @@ class _Forming:
         await self._fleet.outside.provider.keep_roles(roles)
 
     async def _why_not(self, name: str, seen: Mapping[str, Membership]) -> StackUnavailable:
-        """Why a node is no member, in the server's words."""
+        """Why a node is not a member, in the server's words."""
         state = seen[name].state
         said = self._refused.get(name)
         member = self._fleet.members[name]
         with contextlib.suppress(ReplexplorerError):
             if errant := subtract_gtids(await member.executed(), await self._fleet.source.executed()):
                 return StackUnavailable(
-                    f"{name} is not let in: it has transactions that the group has not: {errant}",
+                    f"{name} cannot join: it has transactions that the group lacks: {errant}",
                     f"`replexplorer role rejoin {name}` gives it a copy of the group's data",
                 )
         log = self._fleet.outside.provider.server_log(name)
         copy = f"`replexplorer role rejoin {name} --copy` gives it a copy of the group's data; "
         return StackUnavailable(
-            f"{name} is no member of the group ({state}){f': {said}' if said else ''}",
+            f"{name} is not a member of the group ({state}){f': {said}' if said else ''}",
             f"{copy if self._fleet.system.elects else ''}its log: {log}",
         )

@@ -55,7 +55,7 @@ _NEAR_S: Final = 0.7
 """A replica that has what its source had so long ago is near."""
 _BLOCKS_WITHIN_S: Final = 5.0
 _CAUGHT_UP_WITHIN_S: Final = 1.0
-"""How long, beside two round trips, the rest may take while writes are blocked."""
+"""How long, besides two round trips, the rest may take while writes are blocked."""
 
 
 async def take_the_place(run: RoleRun, wanted: str | None, *, accept_loss: bool) -> str:
@@ -184,7 +184,7 @@ async def come_near(run: RoleRun) -> None:
                 f" {_NEAR_WITHIN_S:.0f} s",
                 "lower the load, or try again later",
             )
-        run.report(f"{new.name} catches up, writes go on meanwhile")
+        run.report(f"{new.name} catches up; writes continue meanwhile")
 
 
 async def block(run: RoleRun) -> None:
@@ -423,7 +423,7 @@ async def _gets_all_back(member: Member, source: Member) -> None:
         raise StackUnavailable(
             f"{member.name} cannot be emptied and receive everything again: {why}, and"
             f" {source.dialect.capabilities.title} cannot be copied",
-            "`replexplorer down` and `up` make a new stack",
+            "run `replexplorer down`, then `up`, to make a new stack",
         )
 
 
@@ -456,7 +456,7 @@ def refuse_where_all_write(fleet: Fleet, what: str) -> None:
         title = fleet.system.title
         raise UsageError(
             f"{what}: every member of {title} takes writes, and one that comes back gets what it lacks",
-            "`replexplorer up` starts those that are down",
+            "run `replexplorer up` to start those that are down",
         )
 
 
@@ -467,9 +467,7 @@ async def switchover_in_group(run: RoleRun, to: str | None) -> RoleChange:
     wanted = run.wanted(to) or next(filter(partial(is_member, run), fleet.replica_names), "any other")
     for name in (source.name, wanted):
         if not is_member(run, name):
-            raise StackUnavailable(
-                f"{name} is no member that a majority answers", "`replexplorer status` says what it is"
-            )
+            raise StackUnavailable(f"{name} is not a member with a majority", "see `replexplorer status`")
     chosen = fleet.member(wanted)
     electing, kick = source.dialect.elect(chosen.server_uuid or ""), chosen.dialect.kick
     if electing is None:
@@ -504,4 +502,4 @@ async def _until_it_takes_writes(run: RoleRun, node: str) -> None:
         await run.look()
         if run.fleet.source_name == node:
             return
-    raise StackUnavailable(f"{node} was elected and takes no writes", "`replexplorer status`")
+    raise StackUnavailable(f"{node} was elected and takes no writes", "see `replexplorer status`")

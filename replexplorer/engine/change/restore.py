@@ -142,7 +142,7 @@ class Restorer:
         if lost and yes:
             await self._reapply(lost)
         elif lost:
-            self._event_log.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
+            self._event_log.tell(Severity.INFO, f"not restored: {', '.join(map(str, lost))}")
 
     async def _reapply(self, lost: Desired) -> None:
         _, left = await self._controls.turn_each(lost, _AGAIN)
@@ -195,8 +195,8 @@ class Restorer:
         found = {name: why for name, why in doubts(self._state).items() if name in wanted}
         doubted = {name: wanted[name] for name in found}
         if any(found.values()) or (SEMI_SYNC in doubted and switched_off(self._state)):
-            report("mending what was requested")
-            await self._controls.turn(doubted, "mended: ", anyway=True)
+            report("repairing what was requested")
+            await self._controls.turn(doubted, "repaired: ", anyway=True)
             again |= doubted
         return again
 

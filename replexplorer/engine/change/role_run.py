@@ -182,7 +182,7 @@ class RoleRun:
             return None
         node, others = self.node(to), ", ".join(self.fleet.replica_names)
         if node == self.fleet.source_name:
-            raise UsageError(f"{node} is the source already", f"one of {others}" if others else "")
+            raise UsageError(f"{node} is the source already", f"use one of {others}" if others else "")
         return node
 
     def followers(self, source: str, *, but: str = "") -> list[str]:
@@ -205,10 +205,10 @@ class RoleRun:
         try:
             has = await (member.executed() if streaming else self.received(member))
         except ReplexplorerError as error:
-            return Candidate(name, "", f"does not say what it has ({error.message})")
+            return Candidate(name, "", f"does not report its transactions ({error.message})")
         trouble = None
         if (follows := self._follows(name)) != source:
-            trouble = "follows nobody" if follows is None else f"follows {follows}"
+            trouble = "follows no source" if follows is None else f"follows {follows}"
         elif view.sql_thread == "error":
             trouble = f"has an applier that ended with an error ({view.replication_fault})"
         elif streaming and (view.io_thread, view.sql_thread) != ("on", "on"):

@@ -2,7 +2,7 @@
 
 Laws: what is about to be done stands in the stack's document before it is done, so that whoever does it
 may die. Before a node takes writes, no other can, nor could if its server were started. What fails
-before that is taken back; what fails after it is told, and what is left is finished by the next start.
+before that is taken back; what fails after it is reported, and what is left is finished by the next start.
 """
 
 from __future__ import annotations
@@ -159,11 +159,13 @@ class RoleChanges:
             if is_whole and not rebuild:
                 return run.done()
             if name == source.name and not system.is_group:
-                raise UsageError(f"{name} is the source", f"one of {', '.join(self._fleet.replica_names)}")
+                raise UsageError(
+                    f"{name} is the source", f"use one of {', '.join(self._fleet.replica_names)}"
+                )
             if system.is_group and (name == source.name or not is_member(run, source.name)):
                 raise StackUnavailable(
                     f"no member takes writes, so there is no group for {name} to come back to",
-                    "`replexplorer up` founds it again from the node that has most",
+                    "run `replexplorer up` to found it again from the most advanced node",
                 )
             if not self._state.reachable(source.name):
                 raise StackUnavailable(
@@ -338,7 +340,7 @@ class RoleChanges:
         await state.look_at_links(self._fleet.roster.pairs)
         if wanted := not_so_yet(state):
             async with run.step("let links and knobs follow", self._fleet.source_name, "knobs") as sql:
-                done, left = await self._controls.turn_each(wanted, "goes with the roles: ")
+                done, left = await self._controls.turn_each(wanted, "moved with the roles: ")
                 sql += [each for result in done for change in result.changed for each in change.statements]
                 run.warnings += [warning for result in done for warning in result.warnings]
                 run.warnings += [f"{name} is not in force: {error}" for name, error in left.items()]

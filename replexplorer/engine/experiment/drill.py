@@ -104,7 +104,7 @@ class DrillRun:
             meant = " or ".join(system_of(name).title for name in self.drill.systems)
             raise UsageError(
                 f"{self.drill.name} is a drill of {meant}, and this stack is {seen.system.title}",
-                "`replexplorer drill list` says which are for it",
+                "see `replexplorer drill list`",
             )
         steps = (*self.drill.steps, *self.drill.rollback)
         for text in (*self.drill.settings, *(text for step in steps for text in step.settings)):
@@ -137,7 +137,7 @@ class _DrillUnderWay:
     _silences: bool = False
     """The failure ended all commits."""
     _mended_s: float | None = None
-    """When the mending of the last fault began."""
+    """When the clearing of the last fault began."""
     _fallbacks: int | None = None
     """By the server's own count, at the look before."""
     _members: dict[str, Membership] = field(default_factory=dict)
@@ -348,7 +348,7 @@ class _DrillUnderWay:
             while not any(each.commits for each in self._measured.intervals if each.start_s >= from_s):
                 if stack.clock.monotonic() - from_s > within_s:
                     raise StackUnavailable(
-                        f"no commit was acknowledged for {within_s:g} s", "`replexplorer status` shows why"
+                        f"no commit was acknowledged for {within_s:g} s", "see `replexplorer status`"
                     )
                 await stack.clock.sleep(_POLL_S)
                 self._check_load()
@@ -356,7 +356,7 @@ class _DrillUnderWay:
             await self._reach(what, within_s)
         elif not await stack.caught_up(within_s):
             raise StackUnavailable(
-                f"a replica has not caught up within {within_s:g} s", "`replexplorer status` shows its lag"
+                f"a replica has not caught up within {within_s:g} s", "see its lag in `replexplorer status`"
             )
 
     async def _reach(self, state: str, within_s: float) -> None:
@@ -366,7 +366,7 @@ class _DrillUnderWay:
         if found.value != state:
             raise StackUnavailable(
                 f"protection is {found} and not {state} after {within_s:g} s",
-                "`replexplorer status` shows why",
+                "see `replexplorer status`",
             )
 
     def _node(self, text: str) -> str:

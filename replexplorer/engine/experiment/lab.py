@@ -2,8 +2,8 @@
 
 Law: a relation between figures is judged by its ratio in each repeat, the 95 % interval of their
 logarithms against the relation's bounds: within them it holds, beyond them it deviates, and where the
-interval includes one it is open, which is no failure. Repeats take turns, so what drifts with the
-machine is in both sides of a ratio. What is no figure must hold in every repeat.
+interval includes one it is open, which is not a failure. Repeats take turns, so what drifts with the
+machine is in both sides of a ratio. What is not a figure must hold in every repeat.
 
 A lab that compares systems has a stack of its own for each, one after the other. What a stack is made of is
 not known here. A system that cannot be had ends the lab as aborted, with what was measured before it.
@@ -92,7 +92,7 @@ _MEDIANS = (
     "rtt_measured_ms", "fsync_measured_ms", "disk_probe_ms", "ceiling_tps", "predicted_tps", "busy_percent",
     "machine_percent",
 )  # fmt: skip
-"""What was measured beside the load."""
+"""What was measured besides the load."""
 _TEXTS = ("limited", "invalid", "finding")
 
 
@@ -171,7 +171,7 @@ def _judged(relation: Relation, found: Sequence[Relation]) -> Relation:
 
 
 def _in_every_repeat(relation: Relation, found: Sequence[Relation]) -> Relation:
-    """What is no figure holds where it held every time."""
+    """What is not a figure holds if it held every time."""
     failed = [at for at, each in enumerate(found, 1) if not each.holds]
     if not failed or not relation.checked:
         return replace(relation, holds=True)
@@ -204,7 +204,7 @@ class LabRun:
         if self.lab.systems:
             raise UsageError(
                 f"the lab {self.lab.name} runs on stacks of its own, one after the other",
-                f"`replexplorer lab run {self.lab.name}` in a shell",
+                f"run `replexplorer lab run {self.lab.name}` in a shell",
             )
         lab = self.lab = fitting(self.lab, stack.dialect(stack.seen.source).capabilities)
         runs = lab.runs(quick=self.quick, repeats=self.repeats)

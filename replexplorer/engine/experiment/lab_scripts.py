@@ -39,7 +39,7 @@ async def catch_up(act: Act) -> PhaseResult:
     waiting = gtid_count(behind.queued or "") if behind else 0
     lag_s = 0.0
     if behind is not None and waiting:
-        # Where transactions carry no time it is reckoned by how fast they came.
+        # Where transactions carry no time it is computed from how fast they came.
         by_pace_s = waiting / found.load.tps if found.load.tps else 0.0
         lag_s = by_pace_s if behind.applying_us is None else behind.applying_us / 1e6
     act.tell("the replica catches up")
@@ -162,7 +162,9 @@ async def contend(act: Act) -> PhaseResult:
     try:
         await _fill(source)
         if not await stack.caught_up(_COPIED_WITHIN_S):
-            raise StackUnavailable("a node does not apply what another one commits", "`replexplorer status`")
+            raise StackUnavailable(
+                "a node does not apply what another one commits", "see `replexplorer status`"
+            )
         began_s = stack.clock.monotonic()
         ends_s = began_s + seconds
 

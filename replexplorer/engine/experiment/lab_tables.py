@@ -132,7 +132,7 @@ async def _counted(sql: Sql, table: str) -> int:
 
 
 async def archive(act: Act, rows: int | None = None) -> PhaseResult:
-    """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
+    """Fill the table, then remove half of it under load; times, sizes, lag and what the load felt."""
     clock, source = act.stack.clock, act.stack.seen.source
     sql, dialect = act.stack.sql(source), act.stack.dialect(source)
     drop = [f"DROP TABLE IF EXISTS {_DATABASE}.{name}" for name in ("title", "title_new", "title_old")]
@@ -226,7 +226,9 @@ async def missing_key(act: Act) -> PhaseResult:
 
     async def until_applied() -> None:
         if not await stack.caught_up(WITHIN_S, [name]):
-            raise StackUnavailable(f"{name} did not apply it within {WITHIN_S:g} s", "`replexplorer status`")
+            raise StackUnavailable(
+                f"{name} did not apply it within {WITHIN_S:g} s", "see `replexplorer status`"
+            )
 
     try:
         act.tell("filling the table")

@@ -188,7 +188,7 @@ class PhaseRun(Act):
             ceiling = replace(ceiling, beaten_tps=beaten_tps)
         behind = None
         if self._behind:
-            behind = f"{' and '.join(self._behind)} began it with transactions of the phase before to apply"
+            behind = f"{' and '.join(self._behind)} began it with transactions of the previous phase to apply"
         return replace(
             found,
             settings=self._settings(),

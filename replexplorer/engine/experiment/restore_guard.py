@@ -126,7 +126,7 @@ class RestoreGuard:
             await self.stack.scale(number, self.report)
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
-        """Do a fault; it is mended in the end. Raises what `StackApi.inject` does."""
+        """Inject a fault; it is cleared in the end. Raises what `StackApi.inject` does."""
         done = await self.stack.inject(text)
         self._faults.update({fault.number: fault for fault in done})
         return done
@@ -149,7 +149,7 @@ class RestoreGuard:
         return over
 
     async def _mend(self, fault: Fault) -> None:
-        """Clear one; nothing where somebody has cleared it already. A member that is not let in after it gets
+        """Clear one; nothing if it is cleared already. A member that cannot rejoin after it gets
         a copy of the group's data first."""
         with suppress(UsageError):
             try:
@@ -217,7 +217,7 @@ class RestoreGuard:
         self.baseline.begin(seen)
         return seen
 
-    async def look_alive(self, hint: str = "`replexplorer up` brings it back") -> Snapshot:
+    async def look_alive(self, hint: str = "run `replexplorer up` to bring it back") -> Snapshot:
         """Look at everything; raise StackUnavailable when a node is down."""
         seen = await self.stack.look()
         if seen.nodes_down:
@@ -225,7 +225,7 @@ class RestoreGuard:
         return seen
 
     async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
-        """Look until a protection state has come, or the time is over; None: any will do."""
+        """Wait for a protection state until the deadline; None accepts any."""
         clock, seen = self.stack.clock, self.stack.seen
         ends_s = clock.monotonic() + within_s
         while wanted not in (None, seen.protection.state) and clock.monotonic() < ends_s:
@@ -307,7 +307,7 @@ class RestoreGuard:
             try:
                 await self._mend(fault)
             except ReplexplorerError as error:
-                left.append(f"fault {fault} is in force still: {error}")
+                left.append(f"fault {fault} is still in force: {error}")
             else:
                 self.restored.append(f"fault {fault} undone")
         return left
@@ -433,7 +433,7 @@ def _waiting_words(
     if done > 0:
         what += f", about {count * passed_s / done:.0f} s"
     elif passed_s >= _NEARER_WITHIN_S:
-        what += ", it comes no nearer" + ("" if driver is None else f": {driver} drives a load too")
+        what += ", it gets no closer" + ("" if driver is None else f": {driver} drives a load too")
     return f"{what}, for {max(0.0, within_s - passed_s):.0f} s at most"
 
 
@@ -447,7 +447,7 @@ async def finish_killed(stack: StackApi) -> tuple[str, ...]:
     title = f"the {owed.kind} {owed.name}"
     try:
         async with stack.reserved("rollback", f"of {title}"):
-            stack.log.tell(Severity.INFO, f"giving back what {title} changed before it was killed")
+            stack.log.tell(Severity.INFO, f"restoring what {title} changed before it was killed")
             seen = await stack.look()
             guard = RestoreGuard(
                 stack,

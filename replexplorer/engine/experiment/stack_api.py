@@ -263,7 +263,7 @@ class StackApi:
     # -- nodes
 
     def sql(self, node: str) -> Sql:
-        """A new connection to a node's server, for whoever closes it; raises StackUnavailable when there is
+        """A new connection to a node's server, which the caller closes; raises StackUnavailable when there is
         no such node."""
         return self._fleet.connection(node)
 
@@ -381,7 +381,7 @@ class StackApi:
         log = await self.load.client_log()
         names = [node.name for node in self.seen.nodes]
         if survivor not in names:
-            raise StackUnavailable(f"there is no node {survivor!r}", f"one of {', '.join(names)}")
+            raise StackUnavailable(f"there is no node {survivor!r}", f"use one of {', '.join(names)}")
         others = [name for name in names if name != survivor]
         # The survivor first: what it lacks is the answer, and others are compared with it.
         found = {survivor: await self._applied_rows(survivor, log.run)}
@@ -417,7 +417,7 @@ class StackApi:
                     waiting = f"{gtid_count(queued):,} transactions wait there"
                     raise StackUnavailable(
                         f"{node} does not apply its relay log: {waiting}",
-                        "`replexplorer status` shows why",
+                        "see `replexplorer status`",
                     )
                 await self.clock.sleep(_LOOK_EVERY_S)
             executed = await ask(sql, dialect.executed)

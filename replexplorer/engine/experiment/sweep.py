@@ -34,7 +34,7 @@ _STATE_WITHIN_S: Final = 5.0
 _CPU_LIMIT_PERCENT: Final = 80.0
 """Of one core: the generator is the limit from there on (`core.interval`)."""
 _WORKLOAD: Final = KnobName(keys.WORKLOAD, "load")
-_DOWN: Final = "`replexplorer up` brings it back; the same command continues"
+_DOWN: Final = "run `replexplorer up` to bring it back; the same command continues"
 
 
 @dataclass(slots=True)

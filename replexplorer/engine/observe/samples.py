@@ -90,7 +90,7 @@ async def sample_node(
 
 
 def standing_of(fleet: Fleet, sample: NodeSample) -> Standing:
-    """What a sample says of the node's role; a server that did not answer it stands as it stood."""
+    """What a sample says of the node's role; one that did not answer keeps its role."""
     name, reachable = sample.view.name, sample.view.reachable
     if not sample.values:
         return replace(fleet.standing(name), reachable=reachable)
@@ -278,7 +278,7 @@ class TimeoutLook:
         self._moved_s: dict[str, float] = {}
 
     async def look(self, node: str, now: NodeSample, before: NodeSample | None) -> int | None:
-        """Timeouts since the server's start, from two samples of it; None where nobody can say."""
+        """Timeouts since the server's start, from two samples of it; None if unknown."""
         switched = now.status.no_times
         if not switched:
             return now.logged_timeouts if switched is None or now.logged_timeouts is not None else 0
@@ -428,7 +428,7 @@ def _stream_to(dialect: Dialect, *, replica: Member) -> Question[Sent]:
 
 
 async def _cpu(fleet: Fleet, node: str) -> CpuUsed | None:
-    """Of a node's process; None where nobody here can say."""
+    """Of a node's process; None if unknown here."""
     try:
         return await fleet.server_process(node).cpu()
     except ReplexplorerError:

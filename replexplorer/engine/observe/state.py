@@ -291,7 +291,7 @@ class StackState:
     async def look_at_links(self, more: Iterable[str] = ()) -> None:
         """Ask the agents for the source's links, for those of which something is asked, and for `more`."""
         if not self.fleet.can(Ability.SHAPE_LINKS):
-            return  # nobody stands beside these servers who knows their links
+            return  # no sidecar of these servers knows their links
         more = frozenset(more)
         replicas, pairs = self.fleet.replica_names, self.pairs_of_interest(more)
         views = await asyncio.gather(*(self._link_of(link) for link in (*replicas, *pairs)))
@@ -444,7 +444,7 @@ class StackState:
         )
 
     def requested_value(self, name: KnobName) -> Value:
-        """What is requested of a knob: what somebody asked, else its default."""
+        """A knob's requested value, else its default."""
         return self.requested.values.get(name, self.default_value(name))
 
     def default_value(self, name: KnobName) -> Value:
@@ -557,7 +557,9 @@ class StackState:
             commits_are_acknowledged=self.fleet.can(Ability.OWN)
             and self.protection().state is ProtectionState.PROTECTED,
             takes_rows=self.fleet.can(Ability.TAKE_ROWS),
-            mended_by="`replexplorer up` brings it back" if self.fleet.can(Ability.OWN) else "start it there",
+            mended_by="run `replexplorer up` to bring it back"
+            if self.fleet.can(Ability.OWN)
+            else "start it there",
             asked_of_links={
                 name: self.asked_of_link(name) for name in (*self.fleet.replica_names, *self.pairs)
             },
@@ -605,7 +607,7 @@ class StackState:
         return (self.fleet.named(name.node),)
 
     def lost_by_sidecar(self, node: str) -> dict[KnobName, Value]:
-        """What was requested of the agent beside this node, and of its links, and is not in force."""
+        """What was requested of this node's agent, and of its links, and is not in force."""
         return {
             name: value
             for name, value in self.lost_values((node,)).items()

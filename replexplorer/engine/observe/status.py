@@ -80,7 +80,7 @@ async def take_status(state: StackState) -> Status:
 
 
 async def _interrupted(state: StackState) -> str | None:
-    """The experiment that still has something to give back though nobody runs it any more."""
+    """The experiment that still has something to give back though it no longer runs."""
     owed, keeper = state.requested.owed, state.fleet.keeper
     if owed is None:
         return None

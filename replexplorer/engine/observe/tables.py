@@ -12,7 +12,7 @@ from replexplorer.engine.fleet import Member
 from replexplorer.ports import Sql, ask
 
 OWN_DATABASE: Final = "replexplorer"
-"""The program's own tables; they are looked at where somebody names them."""
+"""The program's own tables; they are looked at if named."""
 IMITATION: Final = "_imitation"
 """Ends the names of databases that captured workloads run in."""
 _DESCRIBED_WITHIN_S: Final = 60.0

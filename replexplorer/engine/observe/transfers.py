@@ -38,7 +38,7 @@ class TransferLook:
         self, member: Member, membership: Membership | None, *, anew: bool = False
     ) -> Transfer | None:
         """The last transfer of a member that says this of itself, which may be over; None where it had none,
-        or nobody can tell. The answer is a second old at most, or of now where it is asked `anew`."""
+        or it is unknown. The answer is a second old at most, or of now where it is asked `anew`."""
         name, now_s = member.name, self._fleet.outside.clock.monotonic()
         if anew or now_s - self._looked_s.get(name, -inf) >= _LOOK_EVERY_S:
             self._looked_s[name] = now_s

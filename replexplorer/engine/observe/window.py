@@ -195,7 +195,7 @@ class SampleWindow:
     def _settled_s(self, since_s: float) -> float:
         """The start of the first interval in which nothing ended that had begun before `since_s`: what
         did was still under what was in force then. Without one the end of the newest: the load stopped."""
-        # What the account does while a table is prepared is no client's transaction.
+        # What the account does while a table is prepared is not a client's transaction.
         since_s = max(since_s, *(each.end_s for each in self._intervals if each.state != "running"), 0.0)
         later = [each for each in self._intervals if each.end_s > since_s]
         settled = (

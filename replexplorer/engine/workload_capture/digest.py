@@ -68,7 +68,7 @@ _UNKNOWN: Final = re.compile(
 _SYSTEM: Final = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 _MOST_LISTED: Final = 100
 _MOST_ROWS: Final = 500
-_GUESS: Final = "a literal whose column its digest does not tell is 1"
+_GUESS: Final = "a literal whose column its digest does not name is 1"
 
 
 class NotImitated(Exception):
@@ -226,7 +226,7 @@ class _Statement:
         self._affected = count.affected / times
         self._out = WrittenStatement()
         self._values: dict[int, str] = {}
-        """What stands for each mark, by its number."""
+        """What replaces each mark, by its number."""
         self._shared: dict[TableName, str] = {}
         """Variables of the rows that primary keys of several columns name."""
         self._is_limited = read.tree.find(exp.Limit) is not None
@@ -335,7 +335,7 @@ class _Statement:
     # -- everything else
 
     def _value(self, literal: exp.Literal, kind: str) -> str:
-        """What stands for one mark, by its place in the statement."""
+        """What replaces one mark, by its place in the statement."""
         parent = literal.parent
         if isinstance(parent, exp.Offset):
             return "0"

@@ -8,7 +8,7 @@ Which statements make one transaction is seen where the server keeps sessions' l
 transaction that was seen from its beginning to its end is as it was; weights are those under which the
 statements would come as often as they were counted (the likeliest ones, by expectation maximization as of
 Richardson and Lucy); what no shape explains becomes a transaction of one statement, so that no statement
-comes much more seldom than it was counted, and says that this is a guess.
+comes much less often than it was counted, and says that this is a guess.
 """
 
 from __future__ import annotations

@@ -37,13 +37,13 @@ class Stroke(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
-    """One series with the words that stand beside its end."""
+    """One series with the words at its end."""
 
     points: Points
     ink: str
     """Theme token of its color, e.g. `p50`."""
     labels: tuple[str, ...] = ()
-    """What may stand beside its end, longest first (`543 ceiling`, `543`); the first that fits is taken."""
+    """What may be at its end, longest first (`543 ceiling`, `543`); the first that fits is taken."""
     stroke: Stroke = Stroke.LINE
     fill: str = ""
     """Theme token of the tint under the line; empty: none."""
@@ -65,7 +65,7 @@ class ChartMark:
 
 
 class WindowKind(StrEnum):
-    """What a window is of; each has colors and a glyph of its own, and a word beside."""
+    """What a window is of; each has colors and a glyph of its own, and a word."""
 
     PARTITION = "partition"
     """A cause: where a state's window lies over it, it keeps the upper rows."""
@@ -86,7 +86,7 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultWindow:
-    """A span of time under a fault, tinted, with its word inside or beside."""
+    """A span of time under a fault, tinted, with its word inside or next to it."""
 
     start_s: float
     end_s: float | None
@@ -128,7 +128,7 @@ class ChartModel:
     reach: tuple[float, float] | None = None
     """A range that the axis has at least."""
     has_words: bool = True
-    """Windows that are over have their word here; else it stands in the chart above."""
+    """Windows that are over have their word here; else it is in the chart above."""
     empty: str = "waiting for the first sample"
     """Shown while no series has a value."""
 

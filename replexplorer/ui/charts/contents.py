@@ -24,7 +24,7 @@ DEFAULT_PAGE_S: Final = 120.0
 _WHOLE_COMMITS: Final = (1.0, 100.0)
 """What the exposure's axis has at least: there is no half of a commit."""
 _SEVERAL: Final = 1.5
-"""From this many statements a transaction on, QPS stands beside TPS."""
+"""From this many statements a transaction on, QPS is next to TPS."""
 
 
 class _Drawn(NamedTuple):
@@ -34,7 +34,7 @@ class _Drawn(NamedTuple):
     """Of `Point`."""
     ink: str
     labels: tuple[str, ...] = ()
-    """What stands beside its end, longest first; `{}` is its newest figure."""
+    """What is at its end, longest first; `{}` is its newest figure."""
     stroke: Stroke = Stroke.LINE
     fill: str = ""
     strong: bool = False

@@ -143,7 +143,7 @@ class DashboardScreen(Screen[None]):
         self._in_turn = asyncio.Lock()
         """Commands are carried out one after the other."""
         self.under_way: list[str] = []
-        """What is done beside them, in words."""
+        """What is done meanwhile, in words."""
         self._problem = ""
         """Why what was typed is not taken."""
         self._drawn: tuple[Tick, Recent] | None = None
@@ -507,7 +507,7 @@ class DashboardScreen(Screen[None]):
         self.run_worker(self._carry_out(label, command, beside), group="commands", exit_on_error=False)
 
     async def _carry_out(self, label: str, command: Command[Any], beside: str) -> None:
-        """A command is never cancelled by the next one, and every failure is told in one place."""
+        """A command is never cancelled by the next one, and every failure is reported in one place."""
         if self._stack is None:
             return
         self.under_way += [beside] if beside else []
@@ -531,7 +531,7 @@ class DashboardScreen(Screen[None]):
 
     @on(CommandDone)
     def _take_result(self, message: CommandDone) -> None:
-        """Confirm what was set, and tell what only the result says; that it was done stands in the log."""
+        """Confirm what was set, and report what only the result says; that it was done is in the log."""
         result = message.result
         if message.label == "set":
             self.board.confirm(applied=True)

@@ -32,13 +32,12 @@ _VALUES: Final[Mapping[str, Sequence[str | None]]] = {"ms": ("200", "1000", "500
 """What is offered where milliseconds follow a kind, or seconds down and up."""
 _CLEAR: Final = "clear"
 _ROLES: Final[Mapping[str, str]] = {
-    ChangeKind.FAILOVER: "the source is gone: a replica (the one that lacks least) applies all that it has"
-    " received and takes the writes, the others and the load follow it, and the old source takes none when it"
-    " comes back",
-    ChangeKind.SWITCHOVER: "source and replica (the nearest one) change places: writes wait until it has"
+    ChangeKind.FAILOVER: "the source is gone: the most advanced replica applies what it has received and"
+    " takes writes; the others and the load follow it, and the old source stays read-only when it returns",
+    ChangeKind.SWITCHOVER: "source and replica (the nearest one) swap roles: writes wait until it has"
     " everything, and nothing is lost",
-    ChangeKind.REJOIN: "a node that follows nobody follows the source again; one that has transactions which"
-    " the source lacks, and loses, or that diverged gets a copy of the source's data",
+    ChangeKind.REJOIN: "make a node follow the source again; one that diverged, or has transactions that the"
+    " source lacks, loses them and gets a copy of the source's data",
 }
 """What happens at each change of roles, by the name of the console's command."""
 _AWAY: Final = (Role.DETACHED, Role.DOWN)
@@ -46,7 +45,7 @@ _AWAY: Final = (Role.DETACHED, Role.DOWN)
 Forms = tuple[str, ...]
 """What one row stands for, as it is typed: a kind with each value and node."""
 Ask = Callable[[str, "Command[Any]", str], None]
-"""Begins a command beside the others: its label, and words for it while it is under way."""
+"""Begins a command in parallel with the others: its label, and words for it while it is under way."""
 
 
 def injections(roster: Roster) -> Iterator[Forms]:
@@ -184,7 +183,7 @@ class FaultsScreen(ChoiceScreen[Forms]):
         if fault is not None:
             return FaultRequest(kind_of(fault.kind), fault.value, (fault.node,))
         if tick is None or tick.roster is None:
-            raise ReplexplorerError("nothing is known of the servers", "wait for the first look")
+            raise ReplexplorerError("the servers have not answered yet", "wait a moment")
         return parse_fault(row, tick.roster)
 
     def moved(self) -> None:

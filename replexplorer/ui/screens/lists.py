@@ -151,12 +151,12 @@ class ListScreen(Screen[None]):
 
     @property
     def width(self) -> int:
-        """Cells of a row beside the scroll bar."""
+        """Cells of a row next to the scroll bar."""
         return self.app.size.width - 1
 
     @property
     def takes_letters(self) -> bool:
-        """A field beside the list takes the letters."""
+        """A field next to the list takes the letters."""
         return False
 
     def _draw(self, name: str, rows: Sequence[Line]) -> None:
@@ -325,7 +325,7 @@ def nodes_screen(picture: Picture, settings: Settings) -> ListScreen:
 
 def _cells(tick: Tick, node: NodeView) -> tuple[str, ...]:
     """Up or down, or of a group's member the server's own word; its threads and how far it is behind, `-`
-    while nobody knows."""
+    while unknown."""
     state = "up" if node.member is None else node.member.state
     lag_s = lag_s_of(tick.truth, node)
     lag = "" if node.is_source else figures.UNKNOWN if lag_s is None else lag_text(1000 * lag_s)
@@ -392,7 +392,7 @@ def help_screen(settings: Settings, mode: DashboardMode) -> ListScreen:
     taken = [action for action in ACTIONS if action.method not in mode.refused]
 
     def entries() -> list[tuple[Line, str]]:
-        """Heads, and what hangs beside them."""
+        """Heads, and what hangs next to them."""
         found: list[tuple[Line, str]] = []
         for area, actions in groupby(taken, key=lambda action: action.area):
             for at, action in enumerate(actions):
@@ -408,7 +408,7 @@ def help_screen(settings: Settings, mode: DashboardMode) -> ListScreen:
             found.append(
                 (padded([("  ", "text"), (f" {symbol} {word} ", f"onstate on {token} b")], 18), meaning)
             )
-        found += [([], ""), ([(" LINK   ", "accent b")], "beside the state, while it lasts")]
+        found += [([], ""), ([(" LINK   ", "accent b")], "next to the state, while it lasts")]
         found += [(padded([("  ", "text"), (chip, words)], 23), meaning) for chip, words, meaning in CHIPS]
         hidden = [(f"{mode} loop", text.partition(": ")[2]) for mode, text in HIDES.items()]
         found += [([], ""), ([(" READING IT", "accent b")], "")]

@@ -61,7 +61,7 @@ class QuietEnd(App[ReturnType]):
 
 def log_crash(error: BaseException, file: Path) -> bool:
     """Add the traceback, without any values, to the log; answers whether it could be written."""
-    lines = [f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} the dashboard ended on a defect\n"]
+    lines = [f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} the dashboard crashed (internal error)\n"]
     lines += traceback.format_exception(error)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -108,7 +108,7 @@ _BAR_AT: Final = 24
 """Column of the bar, after `commit 88.4 ms in 5 s`."""
 _OF_LOADS: Final = {
     "running": "measuring…",
-    SERVER: "the server has timed no commit (autocommit is not timed unless it is told to)",
+    SERVER: "the server has timed no commit (autocommit is timed only on request)",
     "waiting": "the load waits for a server that takes writes",
 }
 """By the load's state, why there is nothing to take apart yet."""

@@ -123,7 +123,7 @@ class PresenterBar(Lines[tuple[Headline, float]]):
         super().show(shown)
 
     def draw(self, shown: tuple[Headline, float], width: int, height: int) -> list[Line]:
-        """What the number counts and the time; digits beside what is said; the lesson and the keys."""
+        """What the number counts and the time; digits next to what is said; the lesson and the keys."""
         headline, now_s = shown
         middle, figure = max(1, height - 2), figures.UNKNOWN
         if headline.value is not None:
@@ -173,7 +173,7 @@ def _said_cells(width: int) -> int:
 
 
 def _keys(pressed: Sequence[str], width: int) -> Line:
-    """The newest keys that fit beside the lesson."""
+    """The newest keys that fit next to the lesson."""
     kept = [[(f" {key} ", "onstate on armed b"), (" ", "text")] for key in pressed]
     rows = ([run for key in kept[at:] for run in key] for at in range(len(kept) + 1))
     return fit(rows, max(12, width // 3))

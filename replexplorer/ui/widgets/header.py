@@ -178,7 +178,7 @@ def _load(load: LoadView | None) -> Segment:
 
 
 class Form(NamedTuple):
-    """What stands in the row on a screen of some width."""
+    """The row on a screen of some width."""
 
     least_width: int
     title: int

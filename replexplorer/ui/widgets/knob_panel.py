@@ -35,7 +35,7 @@ class KnobPanel(Lines[Tick]):
     GROUND: ClassVar[str] = "panel"
     COLUMNS: ClassVar = Columns(3, 18, 30)
     HEADINGS_BESIDE: ClassVar = False
-    """Headings stand in a column of their own instead of a row of their own."""
+    """Headings are in a column of their own instead of a row of their own."""
     DEFAULT_CSS = "KnobPanel { height: 1fr; }"
 
     @dataclass
@@ -46,7 +46,7 @@ class KnobPanel(Lines[Tick]):
 
     @dataclass
     class Stepped(Message):
-        """An arrow beside the selected value was clicked: -1 or 1."""
+        """An arrow next to the selected value was clicked: -1 or 1."""
 
         direction: int
 
@@ -157,7 +157,7 @@ class KnobPanel(Lines[Tick]):
         return cut(row, width)
 
     def on_click(self, event: events.Click) -> None:
-        """Select the knob, or step it when an arrow beside the value was hit."""
+        """Select the knob, or step it when an arrow next to the value was hit."""
         row = self._rows[event.y] if 0 <= event.y < len(self._rows) else None
         less, more = self._arrows
         if row is not None and row == self._board.selected and event.x in (less, less + 1, more - 1, more):

@@ -43,7 +43,7 @@ class LabStrip(Lines[RunningExperiment]):
         if not shown.hand.aborted:
             hints = [
                 hint(self.key("step.next"), "next", "warn b" if shown.hand.waits else "muted"),
-                hint(self.key("lab.pause"), "go on" if shown.hand.paused else "pause"),
+                hint(self.key("lab.pause"), "resume" if shown.hand.paused else "pause"),
                 hint(self.key("lab.abort"), "abort"),
             ]
             hints = hints[-1:] if shown.experiment.kind == "sweep" else hints  # it waits for nobody

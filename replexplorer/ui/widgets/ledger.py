@@ -36,7 +36,7 @@ from replexplorer.ui.words.runs import (
 from replexplorer.ui.words.states import SEVERITIES, exposure_line
 
 _LEAST_TITLE: Final = 12
-"""Cells that a change's title keeps beside the words of an outage."""
+"""Cells that a change's title keeps next to an outage's words."""
 WIDE_FROM: Final = 100
 """Columns from which the table shows the time of each change and the interval itself."""
 _HEADS: Final = ("effect", "95% CI", "p50", "p95", "p99", "n")
@@ -127,7 +127,7 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float, *, in_strip: 
 
 
 def rows_of(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> list[Line]:
-    """One epoch with all that is known of it; a title that its row cuts stands in full below."""
+    """One epoch with all that is known of it; a title that its row cuts is in full below."""
     first = row(epoch, width, glyphs, origin_s)
     is_cut = epoch.title not in "".join(text for text, _ in first)
     named = hung([("      ", "text")], epoch.title, width, "title") if is_cut else []

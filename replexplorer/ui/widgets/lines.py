@@ -93,7 +93,7 @@ class Lines(Widget, Generic[Shown]):
 
     @property
     def rows(self) -> list[str]:
-        """What stands in each row now, as plain text."""
+        """Each row now, as plain text."""
         return ["".join(text for text, _ in line) for line in self._painted]
 
     def repaint(self) -> None:

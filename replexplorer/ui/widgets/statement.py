@@ -58,7 +58,7 @@ class Intent:
     def runs_on(self) -> str:
         """Where the statements run, in words."""
         where = {"link": "the sidecars", "load": "the load"}.get(self.name.knob.backing.value)
-        node = "the primary" if self.name.node == SOURCE else self.name.node
+        node = "the source" if self.name.node == SOURCE else self.name.node
         return where or (f"{node}'s disk" if self.name.knob.backing.value == "disk" else node)
 
 

@@ -108,7 +108,7 @@ class BigStrip(Lines[Picture]):
 
 
 class _Figure(NamedTuple):
-    """A figure with what stands beside its three rows."""
+    """A figure with what is next to its three rows."""
 
     labels: tuple[str, str, str]
     digits: str

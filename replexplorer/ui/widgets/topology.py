@@ -1,7 +1,7 @@
 """The servers and what connects them: `db1 primary 9.7.4 :33061 ──▸ db2 replica`.
 
 Law: an arrow is a stream that was seen. A replica that follows another node than the source has its arrow
-from that one, and a node that follows nobody has none.
+from that one, and a node that follows no source has none.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 UNKNOWN: Final = "-"
-"""How a figure that nobody knows is written."""
+"""How an unknown figure is written."""
 
 
 def rate(value: float | None) -> str:

@@ -120,7 +120,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def hung(head: Line, text: str, width: int, words: str = "text") -> list[Line]:
-    """A text beside its head, in as many rows as it takes, each below the first."""
+    """A text next to its head, in as many rows as it takes, each below the first."""
     indent = width_of(head)
     first, *more = wrapped(text, max(20, width - indent)) or [""]
     return [[*head, (first, words)], *([(" " * indent, "text"), (part, words)] for part in more)]

@@ -76,7 +76,7 @@ def loss_text(loss: Loss | Unknown) -> str:
 
 
 _DETAILS: Final = ("why age range word", "age range word", "age range", "range word", "range", "")
-"""How much of the line stands there, longest first: reasons go first, then words are shorter, then ages and
+"""How much of the line is shown, longest first: reasons go first, then words are shorter, then ages and
 ranges go."""
 
 
@@ -135,7 +135,7 @@ def checks_runs(truth: ServerTruth | None) -> list[Run]:
 
 
 def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None = None) -> list[Run]:
-    """The counters' facts, as many as fit, the more telling ones first to stay; they are of the same
+    """As many counter facts as fit, the most important kept; they are of the same
     stretch as the anatomy above them."""
     facts = _facts(truth, anatomy) if truth else []
     while facts and width_of(apart([runs for _, runs in facts], " · ")) > room:
@@ -332,11 +332,11 @@ STATES: Final[Mapping[ProtectionState, StateWord]] = {
 """Every protection state."""
 
 CHIPS: Final = (
-    (" PARTITION both ", "onstate on partitioned b", "all packets between primary and replica are lost"),
+    (" PARTITION both ", "onstate on partitioned b", "all packets between source and replica are lost"),
     (
         " PARTITION ack ",
         "onstate on partitioned b",
-        "packets to the primary are lost: a waiting commit is on the replica, its acknowledgement lost",
+        "packets to the source are lost: a waiting commit is on the replica, its acknowledgement lost",
     ),
     (
         " PARTITION dump ",
@@ -393,7 +393,7 @@ def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, .
         return ()
     stays = _stays(tick) if tick is not None else ""
     return tuple(
-        [(" Quit? ", "warn b"), (what, "text"), *hint(key, "quits, any other key stays")]
+        [(" Quit? ", "warn b"), (what, "text"), *hint(key, "quits, any other key cancels")]
         for what in (f"{ends}, {stays}.  " if stays else f"{ends}.  ", f"{ends}.  ", "")
     )
 
