@@ -313,9 +313,10 @@ class Reader:
 
     async def live(self) -> None:
         """Look until cancelled; a node that does not answer is tried again."""
+        now_s = asyncio.get_running_loop().time
         try:
             while True:
-                began_s = time.monotonic()
+                began_s = now_s()
                 try:
                     rows = await self._look()
                 except ReplexplorerError:
@@ -323,7 +324,7 @@ class Reader:
                     continue
                 if rows:
                     self._log.see(self._node, rows)
-                await asyncio.sleep(max(LOOK_EVERY_S, _REST * (time.monotonic() - began_s)))
+                await asyncio.sleep(max(LOOK_EVERY_S, _REST * (now_s() - began_s)))
         finally:
             await self._connection.close()
 

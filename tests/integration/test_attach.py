@@ -146,4 +146,4 @@ async def test_a_certificate_is_verified_where_that_is_asked_for(
             assert shell.json("attach", *ours, apart=True).nodes[0].reachable
             theirs = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'other-ca.pem'}")
             refused = shell.run("attach", *theirs, code=4).stderr
-            assert "--ssl-ca=FILE names who signed its certificate" in refused
+            assert "name its certificate authority with --ssl-ca=FILE" in refused
