@@ -104,8 +104,8 @@ class _HelpLayout(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = 16
 
 
-class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Commands, some of them of two words: `attach revert` beside `attach URL`."""
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic for mypy alone
+    """Commands, some of them of two words: `attach revert` next to `attach URL`."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         """Read the rest as the command has it that these words begin with."""
@@ -194,11 +194,9 @@ def build_parser(typed: Sequence[str] = VERBS) -> Parser:
     verbs = parser.add_subparsers(title="commands", dest="verb", metavar="VERB", prog=PROGRAM)
     for word, name in NAMES.items():
         verb, _, action = word.partition(" ")
-        if (
-            verb in typed and "any_word" in COMMANDS[NAMES[verb]]
-            if action
-            else verb in VERBS or verb in typed
-        ):
+        # An action is a command of its own only where any word may stand behind its verb.
+        is_action = verb in typed and "any_word" in COMMANDS[NAMES[verb]]
+        if is_action if action else verb in VERBS or verb in typed:
             made = _add(verbs, word, name, listed=word == name and "first" in COMMANDS[name])
             if verb in typed:
                 _fill(made, name)

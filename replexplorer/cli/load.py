@@ -35,9 +35,8 @@ async def load(call: Call) -> int:
     for assignment in map(check_without_stack, args.assignments):
         knob = assignment.names[0].knob
         if knob.backing is not Backing.LOAD:
-            raise UsageError(
-                f"{knob.key} is not a knob of the load", f"`replexplorer set {knob.key}=...` first"
-            )
+            remedy = f"`replexplorer set {knob.key}=...` first"
+            raise UsageError(f"{knob.key} is not a knob of the load", remedy)
         typed[knob.key] = assignment.value
     for key in (keys.CLIENTS, keys.RATE, keys.WORKLOAD):
         if getattr(args, key) is None:
@@ -59,10 +58,7 @@ async def load(call: Call) -> int:
     async with attached(
         call, "load", beside=args.share_load, tick_s=interval_s, recorded=True, **options
     ) as session:
-        load, settings = (
-            session.load,
-            settings_of(args, session.driving.settings(typed), script),
-        )
+        load, settings = session.load, settings_of(args, session.driving.settings(typed), script)
         console.progress("preparing the table")
         lines, course, measured = IntervalLines(args.warmup, interval_s), Course(), Measurement()
         found, ledger, clock = Findings(measured), None, session.outside.clock
