@@ -80,8 +80,10 @@ async def get(call: Call) -> int:
     knobs = {str(name): views[name] for name in names or views}
     call.console.deliver(knobs, lambda: render_knobs(knobs, call.console.columns))
     if not call.console.json:
-        for key in dict.fromkeys(name.key for name in names):
-            call.console.narrate(f"{key}: {find(key).help}")
+        for name in {name.key: name for name in names}.values():
+            own = knobs[str(name)].variable
+            also = f" ({own})" if own not in (None, name.key) else ""
+            call.console.narrate(f"{name.key}{also}: {name.knob.help}")
     return 0
 
 

@@ -239,7 +239,7 @@ def _disk_words(disk: DiskView) -> str:
 
 def render_knobs(knobs: Mapping[str, KnobView], columns: int | None = None) -> str:
     """One line a knob; columns that do not fit into this many characters are left out from the right."""
-    heads = ("knob", "requested", "in effect", "default", "range", "node", "scope", "does")
+    heads = ("knob", "requested", "in effect", "default", "variable", "range", "node", "scope", "does")
     rows = []
     for key, knob in knobs.items():
         row, here = knob.name.knob, knob.knob
@@ -253,6 +253,7 @@ def render_knobs(knobs: Mapping[str, KnobView], columns: int | None = None) -> s
                 _value(knob, knob.requested),
                 _value(knob, knob.effective) + (f" ({knob.note})" if knob.note else ""),
                 _value(knob, knob.default) + server,
+                knob.variable if knob.variable not in (None, row.key) else "",
                 describe_range(replace(here, range_note=note)),
                 knob.node,
                 knob.scope,

@@ -482,6 +482,9 @@ class KnobView:
 
     source: str = field(default=SOURCE, compare=False)
     """The node that is the source now."""
+    variable: str | None = field(default=None, compare=False)
+    """The server's variable that carries it there; None of a link, a disk or the load, and while no server
+    answers."""
 
     @property
     def knob(self) -> Knob:

@@ -520,8 +520,9 @@ class StackState:
         note = self.no_effect() if name.knob.backing is Backing.LOAD and effective is None else None
         known = self._capabilities(name)
         flavor, here = (None, None) if known is None else (known.flavor, known.narrowed(name.key))
+        variable = None if known is None else known.variables.get(name.key)
         source = self.fleet.source_name
-        return KnobView(name, self.requested_value(name), effective, note, flavor, here, source)
+        return KnobView(name, self.requested_value(name), effective, note, flavor, here, source, variable)
 
     def observed(self) -> Observed:
         """What the planner has to know, from what was last seen."""
