@@ -66,6 +66,15 @@ async def up(call: Call) -> int:
     return StackUnavailable.exit_code if without_effect else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A stack that is gone."""
+
+    stack: str
+    removed: int
+    """Containers, networks and volumes; 0 where there were none."""
+
+
 async def down(call: Call) -> int:
     """Remove everything of the stack, or of all stacks; asks first where a load runs."""
     console, values = call.console, call.values
@@ -79,6 +88,7 @@ async def down(call: Call) -> int:
             raise StackUnavailable(held, "end it first, or `replexplorer down --yes`")
         if not await console.says_yes(f"{held}. Remove the stack anyway?"):
             raise StackUnavailable(f"{held}: nothing was removed", "end it first")
+    gone: list[Removed] = []
     left: StackUnavailable | None = None
     for name in names:
         console.progress(f"removing stack '{name}'")
@@ -89,12 +99,15 @@ async def down(call: Call) -> int:
                 console.warn(str(left))
             left = error
             continue
+        gone.append(Removed(name, removed))
         what = f"removed {removed} containers, networks and volumes" if removed else "nothing to remove"
         console.narrate(f"stack '{name}': {what}")
     if not names:
         console.narrate("no replexplorer stack is here")
     if left is not None:
         raise left
+    if console.json:
+        console.document(gone)
     return 0
 
 
