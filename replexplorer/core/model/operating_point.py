@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from replexplorer.core.errors import UsageError
@@ -193,11 +193,14 @@ def beyond(
     return tuple(told)
 
 
-def check_known(values: Mapping[KnobName, Value], named: Iterable[KnobName]) -> None:
+def check_known(values: Mapping[KnobName, Value], named: Collection[KnobName]) -> None:
     """Raise UsageError where one of the knobs that are named has a value that the model leaves out of
-    account."""
+    account; a link between two replicas is only named as such (`rtt=20ms` of a group means every link)."""
     workload = str(value_of(values, keys.WORKLOAD, Place.LOAD))
+    of_source = {name.key for name in named if not is_pair(name.node)}
     for name in named:
+        if is_pair(name.node) and name.key in of_source:
+            continue
         if values[name] != name.knob.default and not is_known(name, workload):
             of = f" of workload {workload}" if name.key == keys.KEY_SPREAD else ""
             raise UsageError(
