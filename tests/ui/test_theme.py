@@ -129,7 +129,7 @@ def test_sixteen_colours_are_enough(name: str) -> None:
 # Whatever is written can be read: WCAG asks a contrast of 4.5 between letters and their ground
 
 
-GROUNDS = ("bg", "panel", "keybg")
+GROUNDS = ("bg", "panel", "keybg", "select")
 """What most text stands on."""
 TINTS = ("tpsfill", *(token for token in TOKENS if token.endswith("bg") and token not in GROUNDS))
 """Grounds inside a chart."""
@@ -137,11 +137,10 @@ LINES = ("rule", "grid", "axis")
 """Drawn, never written with."""
 TEXT = tuple(
     token
-    for table in ("screen", "series", "figures")
+    for table in ("screen", "series", "status", "figures", "bands")
     for token in TABLES[table].split()
-    if token not in (*GROUNDS, *TINTS, *LINES, "select")
+    if token not in (*GROUNDS, *TINTS, *LINES, "onstate")
 )
-ON_SELECT = ("text", "muted", "title", "accent", "good", "bad", "warn")
 ON_TINTS = (
     "title", "tps", "ceiling", "mark", "fault", "partitioned", "blocked", "degraded", "down", "restart",
 )  # fmt: skip
@@ -153,7 +152,7 @@ QUEUES = ("fsync_queue", "ack_queue")
 
 def pairs() -> Iterator[tuple[str, str]]:
     """Every token that text is written with, and each ground that it is written on."""
-    for grounds, tokens in ((GROUNDS, TEXT), (("select",), ON_SELECT), (TINTS, ON_TINTS)):
+    for grounds, tokens in ((GROUNDS, TEXT), (TINTS, ON_TINTS)):
         yield from ((token, ground) for ground in grounds for token in tokens)
     yield from (("onstate", state) for state in STATES)
     yield from (("oncolor", part) for part in (*PARTS, *QUEUES))

@@ -118,6 +118,22 @@ def test_lines_of_one_chart_are_apart(name: str, blindness: str) -> None:
     assert near == {}
 
 
+APART = (
+    ("p95", "p99", BUILT_IN, 12.0),
+    ("p99", "bad", ("safe",), LEAST),
+    ("async", "warn", ("projector",), 12.0),
+)
+"""Two colors that are read next to each other, the themes that keep them apart, and how far."""
+
+
+def test_colors_read_next_to_each_other_are_far_apart() -> None:
+    for one, other, names, least in APART:
+        for name in names:
+            token = colors_of(name)
+            for blindness in ("none", "deuteranopia"):
+                assert distance(token[one], token[other], blindness) >= least, (one, other, name, blindness)
+
+
 READ = "text muted faint title accent tps p50 p95 p99 good bad warn key"
 
 
