@@ -38,7 +38,7 @@ Color = Annotated[str, AfterValidator(_color)]
 TABLES: Final = {
     # Grounds, letters and lines.
     "screen": "bg panel rule text muted faint title accent select grid axis",
-    # What the charts draw.
+    # What the charts draw; `tpsfill` is the band between p50 and p99 as well.
     "series": "tps tpsfill ceiling p50 p95 p99 max mark fault faultbg",
     # The parts of one commit; `oncolor` is the text on them.
     "anatomy": "execute redo binlog ack engine oncolor queue fsync_queue ack_queue wire other group",

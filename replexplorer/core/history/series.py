@@ -22,7 +22,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
 ENOUGH: Final[Mapping[str, int]] = {"p50": 5, "p95": 20, "p99": 100}
-"""Commits that a percentile needs behind it to be drawn as a line."""
+"""Commits that a percentile needs behind it to be drawn."""
 _COUNTED: Final = ("errors", "unknown", "reconnects", "deadlocks", "lock_timeouts", "conflicts", "dropped")
 _USUAL_S: Final = 0.5
 """Length of an interval that does not say it."""

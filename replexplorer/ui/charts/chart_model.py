@@ -21,7 +21,7 @@ class Stroke(StrEnum):
     LINE = "line"
     """Points joined, broken at gaps."""
     DOTS = "dots"
-    """Each point on its own."""
+    """Of each column of cells the greatest point, on its own."""
     DASHES = "dashes"
     """A level, dashed below the lines, that runs on to its label."""
     BEADS = "beads"
@@ -46,7 +46,9 @@ class ChartSeries:
     """What may be at its end, longest first (`543 ceiling`, `543`); the first that fits is taken."""
     stroke: Stroke = Stroke.LINE
     fill: str = ""
-    """Theme token of the tint under the line; empty: none."""
+    """Theme token of the tint under the line, or between it and `base`; empty: none."""
+    base: Points = ()
+    """The lower edge of a band, at the same times."""
     strong: bool = False
     """The label is bold."""
 

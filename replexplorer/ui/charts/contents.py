@@ -38,6 +38,8 @@ class _Drawn(NamedTuple):
     stroke: Stroke = Stroke.LINE
     fill: str = ""
     strong: bool = False
+    base: str = ""
+    """The field that is the lower edge of a band."""
 
 
 _TPS: Final = (
@@ -48,8 +50,8 @@ _TPS: Final = (
 _LATENCY: Final = (
     _Drawn("slowest_ms", "max", stroke=Stroke.DOTS),
     _Drawn("max_ms", "max", ("max {}",), Stroke.LABEL),
-    _Drawn("p99_ms", "p99", ("p99 {}",)),
-    _Drawn("p95_ms", "p95", ("p95 {}",)),
+    _Drawn("p99_ms", "p99", ("p99 {}",), Stroke.LABEL, "tpsfill", base="p50_ms"),
+    _Drawn("p95_ms", "p95", ("p95 {}",), Stroke.LABEL),
     _Drawn("p50_ms", "p50", ("p50 {}",), strong=True),
 )
 _SERVER_MEAN: Final = (_Drawn("mean_ms", "p50", ("mean {}",), strong=True),)
@@ -61,10 +63,13 @@ def _series(
     """Figures of the points as series; one whose newest figure is not known has no label."""
     made = []
     for each in drawn:
-        values = [(point.at_s, getattr(point, each.field)) for point in points]
+        values, base = (
+            tuple((point.at_s, getattr(point, name)) for point in points if name)
+            for name in (each.field, each.base)
+        )
         last = values[-1][1] if values else None
         labels = () if last is None else tuple(label.format(figure(last)) for label in each.labels)
-        made.append(ChartSeries(tuple(values), each.ink, labels, each.stroke, each.fill, each.strong))
+        made.append(ChartSeries(values, each.ink, labels, each.stroke, each.fill, base, each.strong))
     return tuple(made)
 
 
@@ -95,8 +100,9 @@ def tps_chart(
 def latency_chart(
     page: Page, points: Sequence[Point], load: LoadView | None = None, recent: Recent | None = None
 ) -> ChartModel:
-    """The latency chart in milliseconds: three percentile lines, a dot for each tick's slowest commit; where
-    the server's counters are all that is known its mean time for the commit, which no percentile is in."""
+    """The latency chart in milliseconds: a line for p50, a band from it to p99, dots of the slowest
+    commits; where the server's counters are all that is known its mean time for the commit, which no
+    percentile is in."""
     if load is not None and load.is_by_server:
         return ChartModel(
             "Commit",
@@ -111,7 +117,7 @@ def latency_chart(
     is_open = load is not None and load.mode != CLOSED
     subtitles = ("ms from when each was due, log", "ms from due") if is_open else ("ms per commit, log", "ms")
     notes, ink = latency_notes(load, recent or Recent())
-    notes = (*notes, "p50 · p95 · p99 lines, max dots")
+    notes = (*notes, "p50 line, band to p99, max dots")
     series = _series(points, _LATENCY, millis)
     return ChartModel("Latency", page, series, subtitles, notes, ink, log=True, has_words=False)
 

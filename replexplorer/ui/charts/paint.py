@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from replexplorer.core.text import printable
 from replexplorer.ui.charts.axes import column, scale_of, spread_rows, time_ticks
 from replexplorer.ui.charts.chart_model import ChartModel, FaultWindow, WindowKind
-from replexplorer.ui.charts.raster import MOST_CELLS, rasterized
+from replexplorer.ui.charts.raster import MOST_CELLS, band, rasterized
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.words.runs import Run, fit_text, joined
 
@@ -97,7 +97,7 @@ def paint_chart(
     if width >= _LEAST_WIDTH and height >= _LEAST_HEIGHT:
         painter.axes()
         painter.windows(shades=shades or glyphs.ascii)
-        painter.series()
+        painter.series(shades=shades or glyphs.ascii)
         painter.marks()
         painter.words()
         painter.labels()
@@ -179,11 +179,18 @@ class _Painter:
             if window.kind.is_cause:
                 caused.update(columns)
 
-    def series(self) -> None:
-        """Levels, lines and dots, and the tint under a line that has one."""
+    def series(self, *, shades: bool) -> None:
+        """Bands, then levels, lines and dots, and the tint under a line that has one."""
         plot, grid = self.plot, self.grid
         if self.scale is None:
             return
+        for one in self.model.series:
+            for x, rows in band(one, self.model.page, self.scale, plot.width).items() if one.base else ():
+                for y in rows:
+                    if shades:
+                        grid.put(plot.x + x, plot.y + y, "░", one.ink)
+                    else:
+                        grid.grounds[plot.y + y][plot.x + x] = one.fill
         under: dict[int, tuple[int, str]] = {}
         cells = rasterized(self.model, self.scale, plot.width, plot.height, self.glyphs)
         for (column_of, row), (char, one) in cells.items():

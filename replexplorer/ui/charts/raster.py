@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Final
 
 from replexplorer.ui.charts.axes import AxisScale, column
-from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Stroke
+from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Page, Stroke
 from replexplorer.ui.terminal.glyphs import Glyphs
 
 Dots = list[tuple[int, int]]
@@ -77,15 +77,20 @@ def rasterized(
 
 
 def _runs(one: ChartSeries, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs) -> list[Dots]:
-    """A series as dots, a run for each stretch without a gap: of each column the first, the least, the
-    greatest and the last."""
+    """A series as dots, a run for each stretch without a gap: of each column of dots the first, the least,
+    the greatest and the last."""
     if one.stroke is Stroke.LABEL:
         return []
     if one.stroke.is_level:
         return [_level(one, model, scale, width, glyphs)]
     dots_x = width * glyphs.dots_x
+    shown = one.points
+    if one.stroke is Stroke.DOTS:
+        known = [(at_s, value) for at_s, value in shown if value is not None and isfinite(value)]
+        cells = groupby(known, lambda point: column(point[0], model.page, width))
+        shown = [max(group, key=lambda point: point[1]) for _, group in cells]
     runs: list[Dots] = []
-    for is_known, points in groupby(one.points, lambda point: point[1] is not None and isfinite(point[1])):
+    for is_known, points in groupby(shown, lambda point: point[1] is not None and isfinite(point[1])):
         run: Dots = []
         for x, group in groupby(
             points if is_known else (), lambda point: column(point[0], model.page, dots_x)
@@ -97,6 +102,26 @@ def _runs(one: ChartSeries, model: ChartModel, scale: AxisScale, width: int, gly
             run += [(max(0, min(dots_x - 1, x)), y) for y, _ in groupby(rows)]
         runs.append(run)
     return runs
+
+
+def band(one: ChartSeries, page: Page, scale: AxisScale, width: int) -> dict[int, range]:
+    """The rows from a series down to its base by column: straight between two points, the widest of several
+    in one column, none in a gap."""
+    found: dict[int, range] = {}
+    last: tuple[int, int, int] | None = None
+    for (at_s, high), (_, low) in zip(one.points, one.base, strict=True):
+        if high is None or low is None or not (isfinite(high) and isfinite(low)):
+            last = None
+            continue
+        here = column(at_s, page, width), scale.dot(high, 1), scale.dot(low, 1)
+        start, *edges = last or here
+        for x in range(max(0, start), min(here[0] + 1, width)):
+            share = (x - start) / (here[0] - start) if x > start else 0.0
+            top, bottom = (round(was + share * (now - was)) for was, now in zip(edges, here[1:], strict=True))
+            rows = found.get(x, range(top, bottom + 1))
+            found[x] = range(min(top, rows.start), max(bottom + 1, rows.stop))
+        last = here
+    return found
 
 
 def _level(one: ChartSeries, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs) -> Dots:
