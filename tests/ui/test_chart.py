@@ -42,7 +42,7 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets.lines import Chart, Slice
-from replexplorer.ui.widgets.strips import big_rows, solid_rows
+from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words.figures import moment
 
 PAGE = Page(600.0, 720.0)
@@ -334,7 +334,7 @@ async def test_the_widget_refreshes_only_what_changed_and_paints_again_at_anothe
 
 @pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda glyphs: glyphs.name)
 def test_big_digits_as_in_the_design(glyphs: Glyphs, snapshot: SnapshotAssertion) -> None:
-    rows = [row for draw in (big_rows, solid_rows) for row in draw("0123456789.-kM?", glyphs)]
+    rows = [row for scale in (1, 2) for row in block_rows("0123456789.-kM?", glyphs, scale=scale)]
     assert glyphs is BRAILLE or all(row.isascii() for row in rows)
     assert "\n".join(rows) == snapshot
 

@@ -32,7 +32,6 @@ async def test_the_number_and_what_it_counts_stand_in_every_layout(
     async with bench(size=size) as running:
         await present(running)
         assert page(running.rows("#presenter")) == snapshot
-        assert running.painted("#presenter")[0][0] == (" commits a second", "title b")
         await running.press("z")
         await running.until(lambda: not running.dashboard.query_one("#presenter").display)
 
@@ -58,7 +57,7 @@ async def test_what_happened_before_is_known_and_the_number_is_the_wait_of_an_ou
         await present(running)
         assert "sync_binlog 0:" in running.text("#presenter")
         await running.play(altered(blocked, protection={"oldest_wait_s": 12.3}))
-        assert running.rows("#presenter")[0].startswith(" seconds without a commit")
+        assert " seconds without a commit" in running.text("#presenter")
         assert any("bad b" in words for row in running.painted("#presenter") for _, words in row)
 
 
@@ -67,11 +66,10 @@ async def test_keys_are_shown_and_forgotten_and_the_time_goes_on() -> None:
         await running.press("m")
         await present(running)
         await running.press("plus", "down", "y")
-        assert running.rows("#presenter")[-1].split()[-3:] == ["+", "↓", "y"]
+        assert running.rows("#presenter")[-1].split()[-4:] == ["+", "↓", "y", "00:00"]
         running.clock.now_s += 75
         await running.play(make_tick(3.0))
-        assert running.rows("#presenter")[0].rstrip().endswith("01:15")
-        assert running.rows("#presenter")[-1].split() == []
+        assert running.rows("#presenter")[-1].split() == ["01:15"]
 
 
 async def test_the_panel_keeps_what_was_turned_and_the_filter_finds_the_rest() -> None:
@@ -124,7 +122,7 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(
 
 def test_every_sentence_of_a_lab_fits_the_smallest_screen() -> None:
     for stage in (stage for lab in LABS.shipped().values() for stage in lab.stages):
-        assert len(wrapped(stage.shows, 80 - 32)) <= 6, stage.shows
+        assert len(wrapped(stage.shows, 80 - 39)) <= 7, stage.shows
 
 
 async def test_without_presenting_b_does_nothing_and_no_key_is_kept() -> None:

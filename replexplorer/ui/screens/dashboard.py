@@ -17,7 +17,6 @@ from textual.message import Message
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.history.caption import headline
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
@@ -785,7 +784,7 @@ class DashboardScreen(Screen[None]):
         """What the room is shown, while somebody presents."""
         if self._drawn is not None and self.presenter.began_s is not None:
             tick, recent = self._drawn
-            self.query_one(PresenterBar).show((headline(tick, recent.tps), self._settings.monotonic()))
+            self.query_one(PresenterBar).show((tick, recent.tps, self._settings.monotonic()))
 
     def _draw_troubles(self, tick: Tick) -> None:
         """The replicas' row, while something is wrong with one of them; nothing is while the stack starts."""

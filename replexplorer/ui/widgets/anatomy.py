@@ -214,8 +214,8 @@ def _why_none(tick: Tick) -> str:
 
 
 def _limit(tick: Tick, width: int) -> Line:
-    """What limits now, by the model, in as many clauses as fit; with room, what it predicts before it
-    and where it comes from behind it."""
+    """What limits now, by the model, in as many clauses as fit; with room, the mean that it predicts
+    before it and where it comes from behind it."""
     predicted = tick.predicted
     if predicted is None:
         return []
@@ -225,7 +225,7 @@ def _limit(tick: Tick, width: int) -> Line:
     ]
     if width < WIDE_FROM:
         return fit(rows, width)
-    expected = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms "
+    expected = f" predicted {part_ms(predicted.latency_ms)} ms "
     origin = f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model"
     row = fit([[(expected, "muted"), *rows[0]], *rows], width)
     fits = width_of(row) + len(origin) + 2 < width

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from replexplorer.core.history.caption import Headline, Matters
+from replexplorer.core.history.caption import Headline, Matters, headline
 from replexplorer.core.text import elapsed
+from replexplorer.core.tick import Tick
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import Layout
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.widgets.strips import big_rows, solid_rows
+from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, apart, cut, fit, hint, padded, spread, width_of, wrapped
+from replexplorer.ui.words.runs import Line, apart, fit, hint, padded, spread, width_of, wrapped
+from replexplorer.ui.words.states import state_of
 
 if TYPE_CHECKING:
     from replexplorer.ui.presenter import Presenter
@@ -90,67 +92,108 @@ class PlayerLine(Lines[PlayerPosition]):
         return [[*row, *cells]]
 
 
-NUMBER_CELLS: Final = 31
+_NUMBER_CELLS: Final = 38
 """Columns of the number and of what it counts."""
-_DIGIT_ROWS: Final = 3
-_SOLID_ROWS: Final = 5
-"""Of digits on a screen that has `_SOLID_FROM` rows."""
-_SOLID_FROM: Final = 36
-_MOST_ROWS: Final = 6
-"""Of what is said."""
+_NUMBER_ROWS: Final = 8
+"""Seven of digits, and what they count."""
+_LETTERS_FROM: Final = 33
+"""Rows of a screen from which on the state and what is said are in large letters."""
+_MORE_LETTERS_FROM: Final = 42
+"""Rows from which on what is said may have three lines of them, not two."""
+_BESIDE_FROM: Final = 150
+"""Columns from which on large letters are next to the number, not below it."""
 _INKS: Final = {Matters.TPS: "tps b", Matters.WAIT: "bad b", Matters.AT_RISK: "warn b"}
 
 
-class PresenterBar(Lines[tuple[Headline, float]]):
-    """Five rows or more, from 36 rows of screen on seven; nothing in it moves with the figures. It is shown
-    what the number is, and the time on the presenter's clock."""
+class PresenterBar(Lines[tuple[Tick, float | None, float]]):
+    """The state across the screen, the number that matters, what is said and the keys, as high on a screen
+    whatever they are. It is shown a tick, the TPS and the time on the presenter's clock."""
 
     GROUND: ClassVar[str] = "panel"
-    DEFAULT_CSS = "PresenterBar { height: 5; }"
+    DEFAULT_CSS = "PresenterBar { height: 10; }"
 
     def __init__(self, presenter: Presenter, settings: Settings, id: str) -> None:
         super().__init__(settings, id)
         self._presenter = presenter
 
-    def show(self, shown: tuple[Headline, float]) -> None:
-        """Show this; as high as what is said at its longest."""
-        size = self.app.size
-        least = _SOLID_ROWS if size.height >= _SOLID_FROM else _DIGIT_ROWS
-        cells = _said_cells(size.width)
-        lesson = 1 + max((len(wrapped(each.shows, cells)) for each in self._presenter.stages), default=0)
-        height = 2 + max(least, min(_MOST_ROWS, lesson))
-        self.take_rows(height)
+    @property
+    def _is_large(self) -> bool:
+        return self.app.size.height >= _LETTERS_FROM
+
+    @property
+    def _is_below(self) -> bool:
+        """What is said has rows of its own, in letters that are too wide to be next to the number."""
+        return self._letter_lines > 0 and self.app.size.width < _BESIDE_FROM
+
+    @property
+    def _letter_lines(self) -> int:
+        """How many lines of large letters what is said may have, four rows each and a blank one between."""
+        if not self._is_large or self.glyphs.ascii:
+            return 0
+        return 3 if self.app.size.height >= _MORE_LETTERS_FROM else 2
+
+    @property
+    def _said_rows(self) -> int:
+        return max(_NUMBER_ROWS, 5 * self._letter_lines - 1)
+
+    def show(self, shown: tuple[Tick, float | None, float]) -> None:
+        """Show this, as high as the screen is for."""
+        rows = _NUMBER_ROWS + self._said_rows if self._is_below else self._said_rows
+        self.take_rows((5 if self._is_large else 1) + rows + 1)
         super().show(shown)
 
-    def draw(self, shown: tuple[Headline, float], width: int, height: int) -> list[Line]:
-        """What the number counts and the time; digits next to what is said; the lesson and the keys."""
-        headline, now_s = shown
-        middle, figure = max(1, height - 2), figures.UNKNOWN
-        if headline.value is not None:
-            is_rate = headline.matters is Matters.TPS
-            figure = figures.rate(headline.value) if is_rate else figures.count(round(headline.value))
-        digits = solid_rows(figure, self.glyphs)
-        if middle < len(digits) or len(digits[0]) >= NUMBER_CELLS - 1:
-            digits = big_rows(figure, self.glyphs)
-        said = self._said(_said_cells(width), middle)
+    def draw(self, shown: tuple[Tick, float | None, float], width: int, height: int) -> list[Line]:
+        """The state; the number with what is said; the lesson, the keys and the time."""
+        tick, tps, now_s = shown
+        number = self._number(headline(tick, tps))
+        if self._is_below:
+            rows: list[Line] = [*number, *([(" ", "text"), *row] for row in self._said(width - 2))]
+        else:
+            said = self._said(width - _NUMBER_CELLS - 1)
+            rows = [[*padded(row or [], _NUMBER_CELLS), *words] for row, words in zip_longest(number, said)]
         time_s = int(now_s - (self._presenter.began_s or now_s))
-        clock: Line = [(f"{time_s // 60:02d}:{time_s % 60:02d} ", "title b")]
-        rows: list[Line] = [spread([(f" {headline.words}", "title b")], clock, width)]
-        for digit, words in islice(zip_longest(digits, said, fillvalue=""), middle):
-            left: Line = [(" ", "text"), (str(digit), _INKS[headline.matters])]
-            rows.append([*padded(left, NUMBER_CELLS), *(words or ())])
-        return [*rows, spread(self._stands(), _keys(self._presenter.keys(now_s), width), width)]
+        keys = [
+            *_keys(self._presenter.keys(now_s), width),
+            (f" {time_s // 60:02d}:{time_s % 60:02d} ", "title b"),
+        ]
+        return [*self._state(tick, width), *rows, spread(self._lesson(), keys, width)]
 
-    def _said(self, cells: int, rows: int) -> list[Line]:
-        """The lesson's sentence, then what happened last, which has a row at least."""
-        stage = self._presenter.stage
-        lesson: list[Line] = [[(row, "title b")] for row in wrapped(stage.shows, cells)] if stage else []
-        ink = "text" if lesson else "title b"
-        happened: list[Line] = [[(row, ink)] for row in wrapped(self._presenter.caption, cells)]
-        kept = self._shortened(lesson, rows - min(1, len(happened)), cells)
-        return [*kept, *self._shortened(happened, rows - len(kept), cells)]
+    def _state(self, tick: Tick, width: int) -> list[Line]:
+        """In large letters below a blank row, or in spaced ones."""
+        symbol, word, token = state_of(tick)
+        rows = ["", *block_rows(word, self.glyphs)] if self._is_large else [f"{symbol}   {' '.join(word)}"]
+        return [[(f"{row:^{width}}", f"onstate on {token} b")] for row in rows]
 
-    def _stands(self) -> Line:
+    def _number(self, shown: Headline) -> list[Line]:
+        """Its digits, smaller where there are too many, and what it counts."""
+        figure = figures.UNKNOWN
+        if shown.value is not None:
+            is_rate = shown.matters is Matters.TPS
+            figure = figures.rate(shown.value) if is_rate else figures.count(round(shown.value))
+        large, small = (block_rows(figure, self.glyphs, scale=scale) for scale in (2, 1))
+        digits = large if len(large[0]) < _NUMBER_CELLS else small
+        rows: list[Line] = [[(f" {row}", _INKS[shown.matters])] for row in digits]
+        rows = [*rows, *[[]] * _NUMBER_ROWS][: _NUMBER_ROWS - 1]
+        return [*rows, [(f" {shown.words}", "title b")]]
+
+    def _said(self, cells: int) -> list[Line]:
+        """The lesson's sentence, or without one what happened last: in large letters where these
+        fit; what happened last below the lesson's, where there is room."""
+        stage, happened = self._presenter.stage, self._presenter.caption
+        text = stage.shows if stage else happened
+        letters = wrapped(text, cells // 3)
+        rows: list[Line]
+        are_large = text.isascii() and len(letters) <= self._letter_lines
+        if are_large:
+            rows = [[(row, "title b")] for line in letters for row in (*block_rows(line, bold=False), "")]
+        else:
+            rows = [[("", "text")], *([(row, "title b")] for row in wrapped(text, cells))]
+        more: list[Line] = [[], *([(row, "text")] for row in wrapped(happened, cells))]
+        if stage and len(rows) + len(more) <= self._said_rows:
+            rows += more[are_large:]
+        return [*rows, *[[]] * self._said_rows][: self._said_rows]
+
+    def _lesson(self) -> Line:
         """` 2/5 semi-sync   b back  n on`."""
         presenter, stage = self._presenter, self._presenter.stage
         if stage is None:
@@ -158,18 +201,6 @@ class PresenterBar(Lines[tuple[Headline, float]]):
         ink = "warn b" if presenter.reads is not None else "accent b"
         keys = apart([hint(self.key("step.prev"), "back"), hint(self.key("step.next"), "on")], "  ")
         return [(f" {presenter.stage_number}/{len(presenter.stages)} {stage.name}   ", ink), *keys]
-
-    def _shortened(self, said: list[Line], rows: int, cells: int) -> list[Line]:
-        """At most `rows` rows of a text, the last one with an ellipsis where there is more."""
-        if len(said) <= rows:
-            return said
-        last = [*said[rows - 1], (" " * cells, said[0][0][1])]
-        return [*said[: rows - 1], cut(last, cells)]
-
-
-def _said_cells(width: int) -> int:
-    """Columns for what is said."""
-    return max(20, width - NUMBER_CELLS - 1)
 
 
 def _keys(pressed: Sequence[str], width: int) -> Line:

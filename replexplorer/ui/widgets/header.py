@@ -29,6 +29,7 @@ from replexplorer.ui.words.states import (
     fsync_runs,
     percentile,
     rtt_is_apart,
+    state_of,
     window_words,
 )
 
@@ -188,6 +189,7 @@ class Form(NamedTuple):
     """Figures from left to right; the first ones are covered first, the last one never."""
     soft: int
     """How many of them are covered before words are shortened."""
+    has_state: bool = True
 
 
 _LAST: Final = {"elapsed": 8, "tps": 9}
@@ -199,6 +201,10 @@ FORMS: Final = (
     Form(0, 2, "  ", {"ack": 7, "rtt": 9, "latency": 8, **_LAST}, 2),
 )
 """The widest first; a figure takes the longest of its variants that fits into its cells."""
+_NEXT_TO_DIGITS: Final = Form(150, 0, " │ ", {"ack": 16, "load": 14, "window": 16, "elapsed": 8}, 2, False)
+"""Of a screen with the strip of large digits: what that lacks."""
+_PRESENTED: Final = Form(0, 0, "  ", {}, 0, False)
+"""While somebody presents: what must not be overlooked alone."""
 _WORD_CELLS: Final = max(len(each.word) for each in STATES.values())
 
 
@@ -214,12 +220,17 @@ class Header(Lines[Picture]):
         if tick is None:
             return []
         form = next(each for each in FORMS if width >= each.least_width)
+        if self.screen.has_class("-present"):
+            form = _PRESENTED
+        elif self.screen.has_class("-wide"):
+            form = _NEXT_TO_DIGITS
         found: dict[str, Segment] = {
             "ack": _acks(tick),
             "rtt": _rtt(tick.rtt),
             "fsync": (fsync_runs(tick.source_disk),),
             "load": _load(tick.load),
             "latency": _latency(picture.recent),
+            "window": ([(window_words(picture.recent), "muted")],),
             "elapsed": ([(elapsed(picture.elapsed_s), "text")],),
             "tps": (pair("TPS", f"{figures.rate(picture.recent.tps):>5}", "tps b"),),
         }
@@ -229,10 +240,11 @@ class Header(Lines[Picture]):
         ]
         title = [("replexplorer", "title b"), (f" {tick.stack}", "muted")]
         titles: Segment = (title, title[:1], [("rx", "title b")])
-        state = padded(self._state(tick), 4 + _WORD_CELLS)
-        left = apart([[(" ", "text"), *titles[form.title], (" ", "text")], [*state, (" ", "text")]])
+        state = [*padded(self._state(tick), 4 + _WORD_CELLS), (" ", "text")] if form.has_state else []
+        left = apart([[(" ", "text"), *titles[form.title], (" ", "text")], state])
         rooms = [
-            width - 1 - width_of(left) - sum(map(width_of, right[covered:])) for covered in range(len(right))
+            width - 1 - width_of(left) - sum(map(width_of, right[covered:]))
+            for covered in range(max(1, len(right)))
         ]
         alerts = [*_held(shown, tick), *_alerts(tick, picture.recent)]
         alert_row = _fitting(alerts, rooms[form.soft], rooms[-1])
@@ -241,28 +253,25 @@ class Header(Lines[Picture]):
         return [[*left, *padded(alert_row, rooms[covered]), *kept, (" ", "text")]]
 
     def _state(self, tick: Tick) -> Line:
-        symbol, word, token, _ = STATES[tick.protection.state]
-        if tick.state == "starting":
-            symbol, word, token = "○", "STARTING", "async"
+        symbol, word, token = state_of(tick)
         text = f"[{symbol} {word}]" if self.app.no_color else f" {symbol} {word} "
         return [(text, f"onstate on {token} b")]
 
 
 def _held(shown: Picture, held: Tick) -> Iterator[Segment]:
-    """`FROZEN  live ● PROTECTED   528 TPS`: that the picture is held, with what is so meanwhile, as wide
-    whatever it is; the state's word only where it is not the held one, which the row has already."""
-    live = shown.tick
+    """`FROZEN  live   528 TPS  ◼ BLOCKED`: that the picture is held, with what is so meanwhile; the state
+    only where it is another one than the held."""
+    live, tps = shown.tick, shown.recent.tps
     if not shown.is_frozen or live is None:
         return
-    symbol, word, token, _ = STATES[live.protection.state]
-    if live.protection.state is held.protection.state:
-        word, token = "same", "muted"
-    chip: Run = (" FROZEN ", "onstate on armed b")
-    tps: Run = (f" {figures.rate(shown.recent.tps):>5}", "tps b")
-    state: Run = (f"{symbol} {word:<{_WORD_CELLS}}", f"{token} b")
+    symbol, word, token = state_of(live)
+    chip: Line = [(" FROZEN ", "onstate on armed b")]
+    now: Line = [] if tps is None else [(f"{figures.rate(tps):>5}", "tps b"), (" TPS", "muted")]
+    state: Line = [] if state_of(held)[1] == word else [(f"{symbol} {word}", f"{token} b")]
+    live_words: Line = [("live", "muted")] if now or state else []
     yield (
-        [chip, (" live ", "muted"), state, tps, (" TPS", "muted")],
-        [chip, (f" {symbol}", f"{token} b"), tps],
+        apart([chip, live_words, now, state]),
+        apart([chip, now[:1], [(symbol, f"{token} b")] if state else []]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from operator import or_
 from typing import ClassVar, Final, NamedTuple
 
 from replexplorer.core.history.series import Recent
@@ -19,7 +20,14 @@ from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, pair, spread, width_of
-from replexplorer.ui.words.states import STATES, exposure_line, fsync_runs, percentile, window_words
+from replexplorer.ui.words.states import (
+    exposure_line,
+    fsync_runs,
+    percentile,
+    rtt_is_apart,
+    state_of,
+    window_words,
+)
 
 _IN_SECONDS_MS: Final = 9_999.5
 _WINDOW_CELLS: Final = len("in 0.5 s")
@@ -76,7 +84,7 @@ def _risks(tick: Tick) -> list[list[Run]]:
 
 
 class BigStrip(Lines[Picture]):
-    """State and figures three rows high, for the back row."""
+    """State and figures in large letters, for the back row."""
 
     DEFAULT_CSS = "BigStrip { height: 5; }"
 
@@ -84,65 +92,67 @@ class BigStrip(Lines[Picture]):
     """Columns of the state's block."""
 
     def draw(self, shown: Picture, width: int, height: int) -> list[Line]:
-        """A blank row, three rows, a blank row; each figure begins where it does whatever the others are."""
+        """A row of names, four rows of digits; each figure begins where it does whatever the others are."""
         tick = shown.tick
         if tick is None:
             return []
-        symbol, word, token, _ = STATES[tick.protection.state]
-        blank, parts = " " * self.STATE_WIDTH, _big_figures(tick, shown.recent)
-        state = (blank, f"{f'{symbol}   ' + ' '.join(word):^{self.STATE_WIDTH}}", blank)
+        _, word, token = state_of(tick)
+        parts = _big_figures(tick, shown.recent)
         gap = max(1, (width - self.STATE_WIDTH - sum(part.cells for part in parts)) // (len(parts) + 1))
-        rows: list[Line] = [[]]
-        for at in range(3):
-            row: list[Run] = [(state[at], f"onstate on {token} b")]
-            start = self.STATE_WIDTH
-            for part in parts:
-                start += gap
-                row.append((" " * max(1, start - width_of(row)), "text"))
-                label_cells = max(map(len, part.labels)) + 1
-                row.append((f"{part.labels[at]:<{label_cells}}", "title b" if at == 0 else "muted"))
-                row.append((big_rows(part.digits, self.glyphs)[at], part.ink))
-                start += part.cells
-            rows.append(row)
-        return rows
+        rows: list[list[Run]] = [
+            [(f"{row:^{self.STATE_WIDTH}}", f"onstate on {token} b")]
+            for row in ("", *block_rows(word, self.glyphs))
+        ]
+        start = self.STATE_WIDTH
+        for part in parts:
+            start += gap
+            below: list[Line] = [[(row, part.ink)] for row in block_rows(part.digits, self.glyphs)]
+            for row, line in zip(
+                rows, [[(part.name, "title b"), (f" {part.what}", "muted")], *below], strict=True
+            ):
+                row += [(" " * max(1, start - width_of(row)), "text"), *line]
+            start += part.cells
+        return list(rows)
 
 
 class _Figure(NamedTuple):
-    """A figure with what is next to its three rows."""
+    """A figure with its name above it."""
 
-    labels: tuple[str, str, str]
+    name: str
+    what: str
+    """What it is of."""
     digits: str
     ink: str
-    cells: int = 23
+    cells: int = 19
     """Columns that it takes with as many digits as it can have."""
 
 
 def _big_figures(tick: Tick, recent: Recent) -> list[_Figure]:
     """From left to right."""
-    window = figures.span(recent.length_s) if recent.length_s > 0 else ""
-    tps = _Figure(("TPS", "commits/s", f"in {window}" if window else ""), figures.rate(recent.tps), "tps")
-    latencies = [_big_latency(name, recent, window) for name in ("p50", "p99")]
+    tps = _Figure("TPS", "commits/s", figures.rate(recent.tps), "tps")
+    latencies = [_big_latency(name, recent) for name in ("p50", "p99")]
     if recent.is_by_server:
-        latencies = [_Figure(("commit", "mean ms", "by server"), figures.millis(recent.mean_ms), "p50")]
+        latencies = [_Figure("commit", "mean ms", figures.millis(recent.mean_ms), "p50")]
     if tick.load is not None and tick.load.state == SERVER:
         return [tps, *latencies]
     ceiling = figures.rate(tick.ceiling.tps if tick.ceiling else None)
-    bound = _Figure(("ceiling", "at most", ""), ceiling, "ceiling")
+    bound = _Figure("ceiling", "at most", ceiling, "ceiling", 23)
     if tick.predicted is not None:
-        beside = ("ceiling", ceiling) if tick.ceiling else ("", "")
-        bound = _Figure(("predicted", *beside), figures.rate(tick.predicted.tps), "title")
-    asked = f"{tick.rtt.rtt_asked_ms:g} ms" if tick.rtt is not None else ""
+        beside = f"ceiling {ceiling}" if tick.ceiling else ""
+        bound = _Figure("predicted", beside, figures.rate(tick.predicted.tps), "title", 23)
+    asked = f" of {tick.rtt.rtt_asked_ms:g} asked" if tick.rtt is not None else ""
     trip = figures.round_trip(tick.rtt.rtt_measured_ms if tick.rtt else None)
-    return [tps, bound, *latencies, _Figure(("RTT", "asked", asked), trip, "title", 24)]
+    ink = "warn" if tick.rtt is not None and rtt_is_apart(tick.rtt) else "title"
+    return [tps, bound, *latencies, _Figure("RTT", f"ms{asked}", trip, ink, 20)]
 
 
-def _big_latency(name: str, recent: Recent, window: str) -> _Figure:
+def _big_latency(name: str, recent: Recent) -> _Figure:
     """A percentile in ms; from 10 s on in seconds, which keeps it as narrow."""
     value_ms = recent.latency_ms(name)
     unit, digits = "ms", figures.millis(value_ms)
     if value_ms is not None and value_ms >= _IN_SECONDS_MS:
         unit, digits = "seconds", figures.round_trip(value_ms / 1000)
-    return _Figure((name, unit, window), digits, name if recent.is_firm(name) else "faint", 18)
+    return _Figure(name, unit, digits, name if recent.is_firm(name) else "faint", 16)
 
 
 class TinyNotice(Lines[Picture]):
@@ -154,7 +164,7 @@ class TinyNotice(Lines[Picture]):
         """Some rows in the middle."""
         lines: list[Run] = []
         if (tick := shown.tick) is not None:
-            symbol, word, token, _ = STATES[tick.protection.state]
+            symbol, word, token = state_of(tick)
             lines += [
                 (f" {symbol} {word} ", f"onstate on {token} b"),
                 (f"{figures.rate(shown.recent.tps)} TPS", "tps b"),
@@ -210,46 +220,47 @@ class ExposureLine(Lines[Tick]):
         return [exposure_line(shown.exposure, width)]
 
 
-_CHARACTERS: Final = "0123456789-kM"
-"""What the fonts have a shape for, three cells each, a blank between them."""
-_STROKES: Final = (
-    "┏━┓   ╻ ╺━┓ ╺━┓ ╻ ╻ ┏━╸ ┏━╸ ╺━┓ ┏━┓ ┏━┓     ╻   ┏┳┓",
-    "┃ ┃   ┃ ┏━┛  ━┫ ┗━┫ ┗━┓ ┣━┓   ┃ ┣━┫ ┗━┫ ╺━╸ ┃┏╸ ┃┃┃",
-    "┗━┛   ╹ ┗━╸ ╺━┛   ╹ ╺━┛ ┗━┛   ╹ ┗━┛ ╺━┛     ╹┗╸ ╹ ╹",
-)
-_ASCII: Final = (
-    " _       _   _       _   _   _   _   _              ",
-    "| |   |  _|  _| |_| |_  |_    | |_| |_|  _  |/  |V| ",
-    "|_|   | |_   _|   |  _| |_|   | |_|  _|     |\\  | | ",
-)
-_SOLID: Final = (
-    "###  #  ### ### # # ### ### ### ### ###     #   # #",
-    "# # ##    #   # # # #   #     # # # # #     # # ###",
-    "# #  #  ### ### ### ### ###   # ### ### ### ##  ###",
-    "# #  #  #     #   #   # # #   # # #   #     # # # #",
-    "### ### ### ###   # ### ###   # ### ###     # # # #",
-)
+_FONT: Final = bytes.fromhex(
+    "0000000000" "00005f0000" "0007000700" "147f147f14" "242a7f2a12" "2313086462" "3649562050" "0008070300"
+    "001c224100" "0041221c00" "2a1c7f1c2a" "08083e0808" "0080703000" "0808080808" "0000606000" "2010080402"
+    "3e4141413e" "00427f4000" "4261514946" "2241494936" "1814127f10" "2745454539" "3c4a494930" "0171090503"
+    "3649494936" "464949291e" "0036360000" "0056360000" "0008142241" "1414141414" "0041221408" "0201590906"
+    "3e415d594e" "7e1111117e" "7f49494936" "3e41414122" "7f4141413e" "7f49494941" "7f09090901" "3e4141517a"
+    "7f0808087f" "00417f4100" "2040413f01" "7f08142241" "7f40404040" "7f020c027f" "7f0408107f" "3e4141413e"
+    "7f09090906" "3e4151215e" "7f09192946" "2649494932" "01017f0101" "3f4040403f" "1f2040201f" "3f4038403f"
+    "6314081463" "0708700807" "6151494543" "007f414100" "0204081020" "0041417f00" "0402010204" "4040404040"
+    "0003070800" "2054545478" "7f48444438" "3844444428" "384444487f" "3854545418" "00087e0902" "18a4a49c78"
+    "7f08040478" "00447d4000" "4080847d00" "7f10284400" "00417f4000" "7c04780478" "7c08040478" "3844444438"
+    "fc18242418" "18242418fc" "7c08040408" "4854545424" "04043f4424" "3c4040207c" "1c2040201c" "3c4030403c"
+    "4428102844" "1ca0a0a07c" "4464544c44" "0008364100" "0000770000" "0041360800" "0201020402"
+)  # fmt: skip
+"""The usual 5x7 dots of ASCII from the blank on, a byte a column, its lowest bit on top; the eighth row is
+below the line."""
+_QUADRANTS: Final = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
+"""By dots: top left 1, top right 2, bottom left 4, bottom right 8."""
 
 
-def _shape(font: Sequence[str], character: str) -> tuple[str, ...]:
-    """The rows of one character: one cell for a point and for what has no shape."""
-    at = 4 * _CHARACTERS.find(character)
-    if at >= 0:
-        return tuple(f"{row[at : at + 3]:<3}" for row in font)
-    return (*(" " for _ in font[1:]), "." if character == "." else " ")
-
-
-def big_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, ...]:
-    """The three rows of a figure such as `85.4` or `16.1k`; characters without a shape are blank."""
-    shapes = [_shape(_ASCII if glyphs.ascii else _STROKES, character) for character in text]
-    return tuple("".join(row) for row in zip(*shapes, strict=True)) or ("",) * len(_STROKES)
-
-
-def solid_rows(text: str, glyphs: Glyphs = BRAILLE) -> tuple[str, ...]:
-    """The five rows of a figure; a stroke is two cells wide, a point one."""
-    ink = "#" if glyphs.ascii else "█"
-    rows: list[list[str]] = [[] for _ in _SOLID]
+def block_rows(text: str, glyphs: Glyphs = BRAILLE, *, bold: bool = True, scale: int = 1) -> list[str]:
+    """A text in letters of 4 rows at scale 1 and 8 at scale 2, the last of them for what goes below the line:
+    3 cells a character, bold 4 and a point 2, times the scale. What is not ASCII is blank. In ASCII scale 1
+    is spaced letters."""
+    if glyphs.ascii and scale == 1:
+        return ["", " ".join(text), "", ""]
+    columns: list[int] = []
     for character in text:
-        for row, cells in zip(rows, _shape(_SOLID, character), strict=True):
-            row.append(cells if len(cells) == 1 else "".join(2 * cell for cell in cells))
-    return tuple(" ".join(row).replace("#", ink).replace(".", ink) for row in rows)
+        at = 5 * (ord(character) - ord(" ")) if character.isascii() else 0
+        shape = _FONT[at : at + 5]
+        if bold:
+            shape = bytes(map(or_, (*shape, 0), (0, *shape))) if character != "." else shape[2:4]
+        columns += [*shape, 0, 0] if bold else [*shape, 0]
+    dots = [
+        [column >> y & 1 for column in columns for _ in range(scale)] for y in range(8) for _ in range(scale)
+    ]
+    cells = " " + 15 * "#" if glyphs.ascii else _QUADRANTS
+    return [
+        "".join(
+            cells[upper[x] | upper[x + 1] << 1 | lower[x] << 2 | lower[x + 1] << 3]
+            for x in range(0, len(upper), 2)
+        )
+        for upper, lower in zip(dots[::2], dots[1::2], strict=True)
+    ]

@@ -331,6 +331,14 @@ STATES: Final[Mapping[ProtectionState, StateWord]] = {
 }
 """Every protection state."""
 
+
+def state_of(tick: Tick) -> tuple[str, str, str]:
+    """The state's sign, word and theme token; of a stack that starts, that it does."""
+    if tick.state == "starting":
+        return "○", "STARTING", "async"
+    return STATES[tick.protection.state][:3]
+
+
 CHIPS: Final = (
     (" PARTITION both ", "onstate on partitioned b", "all packets between source and replica are lost"),
     (
