@@ -102,6 +102,7 @@ QUIT: Final = "app.quit"
 
 EVERYWHERE: Final[tuple[Action, ...]] = (
     Action("theme.next", "t", "Switch to the next theme"),
+    Action("picture.save", "ctrl+s", "Save the screen as a picture (SVG) in the working directory"),
     Action("palette", "ctrl+p", "Open the command palette", listed=False),
     Action("help", "question_mark", "Show keys and states"),
     Action(QUIT, "q", "Close what is open, or quit (asks while a load runs; ctrl+c quits at once)"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events, work
@@ -162,6 +165,32 @@ class ExplorerApp(QuietEnd[str]):
             at = self.theme_names.index(self.theme)
             self.use_theme(self.theme_names[(at + 1) % len(self.theme_names)])
 
+    def export_screenshot(self, *, title: str | None = None, simplify: bool = False) -> str:
+        """The screen as an SVG that needs no network: in the viewer's own fonts."""
+        svg = super().export_screenshot(title=title, simplify=simplify)
+        svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+        return svg.replace("Fira Code, monospace", "monospace").replace(
+            "font-family: arial", "font-family: sans-serif"
+        )
+
+    @work(group="picture", exit_on_error=False)
+    async def action_picture_save(self) -> None:
+        """Save the screen as an SVG in the working directory, next to what is there."""
+        if self.is_web:  # it would be on the server's disk
+            self.notify("a browser cannot save a picture: use a terminal", severity="warning")
+            return
+        stack = re.sub(r"[^\w.-]+", "-", self.settings.stack)
+        name = f"replexplorer-{stack}-{time.strftime('%Y%m%d-%H%M%S')}.svg"
+        svg = self.export_screenshot()
+        try:
+            file = Path.cwd() / name
+            await asyncio.to_thread(_write_new, file, svg)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            self.notify(f"cannot write {name}: {why}", title="picture failed", severity="error", timeout=10)
+        else:
+            self.notify(str(file), title="picture saved", timeout=8)
+
     def action_palette(self) -> None:
         """Open the command palette."""
         self.action_command_palette()
@@ -231,3 +260,8 @@ class ExplorerApp(QuietEnd[str]):
         with contextlib.suppress(Exception):
             await self.close_view(keep=True)
         self._watch.finished()
+
+
+def _write_new(file: Path, text: str) -> None:
+    with file.open("x", encoding="utf-8") as stream:
+        stream.write(text)
