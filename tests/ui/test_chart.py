@@ -18,6 +18,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from replexplorer.core.history.series import Point
+from replexplorer.core.server.exposure import Exposure, Unknown
 from replexplorer.ui.charts.axes import (
     AxisScale,
     linear_scale,
@@ -36,7 +37,7 @@ from replexplorer.ui.charts.chart_model import (
     Stroke,
     WindowKind,
 )
-from replexplorer.ui.charts.contents import latency_chart, tps_chart, zoomed
+from replexplorer.ui.charts.contents import exposure_chart, latency_chart, tps_chart, zoomed
 from replexplorer.ui.charts.paint import BANDS, paint_chart
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
@@ -172,15 +173,32 @@ def test_a_chart(name: str, snapshot: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (112, 11), (200, 60)])
 def test_a_chart_of_every_size(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
-    """What stands beside the plot keeps off the right edge."""
     values = [(200, 8888.0)]
     levels = tps_chart(page(marks=MARKS, windows=WINDOWS), lines(values, values, values))
     for model in (*both(marks=MARKS, windows=WINDOWS), levels):
         for glyphs in (BRAILLE, BLOCK, ASCII):
             rows = picture(model, glyphs, *size)
             assert [len(row) for row in rows] == [size[0]] * size[1]
-    assert size[0] < 30 or all(row.endswith(" ") for row in picture(levels, BRAILLE, *size)[1:])
     assert "\n".join(picture(levels, BRAILLE, *size)) == snapshot
+
+
+@pytest.mark.parametrize("width", [30, 58, 62, 75, 89, 90, 91, 112, 116, 160])
+@pytest.mark.parametrize("value", [0.0, 11.6, 123.4, 91_700.0, 1e9])
+def test_labels_keep_off_the_edge_the_axis_and_the_title(value: float, width: int) -> None:
+    """With marks at both ends of the page and windows whose words are longer than they are."""
+    figures = [value, 40 * value, *[value] * 10]
+    points = [Point._make([600 + at / 2, *figures, 200]) for at in range(240)]
+    unknown = Unknown("", int(value))
+    marks = [ChartMark(600 + at, 10 + at) for at in (*range(20), *range(100, 120))]
+    here, busy = page(), page(marks=marks, windows=[*ALONE, *CAUSED, OPEN])
+    exposed = exposure_chart(busy, points, Exposure(unknown, unknown, unknown))
+    for model in (tps_chart(busy, points), latency_chart(busy, points), exposed):
+        for height in (4, 8, 14):
+            title, *_ = picture(replace(model, page=here, series=()), BRAILLE, width, height)
+            same, *rows = picture(model, BRAILLE, width, height)
+            assert title == same
+            assert all(row.endswith(" ") for row in rows)
+            assert all(row[6] in "│┤" for row in rows[:-1])
 
 
 @pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda glyphs: glyphs.name)

@@ -205,12 +205,14 @@ class _Painter:
                 if grid.grounds[y][x] == "bg":
                     grid.grounds[y][x] = fill
 
-    def _place(self, text: str, x: int, rows: Iterable[int], ink: str, *, over: bool = False) -> bool:
-        """Write a text in the first row in which it stands with a blank around it, `over` a series if need
-        be; False where there is none, and it is better left out."""
+    def _place(
+        self, text: str, x: int, rows: Iterable[int], ink: str, *, over: bool = False, blanks: int = 1
+    ) -> bool:
+        """Write a text in the first row with room for it and `blanks` cells on both sides, `over` a series if
+        it must; False: no row has that."""
         for y in rows if self.plot.x <= x <= self.right - len(text) else ():
-            around = [(at, y) for at in range(x - 1, x + len(text) + 1)]
-            cells = around[1:-1]
+            around = [(at, y) for at in range(x - blanks, x + len(text) + blanks)]
+            cells = around[blanks:-blanks]
             if self._taken.isdisjoint(around) and (over or self.drawn.isdisjoint(cells)):
                 self._taken.update(cells)
                 self.grid.text(x, y, text, ink)
@@ -219,7 +221,8 @@ class _Painter:
 
     def marks(self) -> None:
         """Dashed verticals behind the series, with their numbers in the first row that hides nothing. Of
-        numbers that would run into each other the newest stays."""
+        numbers that would run into each other the newest stays; two of several digits are further apart, or
+        `14 15` would be one figure."""
         top_row = self.plot.y
         for mark in sorted(self.model.page.marks, key=lambda mark: (mark.at_s, mark.number), reverse=True):
             x = self._column(mark.at_s)
@@ -230,7 +233,7 @@ class _Painter:
             cells = range(start, start + len(number))
             free = (y for y in range(top_row, self.bottom) if self.drawn.isdisjoint((at, y) for at in cells))
             top = next(free, top_row)
-            is_shown = self._place(number, start, [top], "mark", over=True)
+            is_shown = self._place(number, start, [top], "mark", over=True, blanks=len(number))
             for y in range(top + is_shown, self.bottom):
                 if (x, y) not in self.drawn | self._taken:
                     self.grid.put(x, y, "┊", "mark")
