@@ -120,9 +120,11 @@ async def test_a_lesson_s_sentences_are_read_forth_and_back(
         await running.until(lambda: desk.running is None)
 
 
-def test_every_sentence_of_a_lab_fits_the_smallest_screen() -> None:
+def test_every_sentence_of_a_lab_fits_the_smallest_screen_and_others_in_large_letters() -> None:
     for stage in (stage for lab in LABS.shipped().values() for stage in lab.stages):
         assert len(wrapped(stage.shows, 80 - 39)) <= 7, stage.shows
+        for width, lines in ((120, 4), (160, 3)):
+            assert len(wrapped(stage.shows, (width - 39) // 3)) <= lines, f"{stage.shows} in large letters"
 
 
 async def test_without_presenting_b_does_nothing_and_no_key_is_kept() -> None:

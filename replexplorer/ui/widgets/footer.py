@@ -12,7 +12,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.actions import FOOTER, FooterItem
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.style.theme import Layout
+from replexplorer.ui.style.theme import TALL_ROWS, WIDE_SIZE, Layout
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words import figures
@@ -98,10 +98,6 @@ _NUMBER_ROWS: Final = 8
 """Seven of digits, and what they count."""
 _LETTERS_FROM: Final = 33
 """Rows of a screen from which on the state and what is said are in large letters."""
-_MORE_LETTERS_FROM: Final = 42
-"""Rows from which on what is said may have three lines of them, not two."""
-_BESIDE_FROM: Final = 150
-"""Columns from which on large letters are next to the number, not below it."""
 _INKS: Final = {Matters.TPS: "tps b", Matters.WAIT: "bad b", Matters.AT_RISK: "warn b"}
 
 
@@ -121,16 +117,13 @@ class PresenterBar(Lines[tuple[Tick, float | None, float]]):
         return self.app.size.height >= _LETTERS_FROM
 
     @property
-    def _is_below(self) -> bool:
-        """What is said has rows of its own, in letters that are too wide to be next to the number."""
-        return self._letter_lines > 0 and self.app.size.width < _BESIDE_FROM
-
-    @property
     def _letter_lines(self) -> int:
-        """How many lines of large letters what is said may have, four rows each and a blank one between."""
+        """How many lines of large letters what is said may have, four rows each and a blank one between; one
+        more where lines are short and there is room."""
+        width, height = self.app.size
         if not self._is_large or self.glyphs.ascii:
             return 0
-        return 3 if self.app.size.height >= _MORE_LETTERS_FROM else 2
+        return 4 if width < WIDE_SIZE[0] and height >= TALL_ROWS else 3
 
     @property
     def _said_rows(self) -> int:
@@ -138,19 +131,15 @@ class PresenterBar(Lines[tuple[Tick, float | None, float]]):
 
     def show(self, shown: tuple[Tick, float | None, float]) -> None:
         """Show this, as high as the screen is for."""
-        rows = _NUMBER_ROWS + self._said_rows if self._is_below else self._said_rows
-        self.take_rows((5 if self._is_large else 1) + rows + 1)
+        self.take_rows((6 if self._is_large else 1) + self._said_rows + 1)
         super().show(shown)
 
     def draw(self, shown: tuple[Tick, float | None, float], width: int, height: int) -> list[Line]:
         """The state; the number with what is said; the lesson, the keys and the time."""
         tick, tps, now_s = shown
         number = self._number(headline(tick, tps))
-        if self._is_below:
-            rows: list[Line] = [*number, *([(" ", "text"), *row] for row in self._said(width - 2))]
-        else:
-            said = self._said(width - _NUMBER_CELLS - 1)
-            rows = [[*padded(row or [], _NUMBER_CELLS), *words] for row, words in zip_longest(number, said)]
+        said = self._said(width - _NUMBER_CELLS - 1)
+        rows = [[*padded(row or [], _NUMBER_CELLS), *words] for row, words in zip_longest(number, said)]
         time_s = int(now_s - (self._presenter.began_s or now_s))
         keys = [
             *_keys(self._presenter.keys(now_s), width),
@@ -159,10 +148,11 @@ class PresenterBar(Lines[tuple[Tick, float | None, float]]):
         return [*self._state(tick, width), *rows, spread(self._lesson(), keys, width)]
 
     def _state(self, tick: Tick, width: int) -> list[Line]:
-        """In large letters below a blank row, or in spaced ones."""
+        """In large letters, which a blank row keeps apart from the number, or in spaced ones."""
         symbol, word, token = state_of(tick)
         rows = ["", *block_rows(word, self.glyphs)] if self._is_large else [f"{symbol}   {' '.join(word)}"]
-        return [[(f"{row:^{width}}", f"onstate on {token} b")] for row in rows]
+        bar: list[Line] = [[(f"{row:^{width}}", f"onstate on {token} b")] for row in rows]
+        return [*bar, []] if self._is_large else bar
 
     def _number(self, shown: Headline) -> list[Line]:
         """Its digits, smaller where there are too many, and what it counts."""
