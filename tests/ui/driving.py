@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from textual._context import visible_screen_stack
 from textual.message import Message
 from textual.notifications import Notify
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -41,6 +43,12 @@ def painted(widget: Widget) -> list[list[tuple[str, str]]]:
     """What a widget of lines shows: each line's runs of text, with the words for their style."""
     assert isinstance(widget, Lines)
     return widget._painted
+
+
+def drawn(app: ExplorerApp) -> list[Strip]:
+    """The rows of the terminal, with what is seen of the screens below the one in front."""
+    visible_screen_stack.set(app._background_screens)
+    return app.screen._compositor.render_strips()
 
 
 def folded(ticks: Iterable[Tick]) -> Picture:
@@ -96,8 +104,12 @@ class Bench:
     @property
     def shown(self) -> list[str]:
         """What stands on the terminal now, row by row."""
-        strips = self.app.screen._compositor.render_strips()
-        return ["".join(segment.text for segment in strip) for strip in strips]
+        return ["".join(segment.text for segment in strip) for strip in drawn(self.app)]
+
+    @property
+    def sheet(self) -> list[str]:
+        """Of what stands on the terminal the list that is open."""
+        return self.shown[self.app.screen.query_one("#sheet").region.y :]
 
     @property
     def screen_text(self) -> str:

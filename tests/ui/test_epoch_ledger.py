@@ -104,9 +104,9 @@ async def test_the_ledger_has_all_rows_and_the_total_and_is_copied_by_a_key(
     tick = altered(make_tick(1.0, epochs=epochs), protection={"unprotected": 18_678})
     async with bench(tick, keymap=keymap) as app:
         await app.press("g")
-        await app.until(lambda: f"{key} copy as Markdown" in app.shown[0])
+        await app.until(lambda: f"{key} copy as Markdown" in app.sheet[0])
         await app.until(lambda: "slower" in app.screen_text)
-        assert "18,678 commits unprotected" in app.shown[0]
+        assert "18,678 commits unprotected" in app.sheet[0]
         assert "_log_at_trx" not in app.screen_text, "a change is named as the panel names its knob"
         assert "7.0 times slower · by TPS, 95 % sure at any time" in app.screen_text
         await app.press(*({"c"} - {key}))

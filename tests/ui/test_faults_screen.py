@@ -14,8 +14,8 @@ from replexplorer.core.fault import KINDS, Fault, FaultKind
 from replexplorer.core.topology import Role, Roster
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
-from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.faults import FaultsScreen, injections, role_changes
+from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import WALL_S, FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, bench, page
 
@@ -40,11 +40,6 @@ async def opened(app: Bench, row: str = "kill@db1") -> None:
     await app.until(lambda: any(f"▸ {row}" in line for line in app.shown), row)
 
 
-async def done(app: Bench) -> None:
-    await app.press("enter")
-    await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.key)
 async def test_each_kind_tells_at_80_columns_what_happens_what_runs_and_what_undoes_it(
     kind: FaultKind, snapshot: SnapshotAssertion
@@ -53,7 +48,7 @@ async def test_each_kind_tells_at_80_columns_what_happens_what_runs_and_what_und
         roster = Roster(("db1", "db2"), "db1")
         first = next(forms[0] for forms in injections(roster) if re.split("[=@]", forms[0])[0] == kind.key)
         await opened(app, first)
-        assert page(row for row in app.shown if row.startswith("    ")) == snapshot
+        assert page(app.whole) == snapshot
 
 
 def test_each_fault_stands_there_with_its_values_and_nodes_as_it_is_typed() -> None:
@@ -71,8 +66,8 @@ def test_each_fault_stands_there_with_its_values_and_nodes_as_it_is_typed() -> N
 async def test_a_row_a_kind_and_the_arrows_turn_its_value_and_node() -> None:
     async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
         await opened(app, "power_cut=strict@db1")
-        assert "←→ value, node" in app.shown[0]
-        assert sum(row[2:].startswith("power_cut") for row in app.shown) == 1
+        assert "←→ value, node" in app.sheet[0]
+        assert sum(row[2:].startswith("power_cut") for row in app.sheet) == 1
         await app.press("right")
         await app.until(lambda: "▸ power_cut=strict@db2 ◂▸" in app.screen_text)
         await app.press("left", "left")
@@ -93,11 +88,8 @@ async def test_what_is_in_force_is_listed_with_its_age_and_cleared_by_one_key() 
             ["▸", "disk_stall=200@db1", "00:01:06"],
             ["kill@db2", "00:00:11", "by"],
         ]
-        await app.press("down")
-        await done(app)
+        await app.press("down", "enter")
         await app.until(lambda: app.facade.called("clear") == ["kill@db2"])
-        await app.press("F")
-        await app.until(lambda: isinstance(app.app.screen, FaultsScreen))
         await app.press("X")
         await app.until(lambda: app.facade.called("clear") == ["kill@db2", None])
 
@@ -110,22 +102,32 @@ async def test_the_cursor_stays_on_its_fault_when_another_one_comes() -> None:
         assert screen(app).chosen[0] == "pause@db1"
 
 
-async def test_the_dashboard_is_alive_while_a_fault_is_carried_out_and_can_clear_it() -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_the_charts_and_the_state_go_on_above_a_fault_that_is_carried_out_and_cleared(
+    size: tuple[int, int],
+) -> None:
     facade = FakeFacade()
     facade.hold["inject"] = asyncio.Event()
-    async with bench(size=(80, 24), facade=facade) as app:
+    async with bench(size=size, facade=facade) as app:
         await opened(app)
-        await done(app)
-        await app.until(lambda: bool(facade.called("inject")))
-        await app.play(replace(make_tick(2.0), faults=(in_force(1, "kill", "db1"),)))
-        assert "kill@db1" in app.text("#header")
+        chart = app.dashboard.query_one("#tps-chart", Chart)
+        assert chart.region.bottom <= app.app.screen.query_one("#sheet").region.y
+        await app.press("enter")
+        await app.until(lambda: "injecting kill on db1…" in app.sheet[0])
+        before = chart.shown
+        tick = make_tick(2.0, tps=0.0)
+        await app.play(replace(tick, faults=(in_force(1, "kill", "db1"),)))
+        assert chart.shown != before
+        await app.until(lambda: "kill@db1" in app.shown[0])
+        await app.until(lambda: "IN FORCE" in app.screen_text)
+        await app.press("home", "enter")
+        await app.until(lambda: facade.called("clear") == ["kill@db1"])
+        await app.press("escape")
+        await app.until(lambda: app.app.screen is app.dashboard)
+        assert app.dashboard.query_one("#footer").display
         await app.press("m")
         await app.until(lambda: facade.called("mark") == ["mark"])
-        await app.press("F")
-        await app.until(lambda: "injecting kill on db1…" in app.screen_text)
-        await app.press("enter")
-        await app.until(lambda: facade.called("clear") == ["kill@db1"])
-        await app.press("escape", "f")
+        await app.press("f")
         await app.told("repair again when this is done: injecting kill on db1")
         assert facade.called("repair") == []
         facade.hold["inject"].set()
@@ -156,7 +158,7 @@ async def test_a_refusal_is_the_consoles_own_line(error: Exception, told: str) -
     facade.failures["inject"] = error  # type: ignore[assignment]
     async with bench(size=(80, 24), facade=facade) as app:
         await opened(app)
-        await done(app)
+        await app.press("enter")
         await app.told(told)
 
 
@@ -167,7 +169,7 @@ async def test_what_a_power_cut_took_is_told() -> None:
     async with bench(make_tick(1.0, replicas=2), size=(80, 24), facade=facade) as app:
         await opened(app, "power_cut=strict@db3")
         assert "power_cut=strict" in app.screen_text
-        await done(app)
+        await app.press("enter")
         await app.until(lambda: facade.called("inject") == [("power_cut=strict", ("db3",))])
         await app.told("db1 lost of binlog.000003 512 bytes")
 
@@ -181,7 +183,7 @@ async def test_roles_are_changed_by_a_second_enter_alone() -> None:
         assert "Enter again does it" not in app.screen_text
         await app.press("enter")
         assert app.facade.called("switchover") == []
-        await done(app)
+        await app.press("enter")
         await app.until(lambda: app.facade.called("switchover") == ["db3"])
         await app.told("db3 is the source, db1 was: ")
 
@@ -193,7 +195,6 @@ async def test_rejoin_offers_who_is_away_and_says_what_it_would_lose() -> None:
         await opened(app, "rejoin db3")
         assert "db3 would lose what the source lacks: uuid-9:1-7" in app.screen_text
         assert all(len(row) <= 80 for row in app.shown)
-        await app.press("enter")
-        await done(app)
+        await app.press("enter", "enter")
         await app.until(lambda: app.facade.called("rejoin") == ["db3"])
         assert not [forms for forms in role_changes(whole) if forms[0].startswith("rejoin")]

@@ -63,7 +63,7 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
         assert [each[2:].split()[0] for each in listed] == [*LAB_NAMES, *DRILLS.shipped()]
         ends = {re.search(r"\d (s|min) +\d+ (s|min)", each) for each in listed}
         assert len({end and end.end() for end in ends}) == 1, "no name moves a column"
-        assert "changes   semi_sync, wait_point" in app.screen_text
+        assert "changes   semi_sync, wait_point" in "\n".join(app.whole)
         await app.press("down")
         await app.until(lambda: "▸ wan-insert" in app.screen_text)
         for told in (
@@ -72,9 +72,9 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
             "after     Aaron Brown: Performance of MySQL",
             "failure   counted on MySQL 9.7.4: of a source that is lost",
         ):
-            assert told in app.screen_text
+            assert told in "\n".join([*app.shown, *app.whole])
         await app.press("down", "down")
-        await app.until(lambda: "replicas up to 2" in " ".join(app.screen_text.split()))
+        await app.until(lambda: "replicas up to 2" in " ".join(" ".join(app.whole).split()))
 
 
 async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None:
@@ -83,7 +83,7 @@ async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None
     async with bench(size=(80, 24), labs=own) as app:
         await app.press("o", "end")
         await app.until(lambda: "▸ mine-19" in app.screen_text)
-        assert "all are restored at the end" in " ".join(app.screen_text.split())
+        assert "all are restored at the end" in " ".join(" ".join(app.whole).split())
         await app.press("enter", "y")
         await app.until(lambda: app.facade.called("lab") == [("mine-19", True)])
 
@@ -95,7 +95,7 @@ async def test_a_drill_is_narrated_and_opened_at_its_end(
     drills = tuple(DRILLS.shipped().values())
     async with bench(size=size, facade=FakeFacade(by_turns=True), drills=drills) as app:
         await opened(app, "kill-primary")
-        pages = [*app.shown[app.shown.index(" " * size[0]) :]]
+        pages = app.whole
         await started(app, "kill-primary")
         assert app.facade.called("drill") == [("kill-primary", True)]
         app.facade.turn()
@@ -112,7 +112,7 @@ async def test_the_matrix_runs_with_its_progress_and_its_table_opens_at_the_end(
 ) -> None:
     async with bench(size=size, facade=FakeFacade(by_turns=True), drills=(Matrix(),)) as app:
         await opened(app, "matrix")
-        pages = [*app.shown[app.shown.index(" " * size[0]) :]]
+        pages = app.whole
         await started(app, "matrix")
         assert app.facade.called("matrix") == [True]
         pages += app.rows("#lab-strip")
@@ -348,7 +348,7 @@ async def test_it_is_narrated_fills_as_it_runs_and_ends_with_effects(
         pages = app.rows("#lab-strip")
         await app.press("S")
         await app.until(lambda: isinstance(app.app.screen, SweepScreen) and "1/4" in app.screen_text)
-        pages += app.shown
+        pages += app.sheet
         await app.press("escape")
         facade.turn(3)
         await app.told("clients=1,8: 4 runs (o opens it)")

@@ -54,7 +54,7 @@ async def test_an_event_has_the_time_of_the_charts_and_the_local_time(
     [
         ("L", {}, "esc q back   ↑↓ scroll"),
         ("L", {"app.quit": "ctrl+x"}, "esc ^x back   ↑↓ scroll"),
-        ("o", {}, "esc q back   ↑↓ choose"),
+        ("o", {}, "esc q back   ↑↓ choose  tab read on"),
         ("S", {}, "esc back   ↑↓ scroll"),
     ],
 )

@@ -23,7 +23,7 @@ from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Chart, Lines
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
-from tests.ui.driving import bench
+from tests.ui.driving import bench, drawn
 from tests.vision import contrast
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
@@ -99,7 +99,7 @@ def troubled() -> Tick:
 
 def seen_of(name: str, app: ExplorerApp) -> Seen:
     """What a terminal shows now, drawn once for all that is looked for in it."""
-    strips = app.screen._compositor.render_strips()
+    strips = drawn(app)
     rows = tuple("".join(segment.text for segment in strip) for strip in strips)
     return Seen(name, rows, lost_rows(app), weak_texts(strips))
 

@@ -54,9 +54,9 @@ from replexplorer.ui.picture import Picture
 from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from replexplorer.ui.screens.faults import FaultsScreen
-from replexplorer.ui.screens.lists import epochs_screen, log_screen, nodes_screen
+from replexplorer.ui.screens.lists import ListScreen, epochs_screen, log_screen, nodes_screen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for
+from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for, sheet_rows
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
 from replexplorer.ui.widgets.footer import Footer, PlayerLine, PresenterBar
 from replexplorer.ui.widgets.header import Header
@@ -208,6 +208,9 @@ class DashboardScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Draw what came while another screen stood in front, and the lab that was started there."""
+        if self.has_class("-sheet"):
+            self.remove_class("-sheet")
+            self._arrange(self.app.size)
         self._draw()
         self._show_lab()
 
@@ -681,22 +684,22 @@ class DashboardScreen(Screen[None]):
 
     def action_lab_open(self) -> None:
         """The labs, or what the one that has just ended found."""
-        self.app.push_screen(LabsScreen(self.experiments, self.picture, self._settings))
+        self._open_sheet(LabsScreen(self.experiments, self.picture, self._settings))
 
     def action_sweep_open(self) -> None:
         """Measure combinations of knobs, or see the sweep that runs."""
-        self.app.push_screen(SweepScreen(self.experiments, self._settings))
+        self._open_sheet(SweepScreen(self.experiments, self._settings))
 
     def action_fault_open(self) -> None:
         """Break something on purpose, or clear what is in force."""
         if self._stack is not None:
-            self.app.push_screen(
+            self._open_sheet(
                 FaultsScreen(self._stack, self.ask, self.under_way, self.picture, self._settings)
             )
 
     def action_nodes_open(self) -> None:
         """Every server with its threads and lag."""
-        self.app.push_screen(nodes_screen(self.picture, self._settings))
+        self._open_sheet(nodes_screen(self.picture, self._settings))
 
     def action_log_open(self) -> None:
         """All events."""
@@ -704,14 +707,22 @@ class DashboardScreen(Screen[None]):
 
     def action_ledger_open(self) -> None:
         """All epochs."""
-        self.app.push_screen(epochs_screen(self.picture, self.board, self._settings))
+        self._open_sheet(epochs_screen(self.picture, self.board, self._settings))
+
+    def _open_sheet(self, screen: ListScreen) -> None:
+        """Open it below the charts, which go on."""
+        screen.is_sheet = True
+        self.add_class("-sheet")
+        self.app.push_screen(screen)
+        self._arrange(self.app.size)
 
     # -- what is drawn
 
     @on(Ticked)
     def _show_tick(self) -> None:
         """Once a second, and at once what is said in words."""
-        if self.is_current and self._is_due():
+        above = self.app.screen_stack[self.app.screen_stack.index(self) + 1 :]
+        if all(screen.styles.background.a < 1 for screen in above) and self._is_due():
             self._draw_tick()
 
     def _draw(self) -> None:
@@ -868,9 +879,11 @@ class DashboardScreen(Screen[None]):
         self.layout_name = layout_for(*size)
         classes = {f"-{layout}": layout is self.layout_name for layout in Layout}
         classes["-tall"] = size.height >= TALL_ROWS
+        classes["-present"] = self.presenter.began_s is not None and not self.has_class("-sheet")
         if self.layout_name is not Layout.COMPACT:
             classes["-drawer"] = False
         self.update_classes(classes, update=update)
+        self.styles.padding = (0, 0, sheet_rows(*size) if self.has_class("-sheet") else 0, 0)
 
     def _fit_drawer(self) -> None:
         """Leave the rows above and below the drawer free, that of the replicas' troubles too."""

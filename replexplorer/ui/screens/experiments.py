@@ -8,8 +8,8 @@ from functools import partial
 from typing import ClassVar, Final
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widget import Widget
 from textual.widgets import Input, OptionList
 
 from replexplorer.core.errors import UsageError
@@ -240,11 +240,11 @@ class SweepScreen(ListScreen):
         super().__init__(settings)
         self._control = control
 
-    def compose(self) -> ComposeResult:
+    def body(self) -> Sequence[Widget]:
         """The field over the list."""
         disabled = self._control.running is not None
-        yield Input(self._control.line, compact=True, select_on_focus=False, disabled=disabled)
-        yield from super().compose()
+        field = Input(self._control.line, compact=True, select_on_focus=False, disabled=disabled)
+        return [field, *super().body()]
 
     @property
     def takes_letters(self) -> bool:

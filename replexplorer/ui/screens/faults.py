@@ -72,7 +72,7 @@ def role_changes(tick: Tick) -> Iterator[Forms]:
 
 
 class FaultsScreen(ChoiceScreen[Forms]):
-    """The list; what is done is done behind the dashboard, which is shown then."""
+    """The list; it stays open while what was begun goes on, so that the next key can take it back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("X", "clear_all", "Clear every fault", show=False),
@@ -220,7 +220,7 @@ class FaultsScreen(ChoiceScreen[Forms]):
 
     def _begin(self, label: str, command: Command[Any], words: str) -> None:
         self._ask(label, command, words)
-        self.dismiss()
+        self.moved()
 
 
 def _verb(row: str) -> str:

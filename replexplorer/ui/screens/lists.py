@@ -1,5 +1,5 @@
-"""Lists over the whole terminal: a titled text that scrolls, or rows to choose from with what the chosen one
-means below them; and the texts: every event, epoch and server, and the help."""
+"""Lists over the whole terminal or below the charts: a titled text that scrolls, or rows to choose from with
+what the chosen one means below them; and the texts: every event, epoch and server, and the help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
@@ -40,7 +40,7 @@ from replexplorer.ui.actions import (
 from replexplorer.ui.board import Board
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.style.theme import inks_of
+from replexplorer.ui.style.theme import inks_of, sheet_rows
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.ledger import CLOCKS, event_rows, heads, rows_of, unprotected_total
 from replexplorer.ui.words import figures
@@ -84,6 +84,7 @@ class ListScreen(Screen[None]):
     AUTO_FOCUS = "#body"
     DEFAULT_CSS = """
     ListScreen {
+        #sheet { dock: bottom; background: $rx-bg; }
         Static { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
         #body, #body:focus {
             height: 1fr; min-height: 3; padding: 0; border: none; background: $rx-bg;
@@ -93,8 +94,8 @@ class ListScreen(Screen[None]):
         #keys { height: 1; }
     }
     """
-    ARROWS: ClassVar[str] = "scroll"
-    """What the arrows up and down do, in a word."""
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("↑↓", "scroll"),)
+    """What keys do in it, besides those of its title, in a word each."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Back", show=False),
         Binding(DEFAULT_KEYS[QUIT], "close", "Back", show=False, id=QUIT),
@@ -111,15 +112,18 @@ class ListScreen(Screen[None]):
         super().__init__(name)
         self.settings = settings
         """How the dashboard was started."""
+        self.is_sheet = False
+        """The charts above it are left free, except on a tiny terminal."""
         self._listed_by = listed
         self._shown: dict[str, object] = {}
 
     def compose(self) -> ComposeResult:
         """Title, head, what scrolls, what stands below it, and the keys."""
-        yield Static(id="title")
-        yield Static(id="head")
-        yield from self.body()
-        yield Static(id="keys")
+        with Vertical(id="sheet"):
+            yield Static(id="title")
+            yield Static(id="head")
+            yield from self.body()
+            yield Static(id="keys")
 
     def body(self) -> Sequence[Widget]:
         """What scrolls, and what stands below it."""
@@ -127,12 +131,21 @@ class ListScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Keep it up to date."""
+        self._fit()
         self.watch(self.app, "theme", self.fill, init=False)
         self.set_interval(0.5, self.fill)
 
     def on_resize(self) -> None:
         """Fill the new size."""
+        self._fit()
         self.call_after_refresh(self.fill)
+
+    def _fit(self) -> None:
+        """Take as many rows as there are for it."""
+        size = self.app.size
+        rows = sheet_rows(*size) if self.is_sheet else size.height
+        self.set_class(rows < size.height, "-sheet")
+        self.query_one("#sheet").styles.height = rows
 
     def listed(self) -> Listed:
         """What is so now."""
@@ -147,7 +160,7 @@ class ListScreen(Screen[None]):
         self._draw("head", listed.head)
         self._draw("rows", listed.rows)
         closes = " ".join(["esc", *([] if self.takes_letters else [self.key(QUIT)])])
-        self._draw("keys", [key_hints((f" {closes}", "back "), ("↑↓", self.ARROWS))])
+        self._draw("keys", [key_hints((f" {closes}", "back "), *self.HINTS)])
 
     @property
     def width(self) -> int:
@@ -188,11 +201,11 @@ class ListScreen(Screen[None]):
 class ChoiceScreen(ListScreen, Generic[Row]):
     """Rows to choose from; subclasses say which, how each is drawn, and what the chosen one means."""
 
-    ARROWS = "choose"
+    HINTS = ("↑↓", "choose"), ("tab", "read on")
     DEFAULT_CSS = """
     ChoiceScreen OptionList > .option-list--option { padding: 0; }
     ChoiceScreen #body > .option-list--option-highlighted { background: $rx-select; }
-    ChoiceScreen #rows { max-height: 16; }
+    ChoiceScreen #details { height: auto; max-height: 55%; scrollbar-size-vertical: 1; }
     """
 
     def __init__(self, settings: Settings, chosen: Row | None = None) -> None:
@@ -203,7 +216,7 @@ class ChoiceScreen(ListScreen, Generic[Row]):
 
     def body(self) -> Sequence[Widget]:
         """The rows, what the chosen one means below them."""
-        return [OptionList(id="body"), Static(id="rows")]
+        return [OptionList(id="body"), VerticalScroll(Static(id="rows"), id="details")]
 
     @property
     def parts(self) -> Sequence[tuple[str, Sequence[Row]]]:

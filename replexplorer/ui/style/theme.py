@@ -186,3 +186,10 @@ def layout_for(width: int, height: int) -> Layout:
         if width >= columns and height >= rows:
             return layout
     return Layout.TINY
+
+
+def sheet_rows(width: int, height: int) -> int:
+    """The rows of a list that leaves the charts free: what stands below them in a large layout, so that none
+    moves; all of a tiny terminal."""
+    layout = layout_for(width, height)
+    return {Layout.WIDE: 19, Layout.NORMAL: 17, Layout.COMPACT: height // 2 + 1}.get(layout, height)
