@@ -124,8 +124,10 @@ bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK
 	@exec $(BIN)/python -m bench
 
 .PHONY: pictures
-pictures: $(STAMP) ## draw the README's picture and cast again: docs/tour.play over the recorded tour
-	@exec $(BIN)/python -m tests.pictures
+pictures: $(STAMP) ## draw the README's pictures again: docs/tour.play over the recorded tour
+	@$(APT)
+	[ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || apt_install fonts-dejavu-core
+	exec $(BIN)/python -m tests.pictures
 
 .PHONY: clean
 clean: ## remove our stacks and images, the virtual environment and the caches

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
+import html
 import re
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 
 from bench.prediction_tables import validation_markdown
-from replexplorer.adapters.recording import SessionReader
 from replexplorer.cli.arguments import COMMANDS, GROUPS, VERBS, build_parser
 from replexplorer.core.fault import KINDS
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value
 from replexplorer.formats.calibration import shipped_calibration
-from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
-from tests.pictures import CAST, CAST_SIZE, script
+from tests.pictures import MOVING, PICTURE, script
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -144,25 +141,14 @@ def test_every_verb_is_named() -> None:
     assert [v for v in VERBS if f"`{v}`" not in text and f"replexplorer {v}" not in text] == []
 
 
-# -- what the README shows was drawn by the play that stands beside it, over the tour that ships
+# -- what the README shows was drawn by the play next to it, over the tour that ships
 
 
-AGAIN = "run `make pictures`"
-
-
-def test_the_cast_has_a_marker_for_every_caption_and_change_of_the_play() -> None:
-    header, *events = (json.loads(line) for line in CAST.read_text(encoding="utf-8").splitlines())
-    assert (header["version"], header["width"], header["height"]) == (2, *CAST_SIZE)
-    assert header["title"] == script().title
-    times = [event[0] for event in events]
-    assert times == sorted(times)
-    markers = [event[2] for event in events if event[1] == "m"]
-    captions = [line.rest for line in script().lines if line.word == "caption" and line.rest]
-    assert [each for each in markers if each in captions] == captions, AGAIN
-    with closing(SessionReader(shipped_tour())) as reader:
-        until_s = reader.first_s + times[-1]
-        marks = [
-            event.mark for event in reader.events() if event.mark is not None and event.at_s < until_s - 1
-        ]
-    told = [int(each[1:].partition(")")[0]) for each in markers if each.startswith("(")]
-    assert told[: len(marks)] == marks, AGAIN
+def test_the_pictures_are_of_the_play_and_load_nothing() -> None:
+    captions = [line for line in script().lines if line.word == "caption"]
+    for file, steps in ((PICTURE, 0), (MOVING, len(captions))):
+        picture = html.unescape(file.read_text(encoding="utf-8")).replace("\xa0", " ")
+        assert script().title in picture
+        assert picture.count('class="step"') == steps, "run `make pictures`"
+        assert "font/woff;base64" in picture
+        assert not re.findall(r"url\((?!data:|#)", picture)
