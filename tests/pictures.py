@@ -53,7 +53,7 @@ def draw_picture(file: Path) -> None:
 def draw_moving(file: Path) -> None:
     """What each caption is about, one after the other, forever."""
     shown = [
-        re.sub("<svg ", f'<svg class="step" style="animation-delay:{at * SHOWN_S}s" ', each, count=1)
+        f'<g class="step" style="animation-delay:{at * SHOWN_S}s">{each}</g>'
         for at, each in enumerate(_pictures(MOVING_SIZE))
     ]
     [box] = re.findall(r'viewBox="[^"]*"', shown[0])[:1]

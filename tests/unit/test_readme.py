@@ -7,6 +7,7 @@ import html
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from xml.etree import ElementTree
 
 from bench.prediction_tables import validation_markdown
 from replexplorer.cli.arguments import COMMANDS, GROUPS, VERBS, build_parser
@@ -147,6 +148,7 @@ def test_every_verb_is_named() -> None:
 def test_the_pictures_are_of_the_play_and_load_nothing() -> None:
     captions = [line for line in script().lines if line.word == "caption"]
     for file, steps in ((PICTURE, 0), (MOVING, len(captions))):
+        ElementTree.parse(file)  # a browser shows nothing of what is not XML
         picture = html.unescape(file.read_text(encoding="utf-8")).replace("\xa0", " ")
         assert script().title in picture
         assert picture.count('class="step"') == steps, "run `make pictures`"
