@@ -83,12 +83,12 @@ def _pictures(size: tuple[int, int]) -> Sequence[str]:
 
 
 def _with_fonts(picture: str) -> str:
-    """With the glyphs that it needs in the place of fonts from elsewhere."""
-    bare = re.sub(r"@font-face \{.*?\}\n", "", picture, flags=re.DOTALL)
-    text = html.unescape("".join(re.findall(r">([^<]+)<", bare)))
+    """With the glyphs that it needs, so that it looks the same wherever it is shown."""
+    text = html.unescape("".join(re.findall(r">([^<]+)<", picture)))
     faces = "".join(_face(name, weight, text) for name, weight in _FACES)
     families = ", ".join(dict.fromkeys(f"'{name.partition('-')[0]}'" for name, _ in _FACES))
-    return bare.replace("Fira Code", families).replace("<style>", f"<style>{faces}", 1)
+    picture = picture.replace("font-family: monospace", f"font-family: {families}, monospace")
+    return picture.replace("<style>", f"<style>{faces}", 1)
 
 
 def _face(name: str, weight: int, text: str) -> str:
