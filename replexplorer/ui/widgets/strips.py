@@ -106,7 +106,7 @@ class BigStrip(Lines[Picture]):
         start = self.STATE_WIDTH
         for part in parts:
             start += gap
-            below: list[Line] = [[(row, part.ink)] for row in block_rows(part.digits, self.glyphs)]
+            below: list[Line] = [[(row, f"{part.ink} b")] for row in block_rows(part.digits, self.glyphs)]
             for row, line in zip(
                 rows, [[(part.name, "title b"), (f" {part.what}", "muted")], *below], strict=True
             ):
@@ -243,9 +243,9 @@ _QUADRANTS: Final = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 def block_rows(text: str, glyphs: Glyphs = BRAILLE, *, bold: bool = True, scale: int = 1) -> list[str]:
     """A text in letters of 4 rows at scale 1 and 8 at scale 2, the last of them for what goes below the line:
     3 cells a character, bold 4 and a point 2, times the scale. What is not ASCII is blank. In ASCII scale 1
-    is spaced letters."""
+    is the text itself, a word spaced."""
     if glyphs.ascii and scale == 1:
-        return ["", " ".join(text), "", ""]
+        return ["", " ".join(text) if text.isalpha() else text, "", ""]
     columns: list[int] = []
     for character in text:
         at = 5 * (ord(character) - ord(" ")) if character.isascii() else 0
