@@ -119,6 +119,8 @@ class ExperimentEntry:
 
     name: str
     title: str
+    group: str = ""
+    """What it is about: `cost`, `protection`, `failures` or `systems`."""
     teaches: str = ""
     seconds: float | None = None
     """With its repeats."""
@@ -178,6 +180,7 @@ def _entry(experiment: Lab | Drill | Matrix, file: Path | None = None) -> Experi
     return ExperimentEntry(
         name=experiment.name,
         title=experiment.title,
+        group=experiment.group,
         teaches=experiment.teaches,
         seconds=experiment.seconds(quick=False),
         quick_seconds=experiment.seconds(quick=True),

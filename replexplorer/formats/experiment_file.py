@@ -30,6 +30,7 @@ from replexplorer.core.experiment.drill import (
     checked_steps,
     span,
 )
+from replexplorer.core.experiment.experiment import ExperimentGroup
 from replexplorer.core.experiment.lab import Lab, Length, Phase, Play, Publication, Published
 from replexplorer.core.experiment.relations import (
     KINDS,
@@ -119,6 +120,8 @@ class LabTables(_Table):
     title: str = ""
     teaches: str = ""
     replicas: _Replicas = 1
+    group: Literal["cost", "protection"] = "cost"
+    """What it is about."""
     failure: str = ""
     """What a failure loses in the modes that it compares."""
     source: Publication | None = None
@@ -292,6 +295,7 @@ def read_lab(file: Path, script: Callable[[str], Play] | None = None) -> Lab:
         replicas=tables.replicas,
         references={each.name: each.one_a_round_trip for each in tables.reference},
         summary=tables.summary.made if tables.summary else lambda _: None,
+        group=ExperimentGroup("systems" if any(phase.system for phase in phases) else tables.group),
         failure=tables.failure,
     )
 

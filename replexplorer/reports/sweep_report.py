@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from replexplorer.core.experiment.sweep import SCENE, Grid, Sweep
+from replexplorer.core.experiment.sweep import PRESET, Grid, Sweep
 from replexplorer.core.experiment.sweep_result import CellFigures, Swept, effects_of, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
 from replexplorer.core.system import Conditions
@@ -56,7 +56,7 @@ def under(swept: Swept, conditions: Conditions) -> None:
     swept.scenes = {
         choice.label: scene_keys(choice.values)
         for dimension in sweep.grid.dimensions
-        if dimension.key == SCENE
+        if dimension.key == PRESET
         for choice in dimension.choices
     }
     workload = swept.conditions.settings.get(WORKLOAD)
@@ -82,7 +82,7 @@ def sweep_facts(swept: Swept) -> Iterator[tuple[str, str]]:
     if swept.workload is not None:
         yield "workload", swept.workload
     for name, knobs in swept.scenes.items():
-        yield f"scene {name}", ", ".join(f"{key}={value}" for key, value in knobs.items())
+        yield f"preset {name}", ", ".join(f"{key}={value}" for key, value in knobs.items())
 
 
 def sweep_blocks(swept: Swept) -> Iterator[Block]:

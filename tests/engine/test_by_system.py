@@ -114,10 +114,10 @@ async def test_without_the_first_there_is_no_result() -> None:
 
 async def test_a_stack_that_is_there_is_not_what_it_runs_on() -> None:
     async with stack_of() as stack:
-        with pytest.raises(UsageError, match="three runs on stacks of its own") as refused:
+        with pytest.raises(UsageError, match="three cannot run here") as refused:
             await LabRun(LAB, True).run(stack)
         assert stack.world.changes == []
-    assert refused.value.hint == "run `replexplorer lab run three` in a shell"
+    assert refused.value.hint == "it makes stacks of its own: in a shell, replexplorer lab run three"
 
 
 @pytest.mark.parametrize("counts", [True, False])

@@ -184,7 +184,7 @@ async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_ru
         await turn(session, "sync_binlog=100")
         grid = read_grid(["scene=none,mine"], session.console.parse, scenes.__getitem__)
         await sweep(session, Sweep(grid, 2.0, 4), note)
-    assert seen == {("scene=none", "0"), ("scene=mine", "100")}
+    assert seen == {("preset=none", "0"), ("preset=mine", "100")}
     assert world.primary.variables["sync_binlog"] == "100"
 
 

@@ -32,7 +32,9 @@ async def opened(app: Bench, name: str = LAB_NAMES[0]) -> None:
     """The list with the cursor on this one; drills and the matrix stand after the labs."""
     await app.press("o")
     await app.until(lambda: isinstance(app.app.screen, LabsScreen) and "LAB" in app.screen_text)
-    names = [*LAB_NAMES, *(each.name for each in app.app.settings.drills)]
+    screen = app.app.screen
+    assert isinstance(screen, LabsScreen)
+    names = [each.name for _, part in screen.parts for each in part]
     await app.press(*["down"] * names.index(name))
     await app.until(lambda: f"▸ {name}" in app.screen_text)
 
@@ -60,8 +62,12 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
     async with bench(size=(80, 24), drills=tuple(DRILLS.shipped().values())) as app:
         await opened(app)
         listed = [str(each.prompt) for each in app.app.screen.query_one(OptionList).options]
-        assert [each[2:].split()[0] for each in listed] == [*LAB_NAMES, *DRILLS.shipped()]
-        ends = {re.search(r"\d (s|min) +\d+ (s|min)", each) for each in listed}
+        names = [each[2:].split()[0] for each in listed if not each.isupper()]
+        assert sorted(names) == sorted([*LAB_NAMES, *DRILLS.shipped()])
+        assert [each.strip() for each in listed if each.isupper()] == [
+            "COST", "PROTECTION", "FAILURES", "SYSTEMS",
+        ]  # fmt: skip
+        ends = {re.search(r"\d (s|min) +\d+ (s|min)", each) for each in listed if not each.isupper()}
         assert len({end and end.end() for end in ends}) == 1, "no name moves a column"
         assert "changes   semi_sync, wait_point" in "\n".join(app.whole)
         await app.press("down")
@@ -86,6 +92,21 @@ async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None
         assert "all are restored at the end" in " ".join(" ".join(app.whole).split())
         await app.press("enter", "y")
         await app.until(lambda: app.facade.called("lab") == [("mine-19", True)])
+
+
+async def test_what_cannot_run_on_this_stack_says_why_and_is_not_begun() -> None:
+    drills = tuple(DRILLS.shipped().values())
+    async with bench(facade=FakeFacade(), drills=drills) as app:
+        await opened(app, "member-killed")
+        assert any("member-killed" in row and "needs Group Replication or Galera" in row for row in app.sheet)
+        await app.press("enter", "y")
+        await app.told("the drill member-killed cannot run here: it needs Group Replication or Galera")
+        assert app.facade.called("drill") == []
+        await app.play(replace(make_tick(2.0), system="group"))
+        await app.press("home")
+        await app.until(
+            lambda: any("tour" in row and "which Group Replication lacks" in row for row in app.sheet)
+        )
 
 
 @EVERY_SIZE

@@ -99,7 +99,7 @@ def test_units_aliases_nodes_and_scenes_are_read() -> None:
     grid = grid_of("rtt@db3=1s,85ms", "rpl_semi_sync_master_wait_point=after_sync,after_commit")
     assert [dimension.key for dimension in grid.dimensions] == ["rtt@db3", "wait_point"]
     scenes = grid_of("scene=none,both", "clients=1,8")
-    assert scenes.text == grid_of("preset=none,both", "clients=1,8").text == "scene=none,both clients=1,8"
+    assert scenes.text == grid_of("preset=none,both", "clients=1,8").text == "preset=none,both clients=1,8"
     values = {str(name): value for name, value in scenes.cells[2].values.items()}
     assert values == {"semi_sync": "on", "sync_binlog": 1, "clients": 1}
 
@@ -329,7 +329,7 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapsh
     swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
     assert markdown(experiment_report(swept)).replace(__version__, "VERSION") == snapshot
     [drawing] = charts(html(experiment_report(swept)))
-    assert {"clients", "scene", "none", "200.0"} <= {each.text for each in drawing.findall("{*}text")}
+    assert {"clients", "preset", "none", "200.0"} <= {each.text for each in drawing.findall("{*}text")}
 
 
 def test_no_text_of_the_drawing_is_clipped_or_overwritten() -> None:

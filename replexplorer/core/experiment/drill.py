@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.experiment import Stage
+from replexplorer.core.experiment.experiment import ExperimentGroup, Stage
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import kind_of
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import DEFAULT
+from replexplorer.core.system import DEFAULT, System, system_of
 
 DEFAULT_CLIENTS: Final = 8
 WRITING: Final = "writing"
@@ -161,6 +161,16 @@ class Drill:
     """Done whatever happens, before what was taken is returned."""
     asked: tuple[str, ...] = ()
     """Of `settings` those given in place of its own, or in addition."""
+
+    @property
+    def group(self) -> ExperimentGroup:
+        """By the systems that it can be run on."""
+        return ExperimentGroup.FAILURES if DEFAULT in self.systems else ExperimentGroup.SYSTEMS
+
+    def unfit(self, system: System) -> str:
+        """The systems that it needs, where this is none of them; empty where it is."""
+        needed = " or ".join(system_of(name).title for name in self.systems)
+        return "" if system.name in self.systems else f"needs {needed}"
 
     @property
     def stages(self) -> Sequence[Stage]:

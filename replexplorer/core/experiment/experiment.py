@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
 from typing import ClassVar, NamedTuple, Protocol
 
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.system import Conditions
+from replexplorer.core.system import Conditions, System
 from replexplorer.core.text import utc_ms
 
 
@@ -18,6 +19,19 @@ class Stage(NamedTuple):
     name: str
     shows: str
     """What to watch."""
+
+
+class ExperimentGroup(StrEnum):
+    """What experiments are about, in the order of lists."""
+
+    COST = "cost"
+    """What a setting costs."""
+    PROTECTION = "protection"
+    """What an acknowledgement is worth."""
+    FAILURES = "failures"
+    """What is lost, of a source and its replicas."""
+    SYSTEMS = "systems"
+    """Group Replication and Galera."""
 
 
 class NamedExperiment(Protocol):
@@ -44,6 +58,11 @@ class NamedExperiment(Protocol):
         ...
 
     @property
+    def group(self) -> ExperimentGroup:
+        """What it is about."""
+        ...
+
+    @property
     def stages(self) -> Sequence[Stage]:
         """All of them, in order."""
         ...
@@ -55,6 +74,11 @@ class NamedExperiment(Protocol):
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
+        ...
+
+    def unfit(self, system: System) -> str:
+        """What keeps it from running on a stack of this system, as what it `needs` or `turns`; empty:
+        nothing."""
         ...
 
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median, stdev
 from typing import Any, ClassVar, Final
 
-from replexplorer.core.experiment.experiment import ExperimentResult, Relation, Stage
+from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Relation, Stage
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.knobs.names import KnobName, Value, find, parse_value
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram, Latency
 from replexplorer.core.stats.measured import t_quantile_975
 from replexplorer.core.stats.ratio import Ratio, repeated
+from replexplorer.core.system import System
 
 RETRIED: Final = "rolled back and tried again"
 REFUSED: Final = "refused by certification"
@@ -356,6 +357,8 @@ class Lab:
     """Lines that are drawn across its phases, by name: at one commit a round trip of this phase."""
     summary: Callable[[Phases], Summary | None] = lambda _: None
     """Its phases in one table; of a run that ended early, of those that were measured."""
+    group: ExperimentGroup = ExperimentGroup.COST
+    """What it is about."""
     failure: str = ""
     """What a failure loses in the modes that it compares, counted by the matrix of failures
     (docs/explanation/failure-loss.md), beginning with the server that it was counted on; empty where nothing
@@ -373,6 +376,20 @@ class Lab:
         rows = max((phase.table_size or 0 for phase in self.phases), default=0)
         once_s = sum(phase.takes_s(quick=quick) for phase in self.phases)
         return rows / _ROWS_PER_S + self.runs(quick=quick, repeats=repeats) * once_s
+
+    def unfit(self, system: System) -> str:
+        """That it makes stacks of its own, or what it turns that the system lacks; empty: nothing."""
+        if self.systems:
+            return f"makes stacks of its own: in a shell, replexplorer lab run {self.name}"
+        lacking = dict.fromkeys(
+            knob.key
+            for phase in self.phases
+            if not (phase.is_optional or phase.otherwise)
+            for key, _, value in (text.partition("=") for text in phase.settings)
+            if not system.has(knob := find(key.partition("@")[0]))
+            and (knob.lacking is None or parse_value(knob, value) != knob.lacking)
+        )
+        return f"turns {', '.join(lacking)}, which {system.title} lacks" if lacking else ""
 
     @property
     def systems(self) -> tuple[str, ...]:

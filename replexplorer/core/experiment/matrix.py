@@ -24,11 +24,11 @@ from replexplorer.core.experiment.drill import (
     span,
 )
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.experiment import ExperimentResult, Stage
+from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import DEFAULT
+from replexplorer.core.system import DEFAULT, System
 from replexplorer.core.text import number
 from replexplorer.core.topology import new_roster
 
@@ -332,6 +332,12 @@ class Matrix:
     teaches: str = TEACHES
     replicas: int = 1
     """That it needs."""
+    group: ClassVar = ExperimentGroup.FAILURES
+    """What it is about."""
+
+    def unfit(self, _: System) -> str:
+        """Nothing: each system has cells of its own."""
+        return ""
 
     @property
     def stages(self) -> Sequence[Stage]:

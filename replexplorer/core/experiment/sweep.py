@@ -15,14 +15,15 @@ from random import Random
 from typing import ClassVar, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.experiment import Stage
+from replexplorer.core.experiment.experiment import ExperimentGroup, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, KnobName, Value, desired_of, format_value
+from replexplorer.core.system import System
 from replexplorer.core.text import duration_text
 
-SCENE: Final = "scene"
-"""The key of a dimension of scenes."""
+PRESET: Final = "preset"
+"""The key of a dimension of presets."""
 DURATION_S: Final = 5.0
 """Of a run, where nothing else is asked."""
 SETTLING_S: Final = 1.5
@@ -49,18 +50,18 @@ class Dimension:
     """A knob, or a set of knobs that scenes turn together, with the values that it takes."""
 
     key: str
-    """`rtt`, `rtt@db3`, `scene`."""
+    """`rtt`, `rtt@db3`, `preset`."""
     choices: tuple[Choice, ...]
 
     @property
     def unit(self) -> str | None:
         """Of its values; None for words and scenes."""
-        return None if self.key == SCENE else next(iter(self.names)).knob.unit or None
+        return None if self.key == PRESET else next(iter(self.names)).knob.unit or None
 
     @property
     def values(self) -> Sequence[Value]:
         """In the sweep's order; the names of scenes."""
-        if self.key == SCENE:
+        if self.key == PRESET:
             return self.labels
         return [next(iter(choice.values.values())) for choice in self.choices]
 
@@ -185,6 +186,13 @@ class Sweep:
         """In a line."""
         return f"Sweep of {self.grid.text}"
 
+    group: ClassVar = ExperimentGroup.COST
+    """What it is about."""
+
+    def unfit(self, _: System) -> str:
+        """Nothing: its knobs were read for the stack."""
+        return ""
+
     @property
     def stages(self) -> Sequence[Stage]:
         """Its runs, pass by pass, as if in the grid's order."""
@@ -224,7 +232,7 @@ def settling_s(values: Mapping[KnobName, Value]) -> float:
 def read_grid(texts: Sequence[str], parse: Parse, scene: SceneTexts) -> Grid:
     """Read `KEY[@NODE]=V1,V2,...` texts; raise UsageError in one line.
 
-    `parse` reads one `KEY=VALUE` for the stack. `scene=A,B` makes one dimension of the scenes' knobs.
+    `parse` reads one `KEY=VALUE` for the stack. `preset=A,B` makes one dimension of the presets' knobs.
     """
     if not texts:
         raise UsageError("nothing to sweep", "give KEY=V1,V2,..., for example rtt=0,10 clients=1,8,32")
@@ -270,7 +278,7 @@ def _number(key: str, text: str) -> float:
 
 def is_preset(key: str) -> bool:
     """Whether it stands for presets, which were called scenes."""
-    return key.strip().lower() in (SCENE, "preset")
+    return key.strip().lower() in (PRESET, "scene")
 
 
 def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
@@ -284,7 +292,7 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
         if twice := [word for word in words if words.count(word) > 1]:
             raise UsageError(f"{key}={twice[0]} is given twice", "give each preset once")
         # A knob that one of the scenes leaves out keeps its value in its cells.
-        return Dimension(SCENE, tuple(Choice(word, desired_of(map(parse, scene(word)))) for word in words))
+        return Dimension(PRESET, tuple(Choice(word, desired_of(map(parse, scene(word)))) for word in words))
     choices: list[Choice] = []
     for word in words:
         assignment = parse(f"{key}={word}")
@@ -302,7 +310,7 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
 
 
 def _typed(dimension: Dimension, choice: Choice) -> str:
-    if dimension.key == SCENE:
+    if dimension.key == PRESET:
         return choice.label
     value = next(iter(choice.values.values()))
     return f"{value:g}" if isinstance(value, float) else str(value)

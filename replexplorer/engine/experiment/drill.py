@@ -39,7 +39,6 @@ from replexplorer.core.server.counters import CostSample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import Membership, member_news
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
@@ -100,10 +99,9 @@ class DrillRun:
 
     def _check(self, stack: StackApi, seen: Snapshot) -> None:
         """Raise UsageError for a drill of another system than the stack's, and for what cannot be set."""
-        if seen.system.name not in self.drill.systems:
-            meant = " or ".join(system_of(name).title for name in self.drill.systems)
+        if why := self.drill.unfit(seen.system):
             raise UsageError(
-                f"{self.drill.name} is a drill of {meant}, and this stack is {seen.system.title}",
+                f"the drill {self.drill.name} {why}, and this stack is {seen.system.title}",
                 "see `replexplorer drill list`",
             )
         steps = (*self.drill.steps, *self.drill.rollback)

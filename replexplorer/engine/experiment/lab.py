@@ -201,11 +201,8 @@ class LabRun:
         turning raises for settings that this stack cannot have; everything is restored before it does.
         Raises UsageError for a lab that makes stacks of its own: `SystemsRun` runs that.
         """
-        if self.lab.systems:
-            raise UsageError(
-                f"the lab {self.lab.name} runs on stacks of its own, one after the other",
-                f"run `replexplorer lab run {self.lab.name}` in a shell",
-            )
+        if why := self.lab.unfit(stack.seen.system):
+            raise UsageError(f"the lab {self.lab.name} cannot run here", f"it {why}")
         lab = self.lab = fitting(self.lab, stack.dialect(stack.seen.source).capabilities)
         runs = lab.runs(quick=self.quick, repeats=self.repeats)
         takes_s = [phase.takes_s(quick=self.quick) for phase in lab.phases]

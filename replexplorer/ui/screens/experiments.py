@@ -14,10 +14,11 @@ from textual.widgets import Input, OptionList
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.experiment import ExperimentResult, NamedExperiment
+from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, NamedExperiment
 from replexplorer.core.experiment.lab import Lab
 from replexplorer.core.experiment.matrix import Matrix, matrix_cells
 from replexplorer.core.experiment.sweep_result import Swept, figures_of, heat_map
+from replexplorer.core.system import system_of
 from replexplorer.core.text import duration_text
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.reports.experiment_report import experiment_report
@@ -59,8 +60,9 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
 
     @property
     def parts(self) -> Sequence[tuple[str, Sequence[NamedExperiment]]]:
-        """The labs, then the drills, then the last sweep."""
-        return (("", self._control.experiments),)
+        """The labs, the drills and the last sweep, by what they are about."""
+        every = self._control.experiments
+        return [(group.upper(), [each for each in every if each.group is group]) for group in ExperimentGroup]
 
     def listed(self) -> Listed:
         """What the chosen one is."""
@@ -74,17 +76,26 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
             self._open(self._control.unseen, back=lambda _: self.action_close())
 
     def row(self, row: NamedExperiment, *, chosen: bool) -> Line:
-        """Name, durations, verdict and title."""
+        """Name, durations, verdict and title; of one that cannot run here why."""
         result, run = self._control.result_of(row), self._control.running
         verdict = "running" if run is not None and run.experiment is row else _verdict(result)
         symbol, token = VERDICTS.get(verdict, ("", "accent"))
         quick, full = (duration_text(row.seconds(quick=quick)) for quick in (True, False))
+        name = row.name if len(row.name) <= _NAME_CELLS else f"{row.name[: _NAME_CELLS - 1]}…"
+        named, takes = f"{'▸' if chosen else ' '} {name:<{_NAME_CELLS}}", f"{quick:>8}{full:>8}  "
+        if why := self._unfit(row):
+            return [(f"{named}{takes}{why}", "muted")]
         return [
-            (f"{'▸' if chosen else ' '} {row.name:<{_NAME_CELLS}}", "title b"),
-            (f"{quick:>8}{full:>8}  ", "text"),
+            (named, "title b"),
+            (takes, "text"),
             (f"{f'{symbol} {verdict}'.strip():<11}", f"{token} b"),
             (_titled(row), "text"),
         ]
+
+    def _unfit(self, experiment: NamedExperiment) -> str:
+        """Why it cannot run on this stack."""
+        tick = self._picture.tick
+        return "" if tick is None else experiment.unfit(system_of(tick.system))
 
     def _title(self) -> Line:
         """What runs, or what would, and the keys that make sense now."""
@@ -112,7 +123,11 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
         self.action_run(True)
 
     def action_run(self, quick: bool) -> None:
-        """Run the chosen lab, on the dashboard; ask first while a load runs."""
+        """Run the chosen lab, on the dashboard; ask first while a load runs, and say why it cannot run."""
+        if why := self._unfit(self.chosen):
+            told = f"the {self.chosen.kind} {self.chosen.name} cannot run here: it {why}"
+            self.notify(told, severity="warning", timeout=6)
+            return
         load = self._picture.tick.load if self._picture.tick is not None else None
         if not _refuses(self, self._control):
             self._asks = quick
@@ -164,8 +179,7 @@ def _details(lab: NamedExperiment, width: int) -> Sequence[Line]:
     match lab:
         case Lab():
             if lab.systems:
-                stacks = f"stacks of its own, one after the other: {', '.join(lab.systems)}"
-                changes = f"nothing here: it makes {stacks}; in a shell, replexplorer lab run {lab.name}"
+                changes = f"nothing here: it has a stack for each of {', '.join(lab.systems)}"
             elif lab.replicas > 1:
                 changes += f"; it brings up replicas up to {lab.replicas}, and removes again what it made"
             told += [
@@ -217,7 +231,7 @@ def _report_row(line: str) -> Line:
 _ABOUT: Final[Sequence[Line]] = (
     [],
     [(" KEY=V1,V2,...", "title b"), ("   every combination is measured, in random order", "text")],
-    [(" scene=none,local,network,both", "title b"), ("   named sets of knobs", "text")],
+    [(" preset=none,local,network,both", "title b"), ("   named sets of knobs", "text")],
     [(" duration=5 repeat=3", "title b"), ("   seconds of a run; passes over all combinations", "text")],
     [],
     [(" It runs behind the dashboard; knobs are restored at the end, also of one that is aborted.", "muted")],
