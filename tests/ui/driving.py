@@ -108,8 +108,9 @@ class Bench:
 
     @property
     def sheet(self) -> list[str]:
-        """Of what stands on the terminal the list that is open."""
-        return self.shown[self.app.screen.query_one("#sheet").region.y :]
+        """Of what stands on the terminal the list that is open, one blank row before it is."""
+        found = self.app.screen.query("#sheet")
+        return self.shown[found.first().region.y :] if found else [""]
 
     @property
     def screen_text(self) -> str:

@@ -158,7 +158,7 @@ async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> Non
         )
         for key, title, told in (("L", "Events", "commits wait"), ("g", "Epochs", "later")):
             await app.press(key)
-            await app.until(lambda title=title: title in app.shown[0])  # type: ignore[misc]
+            await app.until(lambda title=title: title in app.sheet[0])  # type: ignore[misc]
             assert told not in "\n".join(app.shown)
             await app.press("escape")
 
