@@ -68,6 +68,9 @@ def _lines(status: Status) -> Iterator[Line]:
     if oldest_s > _HANGS_AFTER_S and protection.state != "blocked":
         yield "", f"COMMITS HANG: the oldest under way waits {oldest_s:.0f} s"
     yield from exposure_lines(status.exposure)
+    for node in status.nodes:
+        if node.applier is not None and node.applier.pace:
+            yield "applier", f"{node.name} {node.applier.pace}"
     for link in status.links:
         yield "link", _link_words(link)
     for disk in status.disks:

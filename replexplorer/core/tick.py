@@ -22,7 +22,7 @@ from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.system import DEFAULT, system_of
 from replexplorer.core.topology import Roster
 
@@ -79,6 +79,11 @@ class Tick:
     def replicas(self) -> tuple[NodeView, ...]:
         """All nodes but the source."""
         return tuple(node for node in self.nodes if node != self.source)
+
+    def applier(self, node: str) -> ReplicaTruth | None:
+        """How far a replica is behind and how fast it follows; None where nothing says."""
+        replicas = self.truth.replicas if self.truth is not None else ()
+        return next((each for each in replicas if each.name == node), None)
 
     @property
     def roster(self) -> Roster | None:

@@ -37,9 +37,8 @@ class Rows:
             if node == "db1":
                 return ()
             queued = self.queued.pop(0) if len(self.queued) > 1 else next(iter(self.queued), "")
-            return [
-                {"queued": queued, "missing": "", "applying_us": None, "waiting_us": None, "applied_us": None}
-            ]
+            ages = dict.fromkeys(("applying_us", "waiting_us", "applied_us"))
+            return [{"queued": queued, "missing": "", **ages, "busy": 0, "workers": 4}]
         if "WAIT_FOR_EXECUTED_GTID_SET" in statement:
             self.highest[node] = self.on_its_way.get(node, self.highest[node])
             return [{"late": int(node not in self.on_its_way)}]

@@ -310,7 +310,12 @@ class FakeServer:
             executed = self._as_selected("gtid_executed")
             return [{"executed": executed, "dump_thread": 41, "sent": "0"}]
         if _is(statement, ASKED.behind("")):
-            return [{**dict.fromkeys(("applying_us", "waiting_us", "applied_us")), **self.applied}]
+            return [
+                {
+                    **dict.fromkeys(("applying_us", "waiting_us", "applied_us", "busy", "workers")),
+                    **self.applied,
+                }
+            ]
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
         if _is(statement, ASKED.binlogs):

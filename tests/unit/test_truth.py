@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import pytest
+
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.counters import (
     CommitGrowth,
@@ -141,6 +143,7 @@ def test_littles_law_holds_within_five_percent_and_is_silent_while_clients_are_n
 # -- replicas
 
 
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 APPLIED = ApplierSample(10.0, Behind("", "", None, 900_000), Sent("", 41, 5000))
 
 
@@ -158,6 +161,27 @@ def test_lag_is_the_age_of_what_is_not_applied() -> None:
     assert lags_ms == {
         each: replica_truth("db2", replace(APPLIED, behind=each), APPLIED).lag_ms for each in lags_ms
     }
+
+
+@pytest.mark.parametrize(
+    ("lacked", "lacks", "made", "pace"),
+    [
+        ("", "", "1-100", (50.0, 0.0)),
+        ("1-100", "51-100", "", (25.0, 2.0)),
+        ("1-100", "51-200", "101-200", (25.0, None)),
+        ("1-100", "1-100", "", (0.0, None)),
+        ("1-100", None, "101-200", (None, None)),
+    ],
+)
+def test_a_replica_catches_up_at_the_pace_at_which_its_backlog_shrinks(
+    lacked: str, lacks: str | None, made: str, pace: tuple[float | None, float | None]
+) -> None:
+    def at(at_s: float, missing: str | None, executed: str) -> ApplierSample:
+        behind = Behind(missing=missing and f"{UUID}:{missing}")
+        return ApplierSample(at_s, behind, Sent(executed and f"{UUID}:{executed}", 41, 0))
+
+    found = replica_truth("db2", at(12.0, lacks, made), at(10.0, lacked, ""))
+    assert (found.applied_tps, found.drain_s) == pace
 
 
 def test_bytes_shipped_are_of_one_connection() -> None:

@@ -44,7 +44,7 @@ from replexplorer.core.server.counters import Sent, ServerStatus
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of
 from replexplorer.core.server.node_view import Membership, ThreadError
-from replexplorer.core.server.truth import Behind
+from replexplorer.core.server.truth import Behind, Workers
 from replexplorer.core.system import ASYNC, System
 
 
@@ -115,7 +115,9 @@ _BEHIND: Final = (
     f" (SELECT MAX({_AGE.format('processing')}) FROM {_COORDINATOR} WHERE processing_transaction <> '')"
     " AS waiting_us,"
     f" (SELECT MIN({_AGE.format('last_applied')}) FROM {_WORKERS} WHERE last_applied_transaction <> '')"
-    " AS applied_us"
+    " AS applied_us,"
+    f" (SELECT COUNT(NULLIF(applying_transaction, '')) FROM {_WORKERS}) AS busy,"
+    f" (SELECT COUNT(*) FROM {_WORKERS}) AS workers"
     f" FROM {_RECEIVER} c WHERE c.channel_name = %s"
 )
 """Ages are by the time that the source wrote into the transactions."""
@@ -680,11 +682,13 @@ def _read_behind(rows: Sequence[Row]) -> Behind | None:
         return None
     row = rows[0]
     ages_us = [age for name in ("applying_us", "waiting_us") if (age := whole(row[name])) is not None]
+    workers = whole(row["workers"])
     return Behind(
         queued=_text(row["queued"]),
         missing=_text(row["missing"]),
         applying_us=max(ages_us, default=None),
         applied_us=whole(row["applied_us"]),
+        workers=Workers(whole(row["busy"]) or 0, workers) if workers else None,
     )
 
 

@@ -28,7 +28,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.counters import grown
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.system import System
 from replexplorer.core.topology import Belonging, Role
 
@@ -225,8 +225,9 @@ class ThreadError:
 
 
 @json_keys(
-    hide="published_host restarted_s io_error sql_error",
-    show="last_io_error last_io_errno last_sql_error last_sql_errno",
+    hide="published_host restarted_s io_error sql_error applier",
+    show="last_io_error last_io_errno last_sql_error last_sql_errno"
+    " queued=applier.queued applied_tps=applier.applied_tps drain_s=applier.drain_s workers=applier.workers",
     follows="source",
 )
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,8 @@ class NodeView:
     """Of one that no login reaches: what of it has ended, as its machine says; None: nothing, or unknown."""
     is_source: bool = False
     """The others follow it, or did when it was last seen: a source that is down still is it."""
+    applier: ReplicaTruth | None = None
+    """What it has to apply and how fast it does, at one look; a tick's is in its truth."""
 
     @property
     def last_io_error(self) -> str | None:

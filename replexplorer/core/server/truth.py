@@ -17,6 +17,8 @@ from replexplorer.core.server.gtid import gtid_count
 CHECKED_S: Final = 10.0
 """Checks compare at least so much time, so that what is under way at its ends weighs little."""
 _LITTLE_SHARE: Final = 0.05
+_LATE_MS: Final = 1000.0
+"""Less is what is under way: it comes and goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,17 @@ class CrossCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Workers:
+    """Threads of a replica that apply transactions."""
+
+    busy: int
+    """With a transaction in hand at that moment."""
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaTruth:
-    """How far one replica is behind, and what is sent to it."""
+    """How far one replica is behind, how fast it follows, and what is sent to it."""
 
     name: str
     lag_ms: float | None = None
@@ -43,6 +54,23 @@ class ReplicaTruth:
     """Transactions received and not applied."""
     shipped_bytes_per_s: float | None = None
     """Sent by the primary's dump thread for it, as the server counts (Bytes_sent of that thread)."""
+    applied_tps: float | None = None
+    """Transactions that it applied, a second."""
+    drain_s: float | None = None
+    """When it will have caught up with the source at this pace; None while it falls back, and unknown."""
+    workers: Workers | None = None
+
+    @property
+    def pace(self) -> str:
+        """`applies 245/s, 3 of 4 workers busy, 1,363 queued, caught up in 12 s`; what is unknown is left
+        out."""
+        told = [] if self.applied_tps is None else [f"applies {self.applied_tps:,.0f}/s"]
+        told += [] if self.workers is None else [f"{self.workers.busy} of {self.workers.of} workers busy"]
+        told += [f"{self.queued:,} queued"] if self.queued else []
+        if self.applied_tps is not None and self.lag_ms is not None:
+            late = "falls further behind" if self.drain_s is None else f"caught up in {self.drain_s:,.0f} s"
+            told.append("keeps up" if self.lag_ms < _LATE_MS else late)
+        return ", ".join(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +195,8 @@ class Behind:
     """Age of the oldest transaction that is applied or waits to be; None when there is none."""
     applied_us: int | None = None
     """Age of the newest that was applied; None when unknown."""
+    workers: Workers | None = None
+    """None where the server has no table of them."""
     by_heartbeat: bool = False
     """Transactions carry no time: that age is the newest heartbeat's, and none is written without a load."""
 
@@ -184,12 +214,33 @@ class ApplierSample:
 def replica_truth(name: str, now: ApplierSample, before: ApplierSample) -> ReplicaTruth:
     """One replica's figures; `before` is an earlier moment, for the rate."""
     seconds, sent_bytes = now.at_s - before.at_s, sent_between(before.sent, now.sent)
+    applied_tps, drain_s = _pace(now, before)
     return ReplicaTruth(
         name,
         lag_ms=_lag_ms(now.behind),
         queued=None if now.behind.queued is None else gtid_count(now.behind.queued),
         shipped_bytes_per_s=sent_bytes / seconds if sent_bytes is not None and seconds > 0 else None,
+        applied_tps=applied_tps,
+        drain_s=drain_s,
+        workers=now.behind.workers,
     )
+
+
+def _pace(now: ApplierSample, before: ApplierSample) -> tuple[float | None, float | None]:
+    """Transactions applied a second, and how long what is missing lasts while it shrinks as it does.
+
+    What the source made between the two moments and the replica does not lack more now it has applied.
+    """
+    lacks, lacked = (each.behind.missing for each in (now, before))
+    if now.sent is None or before.sent is None or lacks is None or lacked is None:
+        return None, None
+    left, seconds = gtid_count(lacks), now.at_s - before.at_s
+    if seconds <= 0:
+        return None, None if left else 0.0
+    shrunk = gtid_count(lacked) - left
+    made = gtid_count(now.sent.executed) - gtid_count(before.sent.executed)
+    drain_s = 0.0 if not left else left * seconds / shrunk if shrunk > 0 else None
+    return max(0.0, (made + shrunk) / seconds), drain_s
 
 
 def _lag_ms(now: Behind) -> float | None:

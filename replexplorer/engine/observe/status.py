@@ -11,7 +11,9 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Unknown
+from replexplorer.core.server.gtid import common_gtids
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.truth import replica_truth
 from replexplorer.core.wire import TURN, Experiment
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.observe.samples import asked, sample_applied, watch_links
@@ -114,24 +116,25 @@ async def _oldest_commit_s(state: StackState) -> float | None:
 async def _look_how_late(state: StackState, replica: Member) -> None:
     """Its lag by what its source has and it has not: by its own word one that gets nothing is not behind.
 
-    What was on its way is asked for again a while later. The age of the newest that it has applied is then
-    at least its lag, and unknown where transactions carry no time.
+    What was on its way is looked at again a while later, which gives its pace too. The age of the newest that
+    it has applied is then at least its lag, and unknown where transactions carry no time.
     """
-    if state.samples[replica.name].view.io_thread is None:
+    sample, clock = state.samples[replica.name], state.fleet.outside.clock
+    if sample.view.io_thread is None:
         return
-    clock = state.fleet.outside.clock
-    applied = await sample_applied(state.fleet.source, replica, clock)
-    missing = None if applied is None else applied.behind.missing
-    if not missing:
+    first = later = await sample_applied(state.fleet.source, replica, clock)
+    if first is not None and first.behind.missing:
+        await clock.sleep(_ON_ITS_WAY_S)
+        later = await sample_applied(state.fleet.source, replica, clock)
+    if first is None or later is None:
         return
-    await clock.sleep(_ON_ITS_WAY_S)
-    later = await asked(replica, lambda dialect: dialect.behind(missing))
-    if later is None or not later.missing:
-        return
-    age_us = later.applied_us if later.applying_us is None else later.applying_us
-    lag_s = None if age_us is None or later.by_heartbeat else round(age_us / 1e6, 1)
-    sample = state.samples[replica.name]
-    state.samples[replica.name] = replace(sample, view=replace(sample.view, lag_s=lag_s))
+    lag_s, behind = sample.view.lag_s, later.behind
+    if common_gtids(first.behind.missing or "", behind.missing or ""):
+        age_us = behind.applied_us if behind.applying_us is None else behind.applying_us
+        lag_s = None if age_us is None or behind.by_heartbeat else round(age_us / 1e6, 1)
+    applier = replica_truth(replica.name, later, first)
+    view = replace(sample.view, lag_s=lag_s, applier=applier)
+    state.samples[replica.name] = replace(sample, view=view)
 
 
 async def _size(member: Member) -> int | None:

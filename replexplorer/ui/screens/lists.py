@@ -342,7 +342,7 @@ def _cells(tick: Tick, node: NodeView) -> tuple[str, ...]:
     state = "up" if node.member is None else node.member.state
     lag_s = lag_s_of(tick.truth, node)
     lag = "" if node.is_source else figures.UNKNOWN if lag_s is None else lag_text(1000 * lag_s)
-    queued = {each.name: each.queued for each in (tick.truth.replicas if tick.truth else ())}.get(node.name)
+    applier = tick.applier(node.name)
     port = f":{node.published_port}" if node.published_port and node.machine is None else ""
     server = " ".join(filter(None, (node.flavor, (node.version or "").partition("-")[0], port)))
     return (
@@ -351,7 +351,7 @@ def _cells(tick: Tick, node: NodeView) -> tuple[str, ...]:
         node.io_thread or "",
         node.sql_thread or "",
         lag,
-        "" if queued is None else str(queued),
+        "" if applier is None or applier.queued is None else str(applier.queued),
         server,
     )
 
@@ -373,6 +373,8 @@ def _below(tick: Tick, node: NodeView, width: int) -> list[Line]:
         rows += hung([("   ▲ ", "warn b")], node.replication_fault, width, "warn")
     if node.transfer is not None:
         rows += hung([("   ▸ ", "warn b")], node.transfer.words, width)
+    if (applier := tick.applier(node.name)) is not None and applier.pace:
+        rows.append([("   applier: ", "muted"), (applier.pace, "muted")])
     rows += [_link(link, "link") for link in tick.links if link.replica == node.name]
     pairs = [(link, *ends_of(link.replica)) for link in tick.pairs]
     return rows + [_link(link, f"link to {first}") for link, first, second in pairs if second == node.name]

@@ -85,8 +85,7 @@ class Topology(Lines[Tick]):
 def _lags(tick: Tick, width: int) -> Line:
     """How far each replica is behind, in ms, where the servers say, with what is queued where there is room
     for it; else who is behind by seconds."""
-    truths = {replica.name: replica for replica in (tick.truth.replicas if tick.truth else ())}
-    known = [truths[node.name] for node in tick.nodes if node.name in truths]
+    known = [applier for node in tick.nodes if (applier := tick.applier(node.name)) is not None]
     rows = [
         apart(
             [(f" {one.name} ", "muted"), *lag_runs(one.lag_ms, one.queued if with_queue else None)]
