@@ -19,7 +19,7 @@ from replexplorer.core.link import partition_words
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, WindowKind
-from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, latency_chart, tps_chart
+from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, lag_chart, latency_chart, tps_chart
 
 _OUTAGES: Final = {
     ProtectionState.BLOCKED: ("blocked", WindowKind.BLOCKED),
@@ -221,13 +221,15 @@ class Picture:
         self._held = None if is_held else replace(self, log=self.log.copy())
 
     def chart(self, name: str) -> ChartModel:
-        """`tps`, `latency`, or `exposure`: what failures would lose; over the present page."""
+        """`tps`, `latency`, `lag`, or `exposure`: what failures would lose; over the present page."""
         page, points = self._page()
         tick, recent = self.shown.tick, self.shown.recent
         if name == "tps":
             return tps_chart(page, points, tick, recent, log=self.log_scale)
         if name == "latency":
             return latency_chart(page, points, tick.load if tick else None, recent)
+        if name == "lag":
+            return lag_chart(page, points, tick)
         return exposure_chart(page, points, tick.exposure if tick else None)
 
     def _page(self) -> tuple[Page, Sequence[Point]]:

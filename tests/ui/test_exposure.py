@@ -71,19 +71,21 @@ def test_whatever_is_at_risk_fits_and_what_is_unknown_is_never_a_figure(
 
 
 def shown(app: Bench) -> str:
-    """The charts that are seen, by their ids."""
+    """The charts that are seen, by their titles."""
     charts = app.dashboard.query(Chart)
-    return " ".join(str(chart.id).removesuffix("-chart") for chart in charts if chart.region.area)
+    return " ".join(chart.rows[0].strip(" ─").split()[0].lower() for chart in charts if chart.region.area)
 
 
 @pytest.mark.parametrize(
     ("size", "key", "views"),
     [
         ((80, 24), "e", ["tps", "exposure", "tps"]),
-        ((80, 24), "v", ["tps", "latency", "exposure", "tps"]),
+        ((80, 24), "v", ["tps", "latency", "exposure", "lag", "tps"]),
         ((80, 40), "e", ["tps latency", "tps exposure", "tps latency"]),
         ((120, 36), "e", ["tps latency", "tps exposure", "tps latency"]),
+        ((120, 36), "v", ["tps latency", "tps exposure", "tps lag", "tps latency"]),
         ((160, 45), "e", ["tps latency exposure"] * 2),
+        ((160, 45), "v", ["tps latency exposure", "tps latency lag", "tps latency exposure"]),
     ],
 )
 async def test_a_key_shows_the_chart_in_place_of_another_and_a_large_screen_has_all(

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.exposure import FAILURES, Loss
+from replexplorer.core.server.node_view import lag_s_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
@@ -52,6 +53,8 @@ class Point(NamedTuple):
     """The server's mean time for the commit, where its counters are all that is known."""
     n: int = 0
     """Commits behind TPS and percentiles, ticks taken back included."""
+    lags_s: tuple[tuple[str, float | None], ...] = ()
+    """How far each replica is behind, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,7 @@ class History:
         for name in FAILURES if tick.exposure is not None else ():
             loss = getattr(tick.exposure, name)
             figures[name] = loss.commits if isinstance(loss, Loss) else loss.low or None
+        figures["lags_s"] = tuple((node.name, lag_s_of(tick.truth, node)) for node in tick.replicas)
         figures["slowest_ms"] = self._take(tick.at_s, last_s, tick.load)
         self.points.append(
             self.recent.point(tick.at_s, tick.ceiling.tps if tick.ceiling else None, **figures)

@@ -15,7 +15,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Page, Stroke
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.figures import millis, rate, round_trip
-from replexplorer.ui.words.states import DANGERS, loss_of, loss_text, window_words
+from replexplorer.ui.words.states import DANGERS, lag_text, loss_of, loss_text, window_words
 
 PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
@@ -23,6 +23,10 @@ DEFAULT_PAGE_S: Final = 120.0
 """Length of the page at start."""
 _WHOLE_COMMITS: Final = (1.0, 100.0)
 """What the exposure's axis has at least: there is no half of a commit."""
+_WHOLE_MS: Final = (1.0, 1000.0)
+"""What the lag's axis has at least."""
+_REPLICA_INKS: Final = ("p50", "p95", "p99", "tps", "mark", "max")
+"""Theme tokens of replicas, in the order of their names."""
 _SEVERAL: Final = 1.5
 """From this many statements a transaction on, QPS is next to TPS."""
 
@@ -141,6 +145,36 @@ def exposure_chart(page: Page, points: Sequence[Point], exposure: Exposure | Non
         has_words=False,
         empty="not known yet",
     )
+
+
+def lag_chart(page: Page, points: Sequence[Point], tick: Tick | None) -> ChartModel:
+    """The lag chart in milliseconds, 0 in its lowest row: a line for each replica; whoever is the source now
+    has had one while it was not."""
+    names = sorted({name for point in points for name, _ in point.lags_s})
+    now = dict(points[-1].lags_s) if points else {}
+    series = []
+    for at, name in enumerate(names):
+        values = tuple((point.at_s, _ms(dict(point.lags_s).get(name))) for point in points)
+        lag_ms = _ms(now.get(name))
+        labels = () if lag_ms is None else (f"{lag_text(lag_ms)} {name}", lag_text(lag_ms))
+        series.append(ChartSeries(values, _REPLICA_INKS[at % len(_REPLICA_INKS)], labels, strong=not at))
+    appliers = [] if tick is None else [tick.applier(name) for name in names]
+    paces = [f"{each.name} {each.pace}" for each in appliers if each is not None and each.pace]
+    return ChartModel(
+        "Lag",
+        page,
+        tuple(series),
+        ("ms, age of the oldest commit not applied, log", "ms, log", "ms"),
+        (" · ".join(paces), *paces[:1]) if paces else (),
+        log=True,
+        reach=_WHOLE_MS,
+        has_words=False,
+        empty="no replica says how far it is behind",
+    )
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
 
 
 Notes = tuple[tuple[str, ...], str]

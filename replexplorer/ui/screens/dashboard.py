@@ -596,19 +596,28 @@ class DashboardScreen(Screen[None]):
         self._draw()
 
     def action_view_next(self) -> None:
-        """The next chart of a small screen: TPS, latency, exposure."""
-        shown = "-latency" if self.has_class("-latency") else "-exposure" * self.has_class("-exposure")
-        self._turn_to({"": "-latency", "-latency": "-exposure", "-exposure": ""}[shown])
+        """The next of the charts that take turns: all where there is room for one, else what stands next to
+        TPS and latency."""
+        small = self.layout_name is Layout.COMPACT and not self.has_class("-tall")
+        views: tuple[str, ...] = ("", "-exposure", "-lag")
+        if self.layout_name is Layout.WIDE:
+            views = ("", "-lag")
+        elif small or self.presenter.began_s is not None:
+            views = ("", "-latency", "-exposure", "-lag")
+        shown = next((each for each in ("-lag", "-latency", "-exposure") if self.has_class(each)), "")
+        self._turn_to(views[(views.index(shown) + 1) % len(views)] if shown in views else views[1])
 
     def action_chart_exposure(self) -> None:
         """What a failure would lose over time, in place of another chart, or that one again; a large
         screen has room for all."""
-        self._turn_to("" if self.has_class("-exposure") else "-exposure")
+        shows = self.has_class("-exposure") and not self.has_class("-lag")
+        self._turn_to("" if shows else "-exposure")
 
     def _turn_to(self, view: str) -> None:
-        """Show this chart: `-latency`, `-exposure`, or TPS for none."""
-        for name in ("-latency", "-exposure"):
-            self.set_class(name == view, name)
+        """Show this chart: `-latency`, `-exposure`, `-lag` (in the place of exposure), or TPS for none."""
+        self.set_class(view == "-latency", "-latency")
+        self.set_class(view in ("-exposure", "-lag"), "-exposure")
+        self.set_class(view == "-lag", "-lag")
         self.call_after_refresh(self._draw)
 
     # -- a recording, a lab, a room
@@ -812,7 +821,9 @@ class DashboardScreen(Screen[None]):
     def _draw_charts(self) -> None:
         for chart in self.query(Chart):
             if chart.display:
-                chart.show(self.picture.chart(str(chart.id).removesuffix("-chart")))
+                name = str(chart.id).removesuffix("-chart")
+                lag = name == "exposure" and self.has_class("-lag")
+                chart.show(self.picture.chart("lag" if lag else name))
 
     def _draw_knobs(self) -> None:
         """The panel, what the selected knob runs, and the knob line."""
