@@ -103,6 +103,7 @@ async def load(call: Call) -> int:
         ledger=ledger,
         cost=found.cost,
         machine_percent=found.machine_percent,
+        lag=found.lag,
     )
     first_s, last_s, began_s = (
         measured.intervals[0].start_s,

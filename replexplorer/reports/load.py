@@ -17,6 +17,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of
+from replexplorer.core.server.truth import Lag
 from replexplorer.core.stats.histogram import Latency
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import number, table, utc, utc_for_people
@@ -139,6 +140,8 @@ class LoadReport:
     course: LoadCourse | None = None
     ledger: LossLedger | None
     """Of the workload `ledger`: what became of its rows, the source the survivor."""
+    lag_s: Lag | None
+    """How far replicas were behind; null where none says."""
     limit: Limit | None
     """Null where nothing shows what it was."""
     again: list[str] = field(default_factory=list)
@@ -163,6 +166,7 @@ def load_report(
     ledger: LossLedger | None = None,
     cost: CommitCost | None = None,
     machine_percent: float | None = None,
+    lag: Lag | None = None,
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
     over what of it lies between two samples of the primary."""
@@ -192,6 +196,7 @@ def load_report(
         queries={"read": total.reads, "write": total.writes, "other": total.others},
         anatomy=anatomy,
         commit_cost=cost,
+        lag_s=lag,
         hides=HIDES[settings.mode],
         warmup_s=warmup_s,
         ledger=ledger,
@@ -310,6 +315,8 @@ def _rows(report: LoadReport) -> Iterator[tuple[str, str]]:
         yield "commit ms", _taken_apart(report.anatomy, total.commits)
     if report.commit_cost is not None:
         yield "a commit costs", cost_line(report.commit_cost)
+    if report.lag_s is not None:
+        yield "lag", report.lag_s.words
     trouble = f"errors {total.errors}, outcome unknown {total.unknown}, reconnects {total.reconnects}"
     retried = {
         "deadlocks": total.deadlocks, "lock timeouts": total.lock_timeouts, "conflicts": total.conflicts,

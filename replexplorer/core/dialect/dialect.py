@@ -187,6 +187,8 @@ class Threads:
     """Whom it follows, as it was configured."""
     source_uuid: str | None = None
     """That server's own, once it was connected to it; None where the server does not say."""
+    retrieved: str | None = None
+    """Transactions that are in its relay log or were; of MariaDB the position that it has read to."""
 
     @property
     def fault(self) -> str | None:

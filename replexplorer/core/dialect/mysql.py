@@ -711,6 +711,7 @@ def _read_threads(rows: Sequence[Row]) -> Threads | None:
         reads=_text(row.get("source_log_file")) or None,
         source_host=_text(row.get("source_host")) or None,
         source_uuid=_text(row.get("source_uuid")) or None,
+        retrieved=_in_line(row.get("retrieved_gtid_set", row.get("gtid_io_pos")) or ""),
     )
 
 

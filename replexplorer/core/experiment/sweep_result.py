@@ -28,6 +28,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
+from replexplorer.core.server.truth import Lag
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate, bounds_of, t_quantile_975
 from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text, repeated, times_text
@@ -51,6 +52,7 @@ ATTEMPTS: Final = 2
     cpu_percent="generator_cpu_percent",
     anatomy="anatomy_ms",
     cost="commit_cost",
+    lag="lag_s",
 )
 @dataclass(frozen=True, slots=True)
 class SweptRun:
@@ -96,6 +98,8 @@ class SweptRun:
     """What a failure would have lost meanwhile; None where that was not looked at."""
     cost: CommitCost | None = None
     """What a commit cost the servers; None where it is not known."""
+    lag: Lag | None = None
+    """How far replicas were behind; None where none says."""
 
     @property
     def words(self) -> str:
@@ -148,7 +152,8 @@ def scatter(estimate: Estimate) -> str:
 @json_keys(
     hide="cell",
     show="settings=cell.values labels=cell.labelled tps latency_ms=service.latency n=service.count errors"
-    " rtt_measured_ms=rtt_ms fsync_measured_ms=fsync_ms exposure commit_cost=cost failed=why limited",
+    " rtt_measured_ms=rtt_ms fsync_measured_ms=fsync_ms exposure commit_cost=cost lag_s=lag failed=why"
+    " limited",
 )
 @dataclass(frozen=True, slots=True)
 class CellFigures:
@@ -222,6 +227,12 @@ class CellFigures:
     def cost(self) -> CommitCost | None:
         """What a commit of the last run that knows it cost the servers; None where none does."""
         return next((run.cost for run in reversed(self.shown) if run.cost is not None), None)
+
+    @property
+    def lag(self) -> Lag | None:
+        """Of the run in which a replica was farthest behind at the end; None where none says."""
+        known = [run.lag for run in self.shown if run.lag is not None]
+        return max(known, key=lambda lag: lag.end, default=None)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -252,6 +252,8 @@ class NodeView:
     version: str | None = None
     server_uuid: str | None = None
     gtid_executed: str | None = None
+    retrieved_gtids: str | None = None
+    """Transactions that a replica has received; of MariaDB the position that it has read to."""
     errant_gtids: str | None = None
     """On a replica: transactions that it has executed and the primary lacks, empty for none; None
     unknown."""

@@ -5,9 +5,10 @@ Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import Final, Literal
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
@@ -71,6 +72,44 @@ class ReplicaTruth:
             late = "falls further behind" if self.drain_s is None else f"caught up in {self.drain_s:,.0f} s"
             told.append("keeps up" if self.lag_ms < _LATE_MS else late)
         return ", ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the replica that fell back farthest was behind while something was measured, in seconds."""
+
+    max: float
+    end: float
+    trend: Literal["growing", "draining", "steady"]
+    """At the end; steady: less than a second, or not known."""
+    replica: str
+
+    @property
+    def words(self) -> str:
+        """`db2 12.3 s at most, 10.1 s at the end, growing`."""
+        trend = "" if self.trend == "steady" else f", {self.trend}"
+        return f"{self.replica} {self.max:.1f} s at most, {self.end:.1f} s at the end{trend}"
+
+    @property
+    def brief(self) -> str:
+        """`10.1 growing`, for a table: at the end."""
+        return f"{self.end:.1f}" + ("" if self.trend == "steady" else f" {self.trend}")
+
+
+def lag_of(looks: Iterable[Iterable[ReplicaTruth]]) -> Lag | None:
+    """Of what was seen of all replicas, look by look; None where none said how far it was behind."""
+    seen: dict[str, list[tuple[float, ReplicaTruth]]] = {}
+    for each in chain.from_iterable(looks):
+        if each.lag_ms is not None:
+            seen.setdefault(each.name, []).append((each.lag_ms / 1000, each))
+    if not seen:
+        return None
+    worst = max(seen, key=lambda name: max(lag_s for lag_s, _ in seen[name]))
+    end_s, last = seen[worst][-1]
+    trend: Literal["growing", "draining", "steady"] = "growing" if last.drain_s is None else "draining"
+    if 1000 * end_s < _LATE_MS or last.applied_tps is None:
+        trend = "steady"
+    return Lag(max(lag_s for lag_s, _ in seen[worst]), end_s, trend, worst)
 
 
 @dataclass(frozen=True, slots=True)

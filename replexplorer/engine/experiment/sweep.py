@@ -176,6 +176,7 @@ class SweepRun:
             anatomy={part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None,
             exposure=found.exposure,
             cost=found.cost,
+            lag=found.lag,
         )
 
     def _finals(self) -> set[tuple[int, int]]:

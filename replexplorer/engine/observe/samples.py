@@ -154,7 +154,8 @@ async def _sample_reachable(
     status, settings = await answer(dialect.status), await answer(dialect.settings)
     view = bare_view(member, reachable=True)
     if before is not None:
-        view = replace(view, gtid_executed=before.view.gtid_executed)
+        kept = before.view
+        view = replace(view, gtid_executed=kept.gtid_executed, retrieved_gtids=kept.retrieved_gtids)
     if with_gtids:
         executed = await ask_if_known(member.poll, dialect.executed, deadline_s=_POLL_DEADLINE_S)
         view = replace(view, gtid_executed=executed)
@@ -172,6 +173,8 @@ async def _sample_reachable(
             lag_s=threads.lag_s,
             io_error=threads.io_error,
             sql_error=threads.sql_error,
+            # With what it has executed: a recording keeps a node whenever it changes.
+            retrieved_gtids=threads.retrieved if with_gtids else view.retrieved_gtids,
         )
         return replace(sample, view=view, replica_switch=settings.registers, follows=threads.source_host)
     waits = None

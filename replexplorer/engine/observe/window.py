@@ -222,11 +222,12 @@ class SampleWindow:
             seen,
             found.counted(),
             wait_point=None if point is None else str(point),
-            replicas=self._replicas(),
+            replicas=self.replicas(),
             checks=self._checks(since_s),
         )
 
-    def _replicas(self) -> tuple[ReplicaTruth, ...]:
+    def replicas(self) -> tuple[ReplicaTruth, ...]:
+        """How far each is behind, over the last FIGURES_S."""
         return tuple(
             replica_truth(name, known[-1], known[0]) if known else ReplicaTruth(name)
             for name, known in self._applied.items()
